@@ -1,0 +1,58 @@
+"""Makes a virtual environment with the pinned dependencies and this project in it.
+
+    python3 .ci/setup.py FOLDER UV_VERSION
+
+Runs on any Python that can say what is missing; needs 3.11 to 3.14 to go on, and looks for one by name when it is
+another version itself.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+FITTING = [(3, 11), (3, 12), (3, 13), (3, 14)]
+
+
+def fail(message):
+    sys.exit("setup: " + message)
+
+
+def fitting_python():
+    if sys.version_info[:2] in FITTING:
+        return sys.executable
+    for major, minor in reversed(FITTING):
+        found = shutil.which("python%d.%d" % (major, minor))
+        if found:
+            return found
+    fail(
+        "rowlock needs Python 3.11 to 3.14, and python3 is %d.%d; install one of them (python3.12, say) and try again"
+        % sys.version_info[:2]
+    )
+
+
+def run(*command):
+    # No byte code of an earlier layout, no caller's environment: only what the lock file names.
+    environment = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
+    result = subprocess.run(command, env=environment)
+    if result.returncode != 0:
+        fail("this command failed, see above: " + " ".join(command))
+
+
+def main():
+    folder, uv_version = sys.argv[1:3]
+    python = fitting_python()
+    missing = subprocess.run([python, "-c", "import ensurepip, venv"], capture_output=True)
+    if missing.returncode != 0:
+        fail("%s has no ensurepip; install it (on Debian and Ubuntu: apt install python3-venv)" % python)
+    inside = os.path.join(folder, "bin", "python")
+    if not os.path.exists(inside):
+        run(python, "-m", "venv", folder)
+    run(inside, "-m", "pip", "install", "-q", "--disable-pip-version-check", "uv==" + uv_version)
+    uv = os.path.join(folder, "bin", "uv")
+    run(uv, "pip", "install", "-q", "--python", inside, "--require-hashes", "-r", "requirements.lock")
+    run(uv, "pip", "install", "-q", "--python", inside, "--no-deps", "--no-build-isolation", "-e", ".")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+# The doors of the project. Each sets up what it needs; `make setup` does it alone.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+UV := $(VENV)/bin/uv
+UV_VERSION := 0.13.9
+PROTOS := $(wildcard proto/rowlock_proto/v1/*.proto)
+
+.PHONY: help setup demo test check crash bench proto lock clean
+
+help: ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup: $(VENV)/.ready ## make .venv with everything in it
+
+$(VENV)/.ready: pyproject.toml requirements.lock
+	@python3 .ci/setup.py $(VENV) $(UV_VERSION)
+	@touch $@
+
+demo: setup ## the main job on real data
+	@$(PYTHON) -m bench.demo
+
+test: setup ## every test that fits in ten minutes
+	@$(PYTHON) -m pytest -q
+
+check: setup ## format, lint, strict types, tidy
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m mypy
+	@$(PYTHON) -m pytest -q tests/tidy
+
+crash: setup ## the long campaigns: kills, crashes at each file-system call, bit flips
+	@$(PYTHON) -m tests.crash.campaign
+
+bench: setup ## every figure of the README, each a ratio in one run
+	@$(PYTHON) -m bench
+
+proto: setup ## generate the protocol's code
+	@$(PYTHON) -m grpc_tools.protoc -Iproto --python_out=proto --pyi_out=proto --grpc_python_out=proto $(PROTOS)
+
+lock: setup ## pin the newest dependencies that fit
+	@$(UV) pip compile -q --universal --all-extras --group pyproject.toml:dev pyproject.toml \
+	  --generate-hashes --no-header --upgrade -o requirements.lock
+
+clean: ## remove .venv and caches
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

@@ -1,0 +1,152 @@
+from rowlock_proto.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class CreateTableRequest(_message.Message):
+    __slots__ = ("table", "splits")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    SPLITS_FIELD_NUMBER: _ClassVar[int]
+    table: _types_pb2.TableDescriptor
+    splits: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, table: _Optional[_Union[_types_pb2.TableDescriptor, _Mapping]] = ..., splits: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class CreateTableResponse(_message.Message):
+    __slots__ = ("table",)
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    table: _types_pb2.TableDescriptor
+    def __init__(self, table: _Optional[_Union[_types_pb2.TableDescriptor, _Mapping]] = ...) -> None: ...
+
+class AlterTableRequest(_message.Message):
+    __slots__ = ("name", "set_families", "drop_families", "durability")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SET_FAMILIES_FIELD_NUMBER: _ClassVar[int]
+    DROP_FAMILIES_FIELD_NUMBER: _ClassVar[int]
+    DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    set_families: _containers.RepeatedCompositeFieldContainer[_types_pb2.Family]
+    drop_families: _containers.RepeatedScalarFieldContainer[bytes]
+    durability: _types_pb2.Durability
+    def __init__(self, name: _Optional[str] = ..., set_families: _Optional[_Iterable[_Union[_types_pb2.Family, _Mapping]]] = ..., drop_families: _Optional[_Iterable[bytes]] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ...) -> None: ...
+
+class AlterTableResponse(_message.Message):
+    __slots__ = ("table",)
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    table: _types_pb2.TableDescriptor
+    def __init__(self, table: _Optional[_Union[_types_pb2.TableDescriptor, _Mapping]] = ...) -> None: ...
+
+class DropTableRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DropTableResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class TruncateTableRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class TruncateTableResponse(_message.Message):
+    __slots__ = ("table",)
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    table: _types_pb2.TableDescriptor
+    def __init__(self, table: _Optional[_Union[_types_pb2.TableDescriptor, _Mapping]] = ...) -> None: ...
+
+class DescribeTableRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DescribeTableResponse(_message.Message):
+    __slots__ = ("table", "regions")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    REGIONS_FIELD_NUMBER: _ClassVar[int]
+    table: _types_pb2.TableDescriptor
+    regions: _containers.RepeatedCompositeFieldContainer[RegionStatistics]
+    def __init__(self, table: _Optional[_Union[_types_pb2.TableDescriptor, _Mapping]] = ..., regions: _Optional[_Iterable[_Union[RegionStatistics, _Mapping]]] = ...) -> None: ...
+
+class RegionStatistics(_message.Message):
+    __slots__ = ("region", "memstore_bytes", "store_file_count", "store_file_bytes", "store_file_cells", "read_point")
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    MEMSTORE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STORE_FILE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    STORE_FILE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STORE_FILE_CELLS_FIELD_NUMBER: _ClassVar[int]
+    READ_POINT_FIELD_NUMBER: _ClassVar[int]
+    region: _types_pb2.RegionDescriptor
+    memstore_bytes: int
+    store_file_count: int
+    store_file_bytes: int
+    store_file_cells: int
+    read_point: int
+    def __init__(self, region: _Optional[_Union[_types_pb2.RegionDescriptor, _Mapping]] = ..., memstore_bytes: _Optional[int] = ..., store_file_count: _Optional[int] = ..., store_file_bytes: _Optional[int] = ..., store_file_cells: _Optional[int] = ..., read_point: _Optional[int] = ...) -> None: ...
+
+class ListTablesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListTablesResponse(_message.Message):
+    __slots__ = ("tables",)
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    tables: _containers.RepeatedCompositeFieldContainer[_types_pb2.TableDescriptor]
+    def __init__(self, tables: _Optional[_Iterable[_Union[_types_pb2.TableDescriptor, _Mapping]]] = ...) -> None: ...
+
+class LocateRegionsRequest(_message.Message):
+    __slots__ = ("table", "start", "stop")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    start: bytes
+    stop: bytes
+    def __init__(self, table: _Optional[str] = ..., start: _Optional[bytes] = ..., stop: _Optional[bytes] = ...) -> None: ...
+
+class LocateRegionsResponse(_message.Message):
+    __slots__ = ("regions",)
+    REGIONS_FIELD_NUMBER: _ClassVar[int]
+    regions: _containers.RepeatedCompositeFieldContainer[_types_pb2.RegionDescriptor]
+    def __init__(self, regions: _Optional[_Iterable[_Union[_types_pb2.RegionDescriptor, _Mapping]]] = ...) -> None: ...
+
+class ServerInfoRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ServerInfoResponse(_message.Message):
+    __slots__ = ("version", "protocol", "now_ms", "data_folder_id", "incarnation_id", "limits")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    NOW_MS_FIELD_NUMBER: _ClassVar[int]
+    DATA_FOLDER_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_ID_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    protocol: int
+    now_ms: int
+    data_folder_id: str
+    incarnation_id: str
+    limits: Limits
+    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ..., now_ms: _Optional[int] = ..., data_folder_id: _Optional[str] = ..., incarnation_id: _Optional[str] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ...) -> None: ...
+
+class Limits(_message.Message):
+    __slots__ = ("row_bytes_max", "qualifier_bytes_max", "cell_bytes_max", "request_bytes_max", "timestamp_ahead_ms_max")
+    ROW_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    QUALIFIER_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    CELL_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_AHEAD_MS_MAX_FIELD_NUMBER: _ClassVar[int]
+    row_bytes_max: int
+    qualifier_bytes_max: int
+    cell_bytes_max: int
+    request_bytes_max: int
+    timestamp_ahead_ms_max: int
+    def __init__(self, row_bytes_max: _Optional[int] = ..., qualifier_bytes_max: _Optional[int] = ..., cell_bytes_max: _Optional[int] = ..., request_bytes_max: _Optional[int] = ..., timestamp_ahead_ms_max: _Optional[int] = ...) -> None: ...

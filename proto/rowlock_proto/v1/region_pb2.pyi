@@ -1,0 +1,265 @@
+from rowlock_proto.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class PointRequests(_message.Message):
+    __slots__ = ("client_id", "sequence_floor", "requests")
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FLOOR_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    client_id: bytes
+    sequence_floor: int
+    requests: _containers.RepeatedCompositeFieldContainer[PointRequest]
+    def __init__(self, client_id: _Optional[bytes] = ..., sequence_floor: _Optional[int] = ..., requests: _Optional[_Iterable[_Union[PointRequest, _Mapping]]] = ...) -> None: ...
+
+class PointRequest(_message.Message):
+    __slots__ = ("id", "region_id", "timeout_ms", "get", "mutate")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    REGION_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    GET_FIELD_NUMBER: _ClassVar[int]
+    MUTATE_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    region_id: int
+    timeout_ms: int
+    get: Get
+    mutate: Mutate
+    def __init__(self, id: _Optional[int] = ..., region_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., mutate: _Optional[_Union[Mutate, _Mapping]] = ...) -> None: ...
+
+class PointAnswers(_message.Message):
+    __slots__ = ("answers",)
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    answers: _containers.RepeatedCompositeFieldContainer[PointAnswer]
+    def __init__(self, answers: _Optional[_Iterable[_Union[PointAnswer, _Mapping]]] = ...) -> None: ...
+
+class PointAnswer(_message.Message):
+    __slots__ = ("id", "get", "mutate", "error")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    GET_FIELD_NUMBER: _ClassVar[int]
+    MUTATE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    get: GetAnswer
+    mutate: MutateAnswer
+    error: _types_pb2.Error
+    def __init__(self, id: _Optional[int] = ..., get: _Optional[_Union[GetAnswer, _Mapping]] = ..., mutate: _Optional[_Union[MutateAnswer, _Mapping]] = ..., error: _Optional[_Union[_types_pb2.Error, _Mapping]] = ...) -> None: ...
+
+class Get(_message.Message):
+    __slots__ = ("rows", "columns", "time_range", "versions", "where", "cells")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    TIME_RANGE_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    CELLS_FIELD_NUMBER: _ClassVar[int]
+    rows: _containers.RepeatedScalarFieldContainer[bytes]
+    columns: _containers.RepeatedCompositeFieldContainer[_types_pb2.Column]
+    time_range: _types_pb2.TimeRange
+    versions: int
+    where: _types_pb2.Filter
+    cells: _types_pb2.CellFilter
+    def __init__(self, rows: _Optional[_Iterable[bytes]] = ..., columns: _Optional[_Iterable[_Union[_types_pb2.Column, _Mapping]]] = ..., time_range: _Optional[_Union[_types_pb2.TimeRange, _Mapping]] = ..., versions: _Optional[int] = ..., where: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellFilter, _Mapping]] = ...) -> None: ...
+
+class GetAnswer(_message.Message):
+    __slots__ = ("rows",)
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    rows: _containers.RepeatedCompositeFieldContainer[RowCells]
+    def __init__(self, rows: _Optional[_Iterable[_Union[RowCells, _Mapping]]] = ...) -> None: ...
+
+class RowCells(_message.Message):
+    __slots__ = ("cells",)
+    CELLS_FIELD_NUMBER: _ClassVar[int]
+    cells: _containers.RepeatedCompositeFieldContainer[_types_pb2.Cell]
+    def __init__(self, cells: _Optional[_Iterable[_Union[_types_pb2.Cell, _Mapping]]] = ...) -> None: ...
+
+class Mutate(_message.Message):
+    __slots__ = ("mutations", "durability")
+    MUTATIONS_FIELD_NUMBER: _ClassVar[int]
+    DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    mutations: _containers.RepeatedCompositeFieldContainer[RowMutation]
+    durability: _types_pb2.Durability
+    def __init__(self, mutations: _Optional[_Iterable[_Union[RowMutation, _Mapping]]] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ...) -> None: ...
+
+class RowMutation(_message.Message):
+    __slots__ = ("row", "condition", "changes", "otherwise", "sequence")
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    CONDITION_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    OTHERWISE_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    row: bytes
+    condition: Condition
+    changes: _containers.RepeatedCompositeFieldContainer[_types_pb2.Change]
+    otherwise: _containers.RepeatedCompositeFieldContainer[_types_pb2.Change]
+    sequence: int
+    def __init__(self, row: _Optional[bytes] = ..., condition: _Optional[_Union[Condition, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[_types_pb2.Change, _Mapping]]] = ..., otherwise: _Optional[_Iterable[_Union[_types_pb2.Change, _Mapping]]] = ..., sequence: _Optional[int] = ...) -> None: ...
+
+class Condition(_message.Message):
+    __slots__ = ("checks", "existence", "filter")
+    class Existence(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        EXISTENCE_ANY: _ClassVar[Condition.Existence]
+        EXISTENCE_ABSENT: _ClassVar[Condition.Existence]
+        EXISTENCE_PRESENT: _ClassVar[Condition.Existence]
+    EXISTENCE_ANY: Condition.Existence
+    EXISTENCE_ABSENT: Condition.Existence
+    EXISTENCE_PRESENT: Condition.Existence
+    CHECKS_FIELD_NUMBER: _ClassVar[int]
+    EXISTENCE_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    checks: _containers.RepeatedCompositeFieldContainer[Check]
+    existence: Condition.Existence
+    filter: _types_pb2.Filter
+    def __init__(self, checks: _Optional[_Iterable[_Union[Check, _Mapping]]] = ..., existence: _Optional[_Union[Condition.Existence, str]] = ..., filter: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ...) -> None: ...
+
+class Check(_message.Message):
+    __slots__ = ("family", "qualifier", "op", "operand")
+    FAMILY_FIELD_NUMBER: _ClassVar[int]
+    QUALIFIER_FIELD_NUMBER: _ClassVar[int]
+    OP_FIELD_NUMBER: _ClassVar[int]
+    OPERAND_FIELD_NUMBER: _ClassVar[int]
+    family: bytes
+    qualifier: bytes
+    op: _types_pb2.CompareOp
+    operand: bytes
+    def __init__(self, family: _Optional[bytes] = ..., qualifier: _Optional[bytes] = ..., op: _Optional[_Union[_types_pb2.CompareOp, str]] = ..., operand: _Optional[bytes] = ...) -> None: ...
+
+class MutateAnswer(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[MutationResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[MutationResult, _Mapping]]] = ...) -> None: ...
+
+class MutationResult(_message.Message):
+    __slots__ = ("condition_met", "seen", "results", "timestamp", "error", "repeated_request")
+    CONDITION_MET_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REPEATED_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    condition_met: bool
+    seen: _containers.RepeatedCompositeFieldContainer[_types_pb2.Cell]
+    results: _containers.RepeatedCompositeFieldContainer[_types_pb2.Cell]
+    timestamp: int
+    error: _types_pb2.Error
+    repeated_request: bool
+    def __init__(self, condition_met: bool = ..., seen: _Optional[_Iterable[_Union[_types_pb2.Cell, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[_types_pb2.Cell, _Mapping]]] = ..., timestamp: _Optional[int] = ..., error: _Optional[_Union[_types_pb2.Error, _Mapping]] = ..., repeated_request: bool = ...) -> None: ...
+
+class GetCall(_message.Message):
+    __slots__ = ("region_id", "get")
+    REGION_ID_FIELD_NUMBER: _ClassVar[int]
+    GET_FIELD_NUMBER: _ClassVar[int]
+    region_id: int
+    get: Get
+    def __init__(self, region_id: _Optional[int] = ..., get: _Optional[_Union[Get, _Mapping]] = ...) -> None: ...
+
+class MutateCall(_message.Message):
+    __slots__ = ("region_id", "mutate", "client_id", "sequence_floor")
+    REGION_ID_FIELD_NUMBER: _ClassVar[int]
+    MUTATE_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FLOOR_FIELD_NUMBER: _ClassVar[int]
+    region_id: int
+    mutate: Mutate
+    client_id: bytes
+    sequence_floor: int
+    def __init__(self, region_id: _Optional[int] = ..., mutate: _Optional[_Union[Mutate, _Mapping]] = ..., client_id: _Optional[bytes] = ..., sequence_floor: _Optional[int] = ...) -> None: ...
+
+class RowRange(_message.Message):
+    __slots__ = ("start", "stop")
+    START_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    start: bytes
+    stop: bytes
+    def __init__(self, start: _Optional[bytes] = ..., stop: _Optional[bytes] = ...) -> None: ...
+
+class ScanRequest(_message.Message):
+    __slots__ = ("region_id", "ranges", "columns", "time_range", "versions", "where", "cells", "row_limit", "reverse", "batch_bytes", "batch_rows")
+    REGION_ID_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    TIME_RANGE_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    CELLS_FIELD_NUMBER: _ClassVar[int]
+    ROW_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    REVERSE_FIELD_NUMBER: _ClassVar[int]
+    BATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    BATCH_ROWS_FIELD_NUMBER: _ClassVar[int]
+    region_id: int
+    ranges: _containers.RepeatedCompositeFieldContainer[RowRange]
+    columns: _containers.RepeatedCompositeFieldContainer[_types_pb2.Column]
+    time_range: _types_pb2.TimeRange
+    versions: int
+    where: _types_pb2.Filter
+    cells: _types_pb2.CellFilter
+    row_limit: int
+    reverse: bool
+    batch_bytes: int
+    batch_rows: int
+    def __init__(self, region_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[_types_pb2.Column, _Mapping]]] = ..., time_range: _Optional[_Union[_types_pb2.TimeRange, _Mapping]] = ..., versions: _Optional[int] = ..., where: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellFilter, _Mapping]] = ..., row_limit: _Optional[int] = ..., reverse: bool = ..., batch_bytes: _Optional[int] = ..., batch_rows: _Optional[int] = ...) -> None: ...
+
+class ScanBatch(_message.Message):
+    __slots__ = ("arrow", "row_continues", "read_point", "row_count")
+    ARROW_FIELD_NUMBER: _ClassVar[int]
+    ROW_CONTINUES_FIELD_NUMBER: _ClassVar[int]
+    READ_POINT_FIELD_NUMBER: _ClassVar[int]
+    ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    arrow: bytes
+    row_continues: bool
+    read_point: int
+    row_count: int
+    def __init__(self, arrow: _Optional[bytes] = ..., row_continues: bool = ..., read_point: _Optional[int] = ..., row_count: _Optional[int] = ...) -> None: ...
+
+class BulkBatch(_message.Message):
+    __slots__ = ("region_id", "arrow", "uncompressed_bytes", "client_id", "sequence", "sequence_floor", "durability")
+    REGION_ID_FIELD_NUMBER: _ClassVar[int]
+    ARROW_FIELD_NUMBER: _ClassVar[int]
+    UNCOMPRESSED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FLOOR_FIELD_NUMBER: _ClassVar[int]
+    DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    region_id: int
+    arrow: bytes
+    uncompressed_bytes: int
+    client_id: bytes
+    sequence: int
+    sequence_floor: int
+    durability: _types_pb2.Durability
+    def __init__(self, region_id: _Optional[int] = ..., arrow: _Optional[bytes] = ..., uncompressed_bytes: _Optional[int] = ..., client_id: _Optional[bytes] = ..., sequence: _Optional[int] = ..., sequence_floor: _Optional[int] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ...) -> None: ...
+
+class BulkAnswer(_message.Message):
+    __slots__ = ("cell_count", "row_count", "timestamp", "error", "repeated_request")
+    CELL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REPEATED_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    cell_count: int
+    row_count: int
+    timestamp: int
+    error: _types_pb2.Error
+    repeated_request: bool
+    def __init__(self, cell_count: _Optional[int] = ..., row_count: _Optional[int] = ..., timestamp: _Optional[int] = ..., error: _Optional[_Union[_types_pb2.Error, _Mapping]] = ..., repeated_request: bool = ...) -> None: ...
+
+class FlushRequest(_message.Message):
+    __slots__ = ("table",)
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    def __init__(self, table: _Optional[str] = ...) -> None: ...
+
+class FlushResponse(_message.Message):
+    __slots__ = ("store_file_count", "cell_count")
+    STORE_FILE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CELL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    store_file_count: int
+    cell_count: int
+    def __init__(self, store_file_count: _Optional[int] = ..., cell_count: _Optional[int] = ...) -> None: ...

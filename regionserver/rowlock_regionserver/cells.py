@@ -1,0 +1,110 @@
+"""The cell: one version of one column of one row, as tuples for points and as Arrow columns for bulk.
+
+In memory a row's cells of one family are a sequence of plain tuples
+
+    (qualifier, -timestamp, -write_number, kind, value)
+
+The two numbers are negated so that the natural order of tuples is the store's order: by qualifier, then newest
+timestamp first, then newest write first. Plain tuples of bytes and ints are untracked by the cyclic collector,
+which keeps a full collection over a million cells at some 10 ms.
+
+In bulk, one family's cells are an Arrow table of CELL_SCHEMA, ordered by (row, qualifier, timestamp descending,
+write number descending).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+class Kind(enum.IntEnum):
+    """What a cell is. Every kind but PUT is a tombstone; a tombstone hides only cells of smaller write numbers."""
+
+    PUT = 0
+    DELETE_VERSION = 1  # hides the column's cell at exactly this timestamp
+    DELETE_COLUMN = 2  # hides the column's cells with timestamp <= this
+    DELETE_FAMILY = 3  # hides the family's cells with timestamp <= this; its qualifier is empty
+
+
+# (qualifier, -timestamp, -write_number, kind, value)
+Cell = tuple[bytes, int, int, int, bytes]
+
+PUT = int(Kind.PUT)
+DELETE_VERSION = int(Kind.DELETE_VERSION)
+DELETE_COLUMN = int(Kind.DELETE_COLUMN)
+DELETE_FAMILY = int(Kind.DELETE_FAMILY)
+
+# Greater than any write number: "read also what is not yet published".
+NEWEST = (1 << 63) - 1
+# Timestamps are 0 <= timestamp <= TIMESTAMP_MAX.
+TIMESTAMP_MAX = (1 << 63) - 2
+
+# One family's cells, all versions and tombstones. Never null.
+CELL_SCHEMA = pa.schema(
+    [
+        pa.field("row", pa.binary(), nullable=False),
+        pa.field("qualifier", pa.binary(), nullable=False),
+        pa.field("timestamp", pa.int64(), nullable=False),
+        pa.field("write_number", pa.int64(), nullable=False),
+        pa.field("kind", pa.int8(), nullable=False),
+        pa.field("value", pa.binary(), nullable=False),
+    ]
+)
+
+# What a scan answers: visible puts of all families, by row, family, qualifier, then newest first.
+ANSWER_SCHEMA = pa.schema(
+    [
+        pa.field("row", pa.binary(), nullable=False),
+        pa.field("family", pa.binary(), nullable=False),
+        pa.field("qualifier", pa.binary(), nullable=False),
+        pa.field("timestamp", pa.int64(), nullable=False),
+        pa.field("value", pa.binary(), nullable=False),
+    ]
+)
+
+
+def put_cell(qualifier: bytes, timestamp: int, write_number: int, value: bytes) -> Cell:
+    """A put as a tuple in store order."""
+    return (qualifier, -timestamp, -write_number, PUT, value)
+
+
+class Compression(enum.IntEnum):
+    """How a store file's blocks are compressed (Arrow IPC buffer compression)."""
+
+    NONE = 0
+    LZ4 = 1
+    ZSTD = 2
+
+
+class Durability(enum.IntEnum):
+    """What an acknowledged write survives; greater is stronger."""
+
+    SKIP = 1  # not logged
+    ASYNC = 2  # logged soon after the answer
+    OS = 3  # handed to the operating system: survives the process
+    FSYNC = 4  # on stable storage: survives power loss
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One column family of a table; `number` is its id inside the table, never used again."""
+
+    number: int
+    name: bytes
+    versions: int = 1
+    min_versions: int = 0
+    time_to_live_ms: int = 0  # 0: forever
+    block_bytes: int = 128 * 1024
+    compression: Compression = Compression.NONE
+    bloom_filter: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPoint:
+    """A moment to read at: writes up to `write_number`, time to live judged at `now_ms`."""
+
+    write_number: int
+    now_ms: int

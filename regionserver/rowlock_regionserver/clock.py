@@ -1,0 +1,40 @@
+"""The door to time, so that tests can hold it."""
+
+from __future__ import annotations
+
+import time
+
+
+class Clock:
+    """The machine's clocks."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch. May go back when somebody sets the clock."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start; never goes back. Deadlines and leases are measured by it."""
+        return time.monotonic()
+
+
+class ManualClock(Clock):
+    """A clock that stands still until it is moved."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000, monotonic: float = 1000.0) -> None:
+        self._now_ms = now_ms
+        self._monotonic = monotonic
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def advance(self, milliseconds: int) -> None:
+        """Moves both clocks forward."""
+        self._now_ms += milliseconds
+        self._monotonic += milliseconds / 1000
+
+    def set_now_ms(self, now_ms: int) -> None:
+        """Sets the wall clock only, also backwards, as an operator or NTP would."""
+        self._now_ms = now_ms

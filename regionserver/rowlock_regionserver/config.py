@@ -1,0 +1,61 @@
+"""The region server's configuration: one frozen object, passed down. Units and bounds stand in the names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Limits and sizes. The defaults fit a laptop; tests shrink them so that every edge is crossed."""
+
+    # What a request may hold.
+    row_bytes_max: int = 32 * KIB - 1
+    qualifier_bytes_max: int = 32 * KIB
+    cell_bytes_max: int = 10 * MIB
+    request_bytes_max: int = 64 * MIB
+    rows_per_request_max: int = 100_000
+    timestamp_ahead_ms_max: int = 24 * 3600 * 1000
+    filter_depth_max: int = 32
+
+    # The log.
+    log_segment_bytes: int = 64 * MIB
+    log_segment_count_max: int = 16  # beyond it, the regions that pin the oldest segment are flushed
+    log_pending_bytes_max: int = 64 * MIB  # appended and not yet written
+    log_idle_marker_ms: int = 100
+    write_numbers_per_leap: int = 1 << 20
+    stamp_leap_ms: int = 1000
+
+    # Memory.
+    memstore_flush_bytes: int = 128 * MIB  # a region that holds more is flushed
+    memstore_bytes_max: int = 512 * MIB  # all regions; beyond it writes are refused until a flush is done
+    immutable_segments_max: int = 16
+    block_cache_bytes: int = 64 * MIB
+    bulk_file_bytes_min: int = 1 * MIB  # a larger bulk batch is written as a file of its own
+
+    # Scans.
+    scan_batch_bytes: int = 1 * MIB
+    scan_batch_rows: int = 50_000
+    scan_window_bytes: int = 4 * MIB
+    merge_window_bytes_max: int = 256 * MIB
+    scan_lease_ms: int = 10 * 60 * 1000
+    scans_open_max: int = 1000
+
+    # Threads, queues and waiting.
+    worker_threads: int = 8
+    requests_in_flight_max: int = 10_000
+    row_lock_wait_ms: int = 10_000  # for calls that bring no deadline
+    retry_after_ms: int = 200
+    request_ids_forgotten_after_ms: int = 3600 * 1000
+    disk_free_bytes_min: int = 64 * MIB  # below it writes are refused, so that a flush still fits
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            assert isinstance(value, int), f"{name} must be an int, not {value!r}"
+            if value < 0:
+                raise ValueError(f"{name} must not be negative, it is {value}")

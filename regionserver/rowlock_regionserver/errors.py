@@ -1,0 +1,153 @@
+"""What can go wrong in a region server, each with its evidence and whether a retry can help.
+
+RegionServerError
+├── InvalidRequestError        the request is wrong; nothing was changed
+│   ├── LimitExceededError         a row, qualifier, cell, request or timestamp is beyond its limit
+│   ├── NotACounterError           an increment met a cell that is not 8 bytes
+│   ├── CounterOverflowError       an increment would leave 64 signed bits
+│   └── FilterTypeError            a stored value does not fit the type a filter reads it as
+├── TableNotFoundError
+├── TableExistsError
+├── FamilyNotFoundError
+├── NotServingRegionError      look the region up again
+├── RegionTooBusyError         memory, log or a queue is at its bound; try again
+│   └── DiskFullError              writes are refused, reads go on
+├── DeadlineError              given up before anything was changed
+├── UnknownOutcomeError        the change may or may not have happened
+├── CorruptionError            bytes on disk or wire are not what was written
+├── LeaseExpiredError          a scan waited too long, or the server started anew
+├── StoppingError              the server is going down
+└── DataFolderError            the folder can't be used: another version, in use, read-only, not ours
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+
+class RegionServerError(Exception):
+    """Base of all; `message` is one sentence: what, where, and what to do."""
+
+    can_retry: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        row: bytes = b"",
+        table: str = "",
+        family: bytes = b"",
+        qualifier: bytes = b"",
+        retry_after_ms: int = 0,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.row = row
+        self.table = table
+        self.family = family
+        self.qualifier = qualifier
+        self.retry_after_ms = retry_after_ms
+
+
+class InvalidRequestError(RegionServerError):
+    """The caller's mistake; nothing was changed."""
+
+
+class LimitExceededError(InvalidRequestError):
+    """`found` is beyond `limit_value`, the configured value of `limit`."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        limit: str,
+        limit_value: int,
+        found: int,
+        row: bytes = b"",
+        table: str = "",
+        family: bytes = b"",
+        qualifier: bytes = b"",
+    ) -> None:
+        super().__init__(message, row=row, table=table, family=family, qualifier=qualifier)
+        self.limit = limit
+        self.limit_value = limit_value
+        self.found = found
+
+
+class NotACounterError(InvalidRequestError):
+    """An increment met a cell that is not 8 bytes."""
+
+
+class CounterOverflowError(InvalidRequestError):
+    """An increment would leave 64 signed bits."""
+
+
+class FilterTypeError(InvalidRequestError):
+    """A stored value or an operand does not fit the type that a filter reads it as."""
+
+
+class TableNotFoundError(RegionServerError):
+    """No table of that name."""
+
+
+class TableExistsError(RegionServerError):
+    """There is a table of that name."""
+
+
+class FamilyNotFoundError(RegionServerError):
+    """The table has no such column family."""
+
+
+class NotServingRegionError(RegionServerError):
+    """This server does not have the region; look it up again."""
+
+    can_retry = True
+
+
+class RegionTooBusyError(RegionServerError):
+    """Memory, log or a queue is at its bound; nothing was changed, try again after `retry_after_ms`."""
+
+    can_retry = True
+
+
+class DiskFullError(RegionTooBusyError):
+    """No space for the log: writes are refused, reads go on, and writes go on by themselves when there is space."""
+
+
+class DeadlineError(RegionServerError):
+    """Given up before anything was changed."""
+
+    can_retry = True
+
+
+class UnknownOutcomeError(RegionServerError):
+    """The change may or may not have happened."""
+
+
+class CorruptionError(RegionServerError):
+    """Bytes are not what was written: `path` at `offset`, `expected` and `found`."""
+
+    def __init__(self, path: Path | str, offset: int, expected: str, found: str) -> None:
+        super().__init__(
+            f"{path} is damaged at byte {offset}: expected {expected}, found {found}. "
+            "Nothing of it is served; stop the server and run 'rowlock-server verify' on its folder."
+        )
+        self.path = Path(path)
+        self.offset = offset
+        self.expected = expected
+        self.found = found
+
+
+class LeaseExpiredError(RegionServerError):
+    """A scan waited too long for its caller, or the server started anew."""
+
+
+class StoppingError(RegionServerError):
+    """The server is going down; nothing was changed."""
+
+    can_retry = True
+
+
+class DataFolderError(RegionServerError):
+    """The data folder can't be used as it is; the message says why and what to do."""

@@ -1,0 +1,102 @@
+"""The door to the file system: every call that makes, changes, syncs or removes a file goes through here.
+
+Tests replace it to fail, crash or forget at each call. What LMDB writes goes past it, so a store file is written
+by LMDB without syncing, closed, and then synced and renamed through this door.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+
+
+class Files:
+    """The real file system. Methods raise OSError as the system calls do; none retries."""
+
+    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+        """A file descriptor, closed on exec."""
+        return os.open(path, flags | os.O_CLOEXEC, mode)
+
+    def close(self, descriptor: int) -> None:
+        os.close(descriptor)
+
+    def pwrite(self, descriptor: int, data: bytes | bytearray | memoryview, offset: int) -> int:
+        """Bytes written, which may be fewer than given."""
+        return os.pwrite(descriptor, data, offset)
+
+    def pread(self, descriptor: int, count: int, offset: int) -> bytes:
+        return os.pread(descriptor, count, offset)
+
+    def fdatasync(self, descriptor: int) -> None:
+        """Data, and what is needed to find it, are on stable storage. A failure is final: never call it again."""
+        os.fdatasync(descriptor)
+
+    def fsync(self, descriptor: int) -> None:
+        os.fsync(descriptor)
+
+    def fsync_folder(self, path: Path) -> None:
+        """New, renamed and removed names in the folder are on stable storage."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def allocate(self, descriptor: int, offset: int, length: int) -> None:
+        """Reserves space, so that a later write can't meet a full disk. The file grows; new bytes read as zero."""
+        os.posix_fallocate(descriptor, offset, length)
+
+    def truncate(self, descriptor: int, length: int) -> None:
+        os.ftruncate(descriptor, length)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Replaces the target atomically."""
+        os.replace(source, target)
+
+    def remove(self, path: Path) -> None:
+        os.unlink(path)
+
+    def remove_if_there(self, path: Path) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self.remove(path)
+
+    def make_folder(self, path: Path) -> None:
+        """Makes one folder, 0700. FileExistsError when it is there."""
+        os.mkdir(path, 0o700)
+
+    def remove_folder(self, path: Path) -> None:
+        """Removes an empty folder."""
+        os.rmdir(path)
+
+    def list_folder(self, path: Path) -> list[str]:
+        """Names in the folder, sorted."""
+        return sorted(os.listdir(path))
+
+    def size(self, path: Path) -> int:
+        return os.stat(path).st_size
+
+    def read(self, path: Path) -> bytes:
+        """The whole file."""
+        descriptor = self.open(path, os.O_RDONLY)
+        try:
+            chunks = []
+            while chunk := os.read(descriptor, 1 << 24):
+                chunks.append(chunk)
+            return b"".join(chunks)
+        finally:
+            self.close(descriptor)
+
+    def free_bytes(self, path: Path) -> int:
+        """What an unprivileged process may still write on the file system of this path."""
+        status = os.statvfs(path)
+        return status.f_bavail * status.f_frsize
+
+    def lock(self, descriptor: int) -> bool:
+        """Takes an exclusive flock that ends with the descriptor; False when somebody else has it."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
