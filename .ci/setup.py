@@ -1,3 +1,4 @@
+# ruff: noqa: UP031  (an old python3 must still be able to say that it is too old)
 """Makes a virtual environment with the pinned dependencies and this project in it.
 
     python3 .ci/setup.py FOLDER UV_VERSION
@@ -15,7 +16,7 @@ FITTING = [(3, 11), (3, 12), (3, 13), (3, 14)]
 
 
 def fail(message):
-    sys.exit("setup: " + message)
+    return SystemExit("setup: " + message)
 
 
 def fitting_python():
@@ -25,7 +26,7 @@ def fitting_python():
         found = shutil.which("python%d.%d" % (major, minor))
         if found:
             return found
-    fail(
+    raise fail(
         "rowlock needs Python 3.11 to 3.14, and python3 is %d.%d; install one of them (python3.12, say) and try again"
         % sys.version_info[:2]
     )
@@ -36,7 +37,7 @@ def run(*command):
     environment = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
     result = subprocess.run(command, env=environment)
     if result.returncode != 0:
-        fail("this command failed, see above: " + " ".join(command))
+        raise fail("this command failed, see above: " + " ".join(command))
 
 
 def main():
@@ -44,7 +45,7 @@ def main():
     python = fitting_python()
     missing = subprocess.run([python, "-c", "import ensurepip, venv"], capture_output=True)
     if missing.returncode != 0:
-        fail("%s has no ensurepip; install it (on Debian and Ubuntu: apt install python3-venv)" % python)
+        raise fail("%s has no ensurepip; install it (on Debian and Ubuntu: apt install python3-venv)" % python)
     inside = os.path.join(folder, "bin", "python")
     if not os.path.exists(inside):
         run(python, "-m", "venv", folder)
