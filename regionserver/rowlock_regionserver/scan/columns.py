@@ -1,0 +1,177 @@
+"""Arrow columns from Python bytes and back, through their buffers.
+
+`pa.array(list)`, `Schema.empty_table()` and `to_numpy()` import pandas when it is installed (1.4 s, 120 MB), so the
+server builds and reads Arrow arrays by their buffers only: a binary column is n + 1 int32 offsets and the bytes end to
+end.
+
+Writing: `binary_array`, `integer_array`, `boolean_array`, `cells_table`.
+Reading: `column`, `integers` and `offsets` (numpy views, nothing copied), `equals_previous`, `run_starts`.
+Choosing: `keep` by a numpy mask, `take` by indices. Single cells as tuples are read by `cell_columns.CellColumns`.
+Nothing here knows what a tombstone or a read point is. All functions are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rowlock_regionserver.cells import CELL_SCHEMA, Cell
+
+Integers = npt.NDArray[np.int64]
+SmallIntegers = npt.NDArray[np.int8]
+Mask = npt.NDArray[np.bool_]
+Column: TypeAlias = "pa.Array[Any]"  # Any: pyarrow's stubs type an array by its scalars
+
+# The places of CELL_SCHEMA's columns.
+ROW, QUALIFIER, TIMESTAMP, WRITE_NUMBER, KIND, VALUE = range(6)
+
+# Offsets of a binary column are int32.
+BINARY_COLUMN_BYTES_MAX = (1 << 31) - 1
+
+
+# ---- writing
+
+
+def binary_array(values: Sequence[bytes]) -> pa.BinaryArray:
+    """A binary column of `values`; together at most BINARY_COLUMN_BYTES_MAX bytes. About 10 M values/s."""
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    return _binary_of(lengths, b"".join(values))
+
+
+def repeated_binary_array(values: Sequence[bytes], counts: Sequence[int]) -> pa.BinaryArray:
+    """A binary column in which values[i] stands counts[i] times in a row."""
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    joined = b"".join([value * count for value, count in zip(values, counts, strict=True)])
+    return _binary_of(np.repeat(lengths, np.array(counts, np.int64)), joined)
+
+
+def _binary_of(lengths: Integers, joined: bytes) -> pa.BinaryArray:
+    assert len(joined) <= BINARY_COLUMN_BYTES_MAX, f"a binary column of {len(joined)} bytes"
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets.data), pa.py_buffer(joined)]
+    array = pa.Array.from_buffers(pa.binary(), len(lengths), buffers, null_count=0)
+    assert isinstance(array, pa.BinaryArray)
+    return array
+
+
+def integer_array(values: Sequence[int] | npt.NDArray[np.signedinteger], arrow_type: pa.DataType) -> Column:
+    """An int64 or int8 column; a numpy array of that very type is used in place."""
+    numbers = np.ascontiguousarray(values, np.int8 if arrow_type == pa.int8() else np.int64)
+    return pa.Array.from_buffers(arrow_type, len(numbers), [None, pa.py_buffer(numbers.data)], null_count=0)
+
+
+def boolean_array(mask: Mask) -> pa.BooleanArray:
+    """An Arrow mask of a numpy mask."""
+    packed = pa.py_buffer(np.packbits(mask, bitorder="little").data)
+    array = pa.Array.from_buffers(pa.bool_(), len(mask), [None, packed], null_count=0)
+    assert isinstance(array, pa.BooleanArray)
+    return array
+
+
+def cells_table(rows: Sequence[bytes], cells_by_row: Sequence[Sequence[Cell]]) -> pa.Table:
+    """A table of CELL_SCHEMA, one chunk: cells_by_row[i] belong to rows[i]. Order is kept. 1 to 2 M cells/s."""
+    cells = list(chain.from_iterable(cells_by_row))
+    if not cells:
+        return empty_cells()
+    qualifiers, timestamps, write_numbers, kinds, values = zip(*cells, strict=True)
+    count = len(cells)
+    arrays = [
+        repeated_binary_array(rows, list(map(len, cells_by_row))),
+        binary_array(qualifiers),
+        integer_array(-np.fromiter(timestamps, np.int64, count), pa.int64()),
+        integer_array(-np.fromiter(write_numbers, np.int64, count), pa.int64()),
+        integer_array(np.fromiter(kinds, np.int8, count), pa.int8()),
+        binary_array(values),
+    ]
+    return pa.Table.from_arrays(arrays, schema=CELL_SCHEMA)
+
+
+def empty_cells() -> pa.Table:
+    """A table of CELL_SCHEMA without cells."""
+    return _EMPTY_CELLS
+
+
+# Not CELL_SCHEMA.empty_table(), which imports pandas.
+_EMPTY_CELLS = pa.Table.from_batches([], schema=CELL_SCHEMA)
+
+
+# ---- reading
+
+
+def single_chunk(table: pa.Table) -> pa.Table:
+    """The table with one chunk a column; itself when it is so already, else copied."""
+    if all(table.column(index).num_chunks == 1 for index in range(table.num_columns)):
+        return table
+    return table.combine_chunks()
+
+
+def column(table: pa.Table, index: int) -> Column:
+    """The column as one array; the table has at most one chunk a column."""
+    chunked = table.column(index)
+    assert chunked.num_chunks <= 1, f"{chunked.num_chunks} chunks: call single_chunk first"
+    if chunked.num_chunks:
+        return chunked.chunks[0]
+    buffers = [None, pa.py_buffer(bytes(8)), pa.py_buffer(b"")]
+    return pa.Array.from_buffers(chunked.type, 0, buffers if chunked.type == pa.binary() else buffers[:2])
+
+
+def numbers(array: Column, code: Literal["b", "i", "q"], *, one_more: bool = False) -> memoryview:
+    """The second buffer of an array as numbers of that `struct` code: its values, or with `one_more` its offsets."""
+    buffer = array.buffers()[1]
+    width = {"b": 1, "i": 4, "q": 8}[code]
+    start, stop = array.offset * width, (array.offset + len(array) + one_more) * width
+    if buffer is None or buffer.size == 0:  # as an empty array may have it
+        return memoryview(bytes(stop - start)).cast(code)
+    return memoryview(buffer)[start:stop].cast(code)
+
+
+def integers(array: Column) -> Integers:
+    """A read-only view of an int64 column. Nothing is copied."""
+    assert array.type == pa.int64(), f"a column of {array.type}"
+    return np.frombuffer(numbers(array, "q"), np.int64)
+
+
+def kinds(array: Column) -> SmallIntegers:
+    """A read-only view of an int8 column. Nothing is copied."""
+    assert array.type == pa.int8(), f"a column of {array.type}"
+    return np.frombuffer(numbers(array, "b"), np.int8)
+
+
+def offsets(array: Column) -> npt.NDArray[np.int32]:
+    """A read-only view of a binary column's len + 1 offsets into its data buffer. The first need not be 0."""
+    assert array.type == pa.binary(), f"a column of {array.type}"
+    return np.frombuffer(numbers(array, "i", one_more=True), np.int32)
+
+
+def equals_previous(array: Column) -> Mask:
+    """For each element whether it equals the one before it; the first does not. About 200 M elements/s."""
+    equal = np.zeros(len(array), np.bool_)
+    if len(array) > 1:
+        packed = pc.equal(array.slice(1), array.slice(0, len(array) - 1))
+        bits = packed.buffers()[1]
+        assert bits is not None, "pc.equal gave an array without values"
+        assert packed.offset == 0, f"pc.equal gave an array with offset {packed.offset}"
+        equal[1:] = np.unpackbits(np.frombuffer(memoryview(bits), np.uint8), count=len(packed), bitorder="little")
+    return equal
+
+
+def run_starts(equal: Mask) -> Integers:
+    """Where runs of equal elements start, from a mask as `equals_previous` gives it."""
+    return np.flatnonzero(~equal)
+
+
+def take(table: pa.Table, indices: Integers) -> pa.Table:
+    """The table's rows at `indices`, in their order."""
+    return table.take(integer_array(indices, pa.int64()))
+
+
+def keep(table: pa.Table, mask: Mask) -> pa.Table:
+    """The table's rows where `mask` is true; the table itself when it is true everywhere."""
+    return table if mask.all() else table.filter(boolean_array(mask))
