@@ -1,0 +1,128 @@
+"""pytest fixtures: a real server in a process of its own, and a client of it.
+
+Installing rowlock registers them. `rowlock_server` runs for the whole session on a fresh folder; `rowlock_client` is a
+connection for one test, and the tables that the test made are dropped after it. Nothing heavy is imported before a
+test asks for one of them.
+
+    def test_orders_survive_a_crash(rowlock_server, rowlock_client):
+        rowlock_client.create_table("orders", {"info": rowlock.Family()})
+        rowlock_client.table("orders").put(b"1", {b"info:state": b"paid"})
+        rowlock_server.kill()
+        rowlock_server.restart()
+        assert rowlock_client.table("orders").row(b"1") == {b"info:state": b"paid"}
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from rowlock import Client
+
+_START_SECONDS_MAX = 60.0
+_STOP_SECONDS_MAX = 60.0
+
+
+class RowlockServer:
+    """A server process on a folder. Not safe to use from several threads."""
+
+    def __init__(self, folder: Path, log_path: Path) -> None:
+        self.folder = folder
+        self.address = ""  # host:port; the same after a restart
+        self._log_path = log_path
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """It was started and has not ended since."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Starts the server and returns when it serves. RuntimeError, with what it said, if it does not."""
+        import subprocess
+        import threading
+
+        assert not self.is_running, "the server runs already"
+        command = [sys.executable, "-m", "rowlock_regionserver", "--data", str(self.folder)]
+        command += ["--listen", self.address or "127.0.0.1:0"]
+        with self._log_path.open("a") as log:
+            # In a session of its own, so that Ctrl-C in the tests lets it stop in order.
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+            )
+        self._process = process
+        assert process.stdout is not None
+        too_slow = threading.Timer(_START_SECONDS_MAX, process.kill)
+        too_slow.start()
+        try:
+            with process.stdout:
+                found = re.search(r"\S+:\d+", process.stdout.readline())
+        finally:
+            too_slow.cancel()
+        if found is None:
+            process.kill()
+            raise RuntimeError(
+                f"rowlock-server did not start (exit code {process.wait()}): {self._log_path.read_text()[-2000:]}"
+            )
+        self.address = found.group()
+
+    def kill(self) -> None:
+        """Ends it with SIGKILL, as a crash would; what was acknowledged is in the folder."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> None:
+        """Ends it in order: flushed and synced. AssertionError if it fails to."""
+        if self._process is None or not self.is_running:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            exit_code = self._process.wait(_STOP_SECONDS_MAX)
+        finally:
+            self.kill()
+        assert exit_code == 0, f"rowlock-server ended with {exit_code}: {self._log_path.read_text()[-2000:]}"
+
+    def restart(self) -> None:
+        """Starts it again at the same address; stops it first if it runs."""
+        self.stop()
+        self.start()
+
+
+@pytest.fixture(scope="session")
+def rowlock_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RowlockServer]:
+    """A rowlock server on a fresh folder, for the whole session: .address, .folder, .kill(), .restart()."""
+    folder = tmp_path_factory.mktemp("rowlock")
+    server = RowlockServer(folder / "data", folder / "server.log")
+    server.start()
+    try:
+        yield server
+        server.stop()
+    finally:
+        server.kill()
+
+
+@pytest.fixture
+def rowlock_client(rowlock_server: RowlockServer) -> Iterator[Client]:
+    """A connection to `rowlock_server`; tables that the test makes are dropped after it.
+
+    A server that the test left dead is started again.
+    """
+    import rowlock
+
+    with rowlock.connect(rowlock_server.address) as client:
+        before = set(client.tables())
+        yield client
+        if not rowlock_server.is_running:
+            rowlock_server.restart()
+        for name in set(client.tables()) - before:
+            client.drop_table(name)
