@@ -1,0 +1,92 @@
+"""Which cells of a whole Arrow table a read sees, and which a flush keeps, as vector operations.
+
+The rules and their reasons stand in `visibility_rows`, whose plain functions give the same for one row; `tombstones`
+says how the machine there is vectorised. Tables are of CELL_SCHEMA, one family's, in store order, and hold rows whole:
+for `visible` all cells that any source has of the row. A table of which nothing goes is given back itself, uncopied;
+otherwise what stays is copied once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from rowlock_regionserver.cells import DELETE_FAMILY, PUT, Family, ReadPoint
+from rowlock_regionserver.scan.columns import Integers, Mask, keep
+from rowlock_regionserver.scan.sorted_cells import SortedCells, count_before, spread
+from rowlock_regionserver.scan.tombstones import live_puts
+
+
+def visible(table: pa.Table, read_point: ReadPoint, family: Family) -> pa.Table:
+    """The puts that a read at `read_point` sees, in the table's order: live and not expired.
+
+    Where every cell is a put, seen and alone in its column: 40 M cells/s and the table itself. Else 5 to 15 M cells/s.
+    """
+    if not table.num_rows:
+        return table
+    cells = SortedCells.of(table)
+    published = cells.write_number <= read_point.write_number
+    has_tombstones = bool(cells.kind.any())
+    if not (cells.has_versions or has_tombstones or family.time_to_live_ms):
+        return keep(table, published)
+    seen = np.flatnonzero(published)
+    cells = cells.at(seen)
+    if has_tombstones:
+        live = np.flatnonzero(live_puts(cells, family.versions))
+        seen, cells = seen[live], cells.at(live)
+    mask = np.zeros(table.num_rows, np.bool_)
+    mask[seen[_newest_versions(cells, read_point.now_ms, family)]] = True
+    return keep(table, mask)
+
+
+def _newest_versions(puts: SortedCells, now_ms: int, family: Family) -> Mask:
+    """Of each column the highest `versions` timestamps, of each its newest put, without what has expired."""
+    starts_column = puts.starts_column()
+    if family.versions == 1:
+        newest, place = starts_column, None
+    else:
+        starts_version = puts.starts_version()
+        place = count_before(starts_version, starts_column)
+        newest = starts_version & (place < family.versions)
+    if not family.time_to_live_ms:
+        return newest
+    alive = puts.timestamp > now_ms - family.time_to_live_ms
+    if family.min_versions:
+        alive |= starts_column if place is None else place < family.min_versions
+    return newest & alive
+
+
+def retained(table: pa.Table, oldest_read_point: int, family: Family) -> pa.Table:
+    """What a flush must keep of `table` so that every read at `oldest_read_point` or later answers the same.
+
+    A put goes when no tombstone of the table touches its column and writes up to `oldest_read_point` hold a newer put
+    of its timestamp, or puts of `versions` higher timestamps. `visibility_rows.retained_cells` says why that is safe.
+    """
+    cells = SortedCells.of(table)
+    if not cells.has_versions:
+        return table
+    starts_column = cells.starts_column()
+    starts_version = cells.starts_version()
+    read_by_all = cells.write_number <= oldest_read_point
+    newer_of_timestamp = count_before(read_by_all, starts_version)
+    first_read_by_all = read_by_all & (newer_of_timestamp == 0)
+    # Counted up to the start of the cell's own timestamp: those of higher timestamps only.
+    higher = spread(count_before(first_read_by_all, starts_column)[starts_version], starts_version)
+    outlived = (newer_of_timestamp > 0) | (higher >= family.versions)
+    return keep(table, ~outlived | _touched(cells, starts_column))
+
+
+def _touched(cells: SortedCells, starts_column: Mask) -> Mask:
+    """The cells of columns that some tombstone of their column or row touches, and the tombstones themselves."""
+    touched = np.zeros(len(cells), np.bool_)
+    if not cells.kind.any():
+        return touched
+    by_family = _spread_any(cells.kind == DELETE_FAMILY, cells.row)
+    return by_family | _spread_any(cells.kind != PUT, np.cumsum(starts_column))
+
+
+def _spread_any(marks: Mask, runs: Integers) -> Mask:
+    """For each element whether any of its run is marked; `runs` numbers the runs from 0 or more on."""
+    marked = np.zeros(int(runs[-1]) + 1, np.bool_)
+    marked[runs[marks]] = True
+    return marked[runs]
