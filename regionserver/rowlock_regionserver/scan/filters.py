@@ -1,0 +1,163 @@
+"""Row filters: whether they may be asked, which columns they read, and whether one row matches.
+
+A filter is judged on the newest visible value of each column it names, whatever the projection, the time range and
+the number of versions that are answered. A comparison, pattern or set of an absent column does not match, NOT_EQUAL
+neither; `NotOf` is the plain logical not of what it holds, so NotOf(ColumnComparison(...)) matches where the column is
+absent. AllOf() is true, AnyOf() is false.
+
+The parts of AllOf and AnyOf are judged from left to right and no further than needed: a stored value that doesn't fit
+the type it is read as is an error only where its part is reached, so an earlier part can guard a later one.
+
+filter_columns.py judges a whole window at once, by the same rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import FamilyNotFoundError, FilterTypeError, LimitExceededError
+from rowlock_regionserver.operations import (
+    AllOf,
+    AnyOf,
+    ColumnComparison,
+    ColumnIn,
+    ColumnPattern,
+    ColumnPresence,
+    NotOf,
+    PatternKind,
+    RowComparison,
+    RowFilter,
+    RowPrefix,
+    ValueType,
+)
+from rowlock_regionserver.scan.values import NOUNS, compare_value, read_value
+
+# (family, qualifier)
+ColumnName = tuple[bytes, bytes]
+
+
+def check_filter(row_filter: RowFilter, family_names: Collection[bytes], config: Config) -> None:
+    """Refuses a filter that can't be judged; to be called before anything is done.
+
+    Raises LimitExceededError when it is nested deeper than `filter_depth_max` or names too long a qualifier,
+    FamilyNotFoundError, and FilterTypeError when an operand doesn't fit its type.
+    """
+    _check(row_filter, family_names, config, 1)
+
+
+def _check(row_filter: RowFilter, family_names: Collection[bytes], config: Config, depth: int) -> None:
+    if depth > config.filter_depth_max:
+        raise LimitExceededError(
+            f"The filter is nested deeper than {config.filter_depth_max} levels (filter_depth_max); make it flatter.",
+            limit="filter_depth_max",
+            limit_value=config.filter_depth_max,
+            found=depth,
+        )
+    if isinstance(row_filter, AllOf | AnyOf):
+        for part in row_filter.filters:
+            _check(part, family_names, config, depth + 1)
+    elif isinstance(row_filter, NotOf):
+        _check(row_filter.filter, family_names, config, depth + 1)
+    elif not isinstance(row_filter, RowComparison | RowPrefix):
+        check_family(row_filter.family, family_names)
+        check_qualifier(row_filter.family, row_filter.qualifier, config)
+        if isinstance(row_filter, ColumnComparison):
+            check_operand(row_filter.operand, row_filter.type, row_filter.family, row_filter.qualifier)
+
+
+def check_family(family: bytes, family_names: Collection[bytes]) -> None:
+    """Raises FamilyNotFoundError unless the table has the family."""
+    if family not in family_names:
+        known = ", ".join(repr(name) for name in sorted(family_names))
+        raise FamilyNotFoundError(f"The table has no column family {family!r}; it has {known}.", family=family)
+
+
+def check_qualifier(family: bytes, qualifier: bytes, config: Config) -> None:
+    """Raises LimitExceededError when no column can have the qualifier."""
+    if len(qualifier) > config.qualifier_bytes_max:
+        raise LimitExceededError(
+            f"A qualifier of {len(qualifier)} bytes is longer than {config.qualifier_bytes_max} (qualifier_bytes_max).",
+            limit="qualifier_bytes_max",
+            limit_value=config.qualifier_bytes_max,
+            found=len(qualifier),
+            family=family,
+            qualifier=qualifier[: config.qualifier_bytes_max],
+        )
+
+
+def check_operand(operand: bytes, value_type: ValueType, family: bytes = b"", qualifier: bytes = b"") -> None:
+    """Raises FilterTypeError when the operand doesn't fit the type."""
+    try:
+        read_value(operand, value_type)
+    except ValueError as error:
+        where = f" for column {family + b':' + qualifier!r}" if family else ""
+        raise FilterTypeError(
+            f"The operand {_shown(operand)}{where} is not {NOUNS[value_type]}; encode it as the comparison's type.",
+            family=family,
+            qualifier=qualifier,
+        ) from error
+
+
+def misfit_error(row: bytes, family: bytes, qualifier: bytes, value: bytes, value_type: ValueType) -> FilterTypeError:
+    """The error of a stored value that doesn't fit the type that a filter reads it as."""
+    return FilterTypeError(
+        f"Column {family + b':' + qualifier!r} of row {row!r} holds {_shown(value)}, which is not {NOUNS[value_type]}; "
+        "compare it as another type, or exclude such rows by an earlier part of the filter.",
+        row=row,
+        family=family,
+        qualifier=qualifier,
+    )
+
+
+def _shown(value: bytes) -> str:
+    return repr(value) if len(value) <= 40 else f"{value[:40]!r}... ({len(value)} bytes)"
+
+
+def required_columns(row_filter: RowFilter | None) -> frozenset[ColumnName]:
+    """The columns that the filter reads; none for None."""
+    if row_filter is None or isinstance(row_filter, RowComparison | RowPrefix):
+        return frozenset()
+    if isinstance(row_filter, AllOf | AnyOf):
+        return frozenset().union(*(required_columns(part) for part in row_filter.filters))
+    if isinstance(row_filter, NotOf):
+        return required_columns(row_filter.filter)
+    return frozenset(((row_filter.family, row_filter.qualifier),))
+
+
+def matches_row(row_filter: RowFilter, row: bytes, newest: Mapping[ColumnName, bytes]) -> bool:
+    """Whether the row matches; `newest` has the newest visible value of each required column that is there.
+
+    Raises FilterTypeError, with row and column, when a value that is reached doesn't fit its type.
+    """
+    if isinstance(row_filter, AllOf):
+        return all(matches_row(part, row, newest) for part in row_filter.filters)
+    if isinstance(row_filter, AnyOf):
+        return any(matches_row(part, row, newest) for part in row_filter.filters)
+    if isinstance(row_filter, NotOf):
+        return not matches_row(row_filter.filter, row, newest)
+    if isinstance(row_filter, RowPrefix):
+        return row.startswith(row_filter.prefix)
+    if isinstance(row_filter, RowComparison):
+        return compare_value(row, row_filter.op, row_filter.operand, ValueType.BYTES)
+    value = newest.get((row_filter.family, row_filter.qualifier))
+    if isinstance(row_filter, ColumnPresence):
+        return (value is not None) == row_filter.present
+    if value is None:
+        return False
+    if isinstance(row_filter, ColumnIn):
+        return value in row_filter.operands
+    if isinstance(row_filter, ColumnPattern):
+        return _matches_pattern(row_filter, value)
+    try:
+        return compare_value(value, row_filter.op, row_filter.operand, row_filter.type)
+    except ValueError as error:
+        raise misfit_error(row, row_filter.family, row_filter.qualifier, value, row_filter.type) from error
+
+
+def _matches_pattern(pattern: ColumnPattern, value: bytes) -> bool:
+    if pattern.kind == PatternKind.STARTS_WITH:
+        return value.startswith(pattern.operand)
+    if pattern.kind == PatternKind.ENDS_WITH:
+        return value.endswith(pattern.operand)
+    return pattern.operand in value

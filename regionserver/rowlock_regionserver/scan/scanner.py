@@ -1,0 +1,97 @@
+"""The scanner: a plan's ranges, window by window, as batches of visible cells.
+
+For each window: the sources' cells up to a common row (windows.py), what the read point sees of them (visibility.py),
+what the selection answers of that (window_answer.py), cut to batches (batches.py). The rest is counting: ranges,
+direction, the row limit, and how large a window to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from rowlock_regionserver.cells import ReadPoint
+from rowlock_regionserver.config import MIB
+from rowlock_regionserver.operations import ScanPlan, Selection
+from rowlock_regionserver.scan.batches import Batches, ScanAnswer
+from rowlock_regionserver.scan.filters import required_columns
+from rowlock_regionserver.scan.ranges import EVERYTHING, clipped, joined, rows_that_may_match
+from rowlock_regionserver.scan.selection import qualifiers_asked
+from rowlock_regionserver.scan.window_answer import WindowAnswer, answer_window
+from rowlock_regionserver.scan.windows import ColumnsRead, View, WindowReader
+
+__all__ = ["ScanAnswer", "scan"]
+
+# A limit is often met by the first rows: windows begin small and grow to full size within few.
+FIRST_WINDOW_BYTES = 256 * 1024
+FIRST_LIMITED_WINDOW_BYTES = 32 * 1024
+WINDOW_GROWTH = 4
+
+
+def scan(
+    sources_now: Callable[[], View],
+    plan: ScanPlan,
+    start: bytes,
+    stop: bytes,
+    read_point: ReadPoint,
+    *,
+    window_bytes: int = 4 * MIB,
+    merge_bytes_max: int = 256 * MIB,
+) -> Iterator[ScanAnswer]:
+    """The batches of a scan of [start, stop) at a read point; the plan has passed check_plan.
+
+    Rows ascend, or descend in a reverse scan; a row's cells are always by family, qualifier, then newest first. Rows
+    without an answered cell don't count. Blocks on the sources' disks between batches. Memory: about a window
+    (`window_bytes`) of each source and a batch. The caller keeps the read point registered until the end.
+
+    sources_now() is asked before each window and gives a view that has all the read point sees; it may raise, which
+    ends the scan: the place for deadlines, leases and cancelling. Raises FilterTypeError when the scan comes to a row
+    where a filter meets a value that doesn't fit its type; a limit that is met before it is not disturbed.
+    """
+    batches = Batches(plan.batch_bytes, plan.batch_rows)
+    rows_left = plan.row_limit
+    for answer in _answers(sources_now, plan, start, stop, read_point, window_bytes, merge_bytes_max):
+        table, starts = answer.table, answer.starts
+        is_last = bool(plan.row_limit) and len(starts) >= rows_left
+        if is_last and len(starts) > rows_left:
+            table, starts = table.slice(0, int(starts[rows_left])), starts[:rows_left]
+        rows_left -= len(starts)
+        yield from batches.add(table, starts)
+        if is_last:
+            break
+        if answer.error is not None:
+            raise answer.error
+    yield from batches.rest()
+
+
+def _answers(
+    sources_now: Callable[[], View],
+    plan: ScanPlan,
+    start: bytes,
+    stop: bytes,
+    read_point: ReadPoint,
+    window_bytes: int,
+    merge_bytes_max: int,
+) -> Iterator[WindowAnswer]:
+    """What the selection answers of each window, in the scan's order."""
+    selection = plan.selection
+    bounds = clipped((start, stop), rows_that_may_match(selection.where))
+    ranges = joined(plan.ranges or (EVERYTHING,), bounds)
+    columns_read = _columns_read(selection)
+    bytes_max = min(window_bytes, FIRST_LIMITED_WINDOW_BYTES if plan.row_limit else FIRST_WINDOW_BYTES)
+    for row_range in reversed(ranges) if plan.reverse else ranges:
+        reader = WindowReader(sources_now, columns_read, read_point, row_range, reverse=plan.reverse)
+        while (window := reader.next(bytes_max, merge_bytes_max)) is not None:
+            yield answer_window(window, selection, reverse=plan.reverse)
+            bytes_max = min(window_bytes, bytes_max * WINDOW_GROWTH)
+
+
+def _columns_read(selection: Selection) -> ColumnsRead | None:
+    """The columns that are answered or judged; None: all of all families."""
+    asked = qualifiers_asked(selection.columns)
+    if asked is None:
+        return None
+    read = dict(asked)
+    for family, qualifier in required_columns(selection.where):
+        before = read.get(family, frozenset())
+        read[family] = None if before is None else before | {qualifier}
+    return read

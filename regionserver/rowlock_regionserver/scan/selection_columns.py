@@ -1,0 +1,98 @@
+"""What a read answers, chosen among a window's cells at once; by the rules of selection.py, its twin for one row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from rowlock_regionserver.operations import CellFilter, CompareOp, PatternKind, Selection
+from rowlock_regionserver.scan.columns import (
+    QUALIFIER,
+    ROW,
+    TIMESTAMP,
+    VALUE,
+    Integers,
+    Mask,
+    boolean_array,
+    column,
+    equals_previous,
+    integers,
+)
+from rowlock_regionserver.scan.filter_columns import NewestValues
+from rowlock_regionserver.scan.masks import compares, first_of_runs, is_one_of, matches_pattern
+from rowlock_regionserver.scan.selection import is_whole_time
+from rowlock_regionserver.scan.values import compare_column
+
+
+def chosen(table: pa.Table, qualifiers: frozenset[bytes] | None, selection: Selection, versions_max: int) -> Mask:
+    """Which of a family's visible cells have an asked qualifier, a timestamp in range, and are new enough.
+
+    The table is sorted, has one chunk a column, and at most `versions_max` versions of a column.
+    """
+    mask = np.ones(table.num_rows, np.bool_)
+    if qualifiers is not None:
+        mask &= is_one_of(column(table, QUALIFIER), qualifiers)
+    if not is_whole_time(selection):
+        timestamps = integers(column(table, TIMESTAMP))
+        mask &= timestamps >= selection.time_start
+        if selection.time_stop:
+            mask &= timestamps < selection.time_stop
+    if selection.versions < versions_max:
+        same_column = equals_previous(column(table, ROW)) & equals_previous(column(table, QUALIFIER))
+        left = np.flatnonzero(mask)
+        newest_first = places_in_runs(np.cumsum(~same_column, dtype=np.int64)[left])
+        mask[left[newest_first >= selection.versions]] = False
+    return mask
+
+
+def places_in_runs(keys: Integers) -> Integers:
+    """For each element its place in its run of equal ones, from 0."""
+    starts = first_of_runs(keys)
+    return np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
+
+
+def newest_values(table: pa.Table, rows: Integers, qualifier: bytes) -> NewestValues:
+    """A column's newest visible value in each row; `rows` is the place of each cell's row in the window."""
+    found = np.flatnonzero(compares(column(table, QUALIFIER), CompareOp.EQUAL, qualifier))
+    found = found[first_of_runs(rows[found])]
+    is_found = np.zeros(table.num_rows, np.bool_)
+    is_found[found] = True
+    return NewestValues(rows[found], column(table, VALUE).filter(boolean_array(is_found)))
+
+
+def qualifiers_pass(table: pa.Table, cell_filter: CellFilter) -> Mask:
+    """Which cells have a qualifier that the CellFilter leaves."""
+    qualifiers = column(table, QUALIFIER)
+    mask = np.ones(table.num_rows, np.bool_)
+    if cell_filter.qualifier_prefix:
+        mask &= matches_pattern(qualifiers, PatternKind.STARTS_WITH, cell_filter.qualifier_prefix)
+    if cell_filter.qualifier_start:
+        mask &= compares(qualifiers, CompareOp.GREATER_OR_EQUAL, cell_filter.qualifier_start)
+    if cell_filter.qualifier_stop:
+        mask &= compares(qualifiers, CompareOp.LESS, cell_filter.qualifier_stop)
+    return mask
+
+
+def values_pass(table: pa.Table, left: Mask, cell_filter: CellFilter) -> tuple[Mask, Integers]:
+    """Which of the cells `left` have a value that the CellFilter leaves, and the places of the unfit ones."""
+    if cell_filter.value_op is None or not left.any():
+        return left, np.zeros(0, np.int64)
+    values = column(table, VALUE).filter(boolean_array(left))
+    matches, fits = compare_column(values, cell_filter.value_op, cell_filter.value_operand, cell_filter.value_type)
+    places = np.flatnonzero(left)
+    mask = np.zeros(len(left), np.bool_)
+    mask[places[matches]] = True
+    return mask, places[~fits]
+
+
+def page(rows: Integers, cell_filter: CellFilter) -> Mask:
+    """Which of a window's remaining cells, by row over all families, are answered of each row; `rows` is each one's."""
+    mask = np.ones(len(rows), np.bool_)
+    place = places_in_runs(rows)
+    if cell_filter.first_key_only:
+        mask &= place < 1
+    if cell_filter.cell_offset:
+        mask &= place >= cell_filter.cell_offset
+    if cell_filter.cell_limit:
+        mask &= place < cell_filter.cell_offset + cell_filter.cell_limit
+    return mask

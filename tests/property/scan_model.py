@@ -1,0 +1,309 @@
+"""A plain model of reads: what gets and scans answer, from the list of all writes, by dictionaries and loops.
+
+It shares no rule with the code under test: visibility, filters, selections and limits are written out again here in
+the simplest way, and `ListSource` is a source that only sorts.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from rowlock_regionserver.cells import (
+    DELETE_COLUMN,
+    DELETE_FAMILY,
+    DELETE_VERSION,
+    NEWEST,
+    PUT,
+    TIMESTAMP_MAX,
+    Cell,
+    Family,
+    ReadPoint,
+)
+from rowlock_regionserver.operations import (
+    AllOf,
+    AnswerCell,
+    AnyOf,
+    CellFilter,
+    ColumnComparison,
+    ColumnIn,
+    ColumnPattern,
+    ColumnPresence,
+    NotOf,
+    PatternKind,
+    RowComparison,
+    RowFilter,
+    RowPrefix,
+    ScanPlan,
+    Selection,
+    ValueType,
+)
+from rowlock_regionserver.scan.columns import cells_table, empty_cells
+from rowlock_regionserver.sources import Chunk
+
+
+class MisfitError(Exception):
+    """A filter came to a value that doesn't fit its type, in `row`."""
+
+    def __init__(self, row: bytes) -> None:
+        super().__init__(row)
+        self.row = row
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One cell as it was written."""
+
+    row: bytes
+    family: bytes
+    qualifier: bytes
+    timestamp: int
+    write_number: int
+    kind: int
+    value: bytes
+
+    def cell(self) -> Cell:
+        return (self.qualifier, -self.timestamp, -self.write_number, self.kind, self.value)
+
+
+class ListSource:
+    """A source that holds its cells in a dictionary; `bytes_max` counts cells, so windows of a few cells can be asked.
+
+    With `in_chunks` each row is a chunk of its own in the tables; `is_eager` frontiers stand right behind the last row
+    given, others at the next row that there is.
+    """
+
+    def __init__(self, writes: Sequence[Write], *, in_chunks: bool = False, is_eager: bool = False) -> None:
+        self._in_chunks = in_chunks
+        self._is_eager = is_eager
+        self._rows: dict[bytes, list[Cell]] = {}
+        for write in writes:
+            self._rows.setdefault(write.row, []).append(write.cell())
+        self._rows = {row: sorted(cells) for row, cells in sorted(self._rows.items())}
+        self._numbers = [write.write_number for write in writes]
+        self.cells_read = 0
+
+    @property
+    def write_number_min(self) -> int:
+        return min(self._numbers, default=NEWEST)
+
+    @property
+    def write_number_max(self) -> int:
+        return max(self._numbers, default=0)
+
+    def row_cells(self, row: bytes) -> Sequence[Cell]:
+        return list(self._rows.get(row, []))
+
+    def is_row_in_memory(self, row: bytes) -> bool:
+        return True
+
+    def read_rows(self, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False) -> Chunk:
+        rows = [row for row in self._rows if row >= start and (not stop or row < stop)]
+        taken: list[bytes] = []
+        count = 0
+        for row in reversed(rows) if reverse else rows:
+            if taken and count >= bytes_max:
+                break
+            taken.append(row)
+            count += len(self._rows[row])
+        self.cells_read += count
+        frontier = None
+        if len(taken) < len(rows):
+            if reverse:
+                frontier = taken[-1]
+            else:
+                frontier = taken[-1] + b"\x00" if self._is_eager else rows[len(taken)]
+        return self._chunk(sorted(taken), frontier)
+
+    def _chunk(self, rows: list[bytes], frontier: bytes | None) -> Chunk:
+        cells = [cell for row in rows for cell in self._rows[row]]
+        columns = [(row, cell[0]) for row in rows for cell in self._rows[row]]
+        if self._in_chunks and rows:
+            table = pa.concat_tables([cells_table([row], [self._rows[row]]) for row in rows])
+        else:
+            table = cells_table(rows, [self._rows[row] for row in rows]) if rows else empty_cells()
+        return Chunk(
+            table,
+            frontier,
+            has_tombstones=any(cell[3] != PUT for cell in cells),
+            has_versions=len(set(columns)) < len(columns),
+            write_number_max=max((-cell[2] for cell in cells), default=0),
+            timestamp_min=min((-cell[1] for cell in cells), default=TIMESTAMP_MAX),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """All writes of a table, and what a read of it answers at a read point."""
+
+    families: tuple[Family, ...]
+    writes: tuple[Write, ...]
+    read_point: ReadPoint
+
+    def rows(self) -> list[bytes]:
+        return sorted({write.row for write in self.writes})
+
+    def row(self, row: bytes, selection: Selection) -> list[AnswerCell]:
+        """What a get answers. Raises MisfitError."""
+        seen: list[AnswerCell] = []
+        newest: dict[tuple[bytes, bytes], bytes] = {}
+        for family in sorted(self.families, key=lambda family: family.name):
+            for qualifier, versions in sorted(self._visible(row, family).items()):
+                newest[(family.name, qualifier)] = versions[0][1]
+                if not _is_asked(selection, family.name, qualifier):
+                    continue
+                in_time = [
+                    (family.name, qualifier, timestamp, value)
+                    for timestamp, value in versions
+                    if selection.time_start <= timestamp
+                    and (not selection.time_stop or timestamp < selection.time_stop)
+                ]
+                seen += in_time[: selection.versions]
+        if not seen or (selection.where is not None and not _matches(selection.where, row, newest)):
+            return []
+        return list(_filtered(seen, row, selection.cells))
+
+    def scan(self, plan: ScanPlan, start: bytes, stop: bytes) -> Iterator[tuple[bytes, list[AnswerCell]]]:
+        """What a scan answers, row by row. Raises MisfitError when it comes to such a row."""
+        count = 0
+        for row in reversed(self.rows()) if plan.reverse else self.rows():
+            ranges = plan.ranges or ((b"", b""),)
+            if not _is_in((start, stop), row) or not any(_is_in(asked, row) for asked in ranges):
+                continue
+            cells = self.row(row, plan.selection)
+            if cells:
+                yield row, cells
+                count += 1
+                if count == plan.row_limit:
+                    return
+
+    def _visible(self, row: bytes, family: Family) -> dict[bytes, list[tuple[int, bytes]]]:
+        """By qualifier: (timestamp, value), newest first."""
+        events = [write for write in self.writes if write.row == row and write.family == family.name]
+        live: dict[bytes, dict[int, bytes]] = {}
+        # Inside one write number the tombstones come first.
+        for write in sorted(events, key=lambda write: (write.write_number, write.kind == PUT)):
+            if write.write_number > self.read_point.write_number:
+                continue
+            column = live.setdefault(write.qualifier, {})
+            if write.kind == PUT:
+                column[write.timestamp] = write.value
+                if len(column) > family.versions:
+                    del column[min(column)]
+            elif write.kind == DELETE_VERSION:
+                column.pop(write.timestamp, None)
+            elif write.kind == DELETE_COLUMN:
+                _remove_up_to(column, write.timestamp)
+            else:
+                assert write.kind == DELETE_FAMILY
+                for hidden in live.values():
+                    _remove_up_to(hidden, write.timestamp)
+        seen = {}
+        for qualifier, column in live.items():
+            versions = [
+                (timestamp, value)
+                for place, (timestamp, value) in enumerate(sorted(column.items(), reverse=True))
+                if place < family.min_versions
+                or not family.time_to_live_ms
+                or timestamp + family.time_to_live_ms > self.read_point.now_ms
+            ]
+            if versions:
+                seen[qualifier] = versions
+        return seen
+
+
+def _remove_up_to(column: dict[int, bytes], timestamp: int) -> None:
+    for old in [old for old in column if old <= timestamp]:
+        del column[old]
+
+
+def _is_in(row_range: tuple[bytes, bytes], row: bytes) -> bool:
+    return row_range[0] <= row and (not row_range[1] or row < row_range[1])
+
+
+def _is_asked(selection: Selection, family: bytes, qualifier: bytes) -> bool:
+    return not selection.columns or any(
+        column.family == family and column.qualifier in (None, qualifier) for column in selection.columns
+    )
+
+
+_OPERATORS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
+
+
+def _matches(part: RowFilter, row: bytes, newest: dict[tuple[bytes, bytes], bytes]) -> bool:
+    match part:
+        case AllOf(parts):
+            return all(_matches(inner, row, newest) for inner in parts)
+        case AnyOf(parts):
+            return any(_matches(inner, row, newest) for inner in parts)
+        case NotOf(inner):
+            return not _matches(inner, row, newest)
+        case RowPrefix(prefix):
+            return row[: len(prefix)] == prefix
+        case RowComparison(op, operand):
+            return bool(_OPERATORS[op](row, operand))
+        case ColumnPresence(family, qualifier, present):
+            return ((family, qualifier) in newest) == present
+        case _:
+            value = newest.get((part.family, part.qualifier))
+            return value is not None and _value_matches(part, value, row)
+
+
+def _value_matches(part: ColumnComparison | ColumnPattern | ColumnIn, value: bytes, row: bytes) -> bool:
+    if isinstance(part, ColumnIn):
+        return value in part.operands
+    if isinstance(part, ColumnPattern):
+        places = {
+            PatternKind.STARTS_WITH: value[: len(part.operand)] == part.operand,
+            PatternKind.ENDS_WITH: value[len(value) - len(part.operand) :] == part.operand
+            and len(value) >= len(part.operand),
+            PatternKind.CONTAINS: part.operand in value,
+        }
+        return places[part.kind]
+    return bool(_OPERATORS[part.op](_number(value, part.type, row), _number(part.operand, part.type, row)))
+
+
+def _number(value: bytes, value_type: ValueType, row: bytes) -> bytes | int:
+    """Of the types the model knows three; the others are compared in the tests of values.py."""
+    if value_type == ValueType.BYTES:
+        return value
+    if value_type == ValueType.INT16:
+        if len(value) != 2:
+            raise MisfitError(row)
+        return int.from_bytes(value, "big", signed=True)
+    assert value_type == ValueType.TEXT_INT
+    digits = value.decode("latin-1")
+    if not digits.isascii() or not digits.removeprefix("-").isdigit():
+        raise MisfitError(row)
+    return int(digits)
+
+
+def _filtered(cells: list[AnswerCell], row: bytes, cell_filter: CellFilter) -> Iterator[AnswerCell]:
+    place = -1
+    left = []
+    for cell in cells:
+        qualifier, value = cell[1], cell[3]
+        if cell_filter.qualifier_prefix and not qualifier.startswith(cell_filter.qualifier_prefix):
+            continue
+        if cell_filter.qualifier_start and qualifier < cell_filter.qualifier_start:
+            continue
+        if cell_filter.qualifier_stop and qualifier >= cell_filter.qualifier_stop:
+            continue
+        if cell_filter.value_op is not None:
+            stored = _number(value, cell_filter.value_type, row)
+            if not _OPERATORS[cell_filter.value_op](
+                stored, _number(cell_filter.value_operand, cell_filter.value_type, row)
+            ):
+                continue
+        left.append(cell)
+    for family, qualifier, timestamp, value in left:
+        place += 1
+        if cell_filter.first_key_only and place > 0:
+            continue
+        if place < cell_filter.cell_offset:
+            continue
+        if cell_filter.cell_limit and place >= cell_filter.cell_offset + cell_filter.cell_limit:
+            continue
+        yield (family, qualifier, timestamp, b"" if cell_filter.keys_only else value)
