@@ -1,0 +1,257 @@
+"""The log: its parts, and its life from `open` to `close`.
+
+    recovered = recover(folder, files, apply)
+    log = Log.open(folder, files, config, clock, recovered, on_failure)
+    with log.order:
+        log.append(region_id, take_write_number(), kind, payload, Durability.FSYNC, complete)
+
+`pending` holds what was appended, `writer` brings it to the disk and calls the completions, `spare` has the next
+segment ready, `trimmer` removes those that nobody needs. Everything but `recover` is thread-safe.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import DiskFullError, RegionTooBusyError, StoppingError, UnknownOutcomeError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.wal.marker import RegionState
+from rowlock_regionserver.wal.opening import begin_segment
+from rowlock_regionserver.wal.pending import Complete, Pending
+from rowlock_regionserver.wal.recovery import Recovered
+from rowlock_regionserver.wal.spare import Spare
+from rowlock_regionserver.wal.trimmer import Trimmer
+from rowlock_regionserver.wal.writer import Writer
+
+_CHECK_AGAIN_AFTER_FULL_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LogStatistics:
+    """The log at a moment. Counts are since it was opened."""
+
+    segment: int  # the one that is appended to
+    segment_count: int
+    removed_segment_count: int
+    appended_records: int
+    appended_bytes: int
+    pending_bytes: int  # appended and not yet written
+    batch_count: int
+    sync_count: int  # of what was appended; rolls not counted
+    is_full: bool  # no disk space: writes are refused
+
+
+class Log:
+    """The write-ahead log of one region server."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: Config,
+        recovered: Recovered,
+        pending: Pending,
+        spare: Spare,
+        trimmer: Trimmer,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self.log_id = recovered.log_id
+        # Held by a caller around "take a write number and append": log order is write-number order.
+        self.order = pending.order
+        self._folder = folder
+        self._config = config
+        self._pending = pending
+        self._spare = spare
+        self._trimmer = trimmer
+        self._on_failure = on_failure
+        self._writer: Writer
+        self._has_failed = False
+        self._is_closed = False
+        # Guarded by self.order:
+        self._waiting: set[threading.Event] = set()
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        files: Files,
+        config: Config,
+        clock: Clock,
+        recovered: Recovered,
+        on_failure: Callable[[BaseException], None],
+    ) -> Log:
+        """Goes on with a recovered log: begins a new segment, with what recovery found unproven at its start, synced.
+
+        Blocks on the disk. DiskFullError when not even the unproven records fit.
+        `on_failure` is called once, from the writer's thread, when a write or sync failed: no completion is called
+        after it, and callers that wait get no answer from the log any more.
+        """
+        begun = begin_segment(folder, files, config, recovered)
+        pending = Pending(
+            recovered.log_id,
+            begun.header.number,
+            begun.byte_count,
+            begun.capacity,
+            config.log_segment_bytes,
+            recovered.regions,
+            recovered.broken,
+            recovered.unknown_broken is not None,
+            clock,
+        )
+        pending.touch(recovered.unproven)
+        spare = Spare(folder, files, config.log_segment_bytes, config.disk_free_bytes_min, pending.fail)
+        trimmer = Trimmer(folder, files, recovered.segments, recovered.broken, pending.fail)
+        log = cls(folder, config, recovered, pending, spare, trimmer, on_failure)
+        log._writer = Writer(
+            folder,
+            files,
+            pending,
+            spare,
+            trimmer,
+            begun.descriptor,
+            begun.capacity,
+            config.log_idle_marker_ms,
+            log._fail,
+        )
+        for part in (log._writer, spare, trimmer):
+            part.thread.start()
+        if begun.capacity < config.log_segment_bytes:
+            spare.want()
+        return log
+
+    # The write path. The caller of these three holds `order`.
+
+    def append(
+        self,
+        region_id: int,
+        write_number: int,
+        kind: int,
+        payload: bytes,
+        durability: Durability,
+        complete: Complete,
+    ) -> None:
+        """Adds a change behind all others; never waits. `kind` is 1 to 253.
+
+        The writer's thread calls `complete` exactly once, in log order: for FSYNC when the record is on stable
+        storage, for OS when it was handed to the operating system, else without waiting for it. After a failure it
+        never does. StoppingError when the log is closed or has failed: nothing was added.
+        """
+        self._pending.append(region_id, write_number, kind, payload, durability, complete)
+
+    def pass_through(self, complete: Complete) -> None:
+        """The same without a record: `complete` is called in its turn."""
+        self._pending.pass_through(Durability.SKIP, complete)
+
+    def reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> None:
+        """Write numbers and stamps below these bounds may now be handed out; a restart goes on from them.
+
+        Each later segment repeats the reservation. Nothing appended after it completes before it is durable,
+        so whoever reserves in time never reveals a number that a power failure could bring back. The log knows
+        a region from its first reservation on; reserve before anything else, also for one that has no writes.
+        """
+        self._pending.reserve(region_id, numbers_until, stamps_until)
+
+    # Checks, and waiting.
+
+    def check_space(self, byte_count: int) -> None:
+        """Refuses a write of about this size before anything was changed; never blocks.
+
+        DiskFullError: the next segment can't be allocated. RegionTooBusyError: too much is appended and not written.
+        StoppingError: the log is closed or has failed.
+        """
+        if self._has_failed or self._is_closed:
+            raise StoppingError("The log is closed, the server is going down; nothing was changed.")
+        if self._spare.is_full:
+            raise DiskFullError(
+                f"There is no space for the next log segment in {self._folder}; nothing was changed. Free some disk "
+                "space: writes go on by themselves.",
+                retry_after_ms=_CHECK_AGAIN_AFTER_FULL_MS,
+            )
+        pending_bytes = self._pending.pending_bytes()
+        if pending_bytes and pending_bytes + byte_count > self._config.log_pending_bytes_max:
+            raise RegionTooBusyError(
+                f"The log has {pending_bytes} bytes that are not yet written, and takes "
+                f"{self._config.log_pending_bytes_max} at most; nothing was changed. Try again.",
+                retry_after_ms=self._config.retry_after_ms,
+            )
+
+    def sync(self) -> None:
+        """Blocks until everything that was appended is durable. The caller does not hold `order`.
+
+        UnknownOutcomeError when the log fails first.
+        """
+        assert threading.current_thread() is not self._writer.thread, "the writer's thread would wait for itself"
+        done = threading.Event()
+        with self.order:
+            self._pending.pass_through(Durability.FSYNC, done.set)
+            self._waiting.add(done)
+        done.wait()
+        with self.order:
+            self._waiting.discard(done)
+            if self._has_failed:
+                raise UnknownOutcomeError("The log has failed: what was written last may be lost.")
+
+    # Which segments are needed. The caller does not hold `order`.
+
+    def flushed(self, region_id: int, write_number: int) -> None:
+        """Everything of the region up to this write number is in store files: segments may go."""
+        self._trimmer.flushed(region_id, write_number)
+
+    def forget(self, region_id: int) -> None:
+        """The region was dropped: it pins nothing, and no later segment names it. Nothing is appended for it again."""
+        with self.order:
+            self._pending.forget(region_id)
+        self._trimmer.forget(region_id)
+
+    def regions_that_pin(self) -> list[int]:
+        """The regions to flush, ascending: those that keep the oldest segment, when there are too many segments."""
+        if self._trimmer.segment_count() + 1 <= self._config.log_segment_count_max:
+            return []
+        return self._trimmer.pinning_regions()
+
+    def known_regions(self) -> dict[int, RegionState]:
+        """Where each region's chain ends, and what was reserved for it."""
+        with self.order:
+            return self._pending.known_regions()
+
+    def statistics(self) -> LogStatistics:
+        pending, writer = self._pending, self._writer
+        with self.order:
+            segment = pending.end().segment
+        return LogStatistics(
+            segment=segment,
+            segment_count=self._trimmer.segment_count() + 1,
+            removed_segment_count=self._trimmer.removed_count,
+            appended_records=pending.appended_records,
+            appended_bytes=pending.appended_bytes,
+            pending_bytes=pending.pending_bytes(),
+            batch_count=writer.batch_count,
+            sync_count=writer.sync_count,
+            is_full=self._spare.is_full,
+        )
+
+    def close(self) -> None:
+        """Writes, syncs and completes what was appended, proves it by a marker, and ends the threads. Blocks.
+
+        May be called again, and after a failure.
+        """
+        with self.order:
+            self._is_closed = True
+            self._pending.close()
+        self._spare.stop_waiting()
+        self._writer.thread.join()
+        self._trimmer.close()
+        self._spare.close()
+
+    def _fail(self, error: BaseException) -> None:
+        with self.order:
+            self._has_failed = True
+            waiting, self._waiting = self._waiting, set()
+        for event in waiting:
+            event.set()
+        self._on_failure(error)

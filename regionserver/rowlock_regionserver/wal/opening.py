@@ -1,0 +1,93 @@
+"""How a recovered log goes on: a new segment, which begins with what recovery found valid but unproven."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import DiskFullError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.wal.marker import BROKEN, Marker, RegionState
+from rowlock_regionserver.wal.pending import encode_head
+from rowlock_regionserver.wal.record import Position, Record, encode_record, segment_seed
+from rowlock_regionserver.wal.recovery import Recovered
+from rowlock_regionserver.wal.segment import NO_SPACE, SegmentHeader, make_spare, name_spare, write_all
+
+# When the disk is full, a server still starts, in a segment with this much room for reservations and markers.
+SMALL_SEGMENT_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class BegunSegment:
+    """A segment that is durable, under its name, with `byte_count` bytes of head and copies."""
+
+    header: SegmentHeader
+    descriptor: int
+    byte_count: int
+    capacity: int
+
+
+def begin_segment(folder: Path, files: Files, config: Config, recovered: Recovered) -> BegunSegment:
+    """Makes the segment after the last one; the rename in it decides that the copies count and the originals don't.
+
+    DiskFullError when there is no space for the copies. With less space than a segment it makes a small one.
+    """
+    header = SegmentHeader(recovered.last_segment + 1, recovered.log_id, recovered.last_segment, recovered.proven_bytes)
+    content = _content(header, recovered)
+    sizes = [max(config.log_segment_bytes, len(content)), len(content) + SMALL_SEGMENT_BYTES]
+    descriptor, capacity = _allocate(folder, files, sizes)
+    try:
+        write_all(files, descriptor, content, 0)
+        files.fdatasync(descriptor)
+        name_spare(files, folder, header.number)
+    except BaseException:
+        files.close(descriptor)
+        raise
+    return BegunSegment(header, descriptor, len(content), capacity)
+
+
+def _allocate(folder: Path, files: Files, sizes: Iterable[int]) -> tuple[int, int]:
+    for size in sizes:
+        try:
+            return make_spare(files, folder, size), size
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+    raise DiskFullError(
+        f"There is no space in {folder} to write the end of the log anew. Free some disk space and start again."
+    )
+
+
+def _content(header: SegmentHeader, recovered: Recovered) -> bytes:
+    regions = _regions_before(recovered.regions, recovered.unproven)
+    regions.update((region_id, RegionState(BROKEN)) for region_id in recovered.broken)
+    marker = Marker(regions, recovered.unknown_broken is not None).encode()
+    # Of this log, only what is before the copies is proven durable.
+    durable = Position(header.predecessor, header.predecessor_bytes) if header.predecessor else Position(1, 0)
+    seed = segment_seed(header.log_id, header.number)
+    content = bytearray(encode_head(header, seed, marker, durable))
+    for record in recovered.unproven:
+        content += encode_record(
+            seed,
+            len(content),
+            record.region_id,
+            record.write_number,
+            record.previous,
+            durable,
+            record.kind,
+            record.payload,
+        )
+    return bytes(content)
+
+
+def _regions_before(regions: Mapping[int, RegionState], records: Iterable[Record]) -> dict[int, RegionState]:
+    """The regions as they were before these records: a chain ends where the region's first record goes on."""
+    before = dict(regions)
+    seen: set[int] = set()
+    for record in records:
+        if record.region_id in before and record.region_id not in seen:
+            seen.add(record.region_id)
+            before[record.region_id] = replace(before[record.region_id], last_logged=record.previous)
+    return before

@@ -1,0 +1,100 @@
+"""Records in the bytes of a segment: walked one after the other, and searched for behind bad bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rowlock_regionserver.wal.record import (
+    ALIGNMENT,
+    HEADER_BYTES,
+    RECORD,
+    SIZE_MASK,
+    SIZE_ROUNDING,
+    Position,
+    Record,
+    extend_checksum,
+)
+
+# How many offsets are looked at in one vector operation; bounds the memory of a search.
+_SEARCH_OFFSETS = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Valid records side by side in [start, stop), and the greatest position that they call proven durable."""
+
+    start: int
+    stop: int
+    proven: Position
+
+
+def read_run(data: bytes, start: int, limit: int, seed: int) -> Run:
+    """The valid records from `start` on, up to the first that is bad or reaches beyond `limit`."""
+    offset = start
+    proven = Position(0, 0)
+    while offset + HEADER_BYTES <= limit:
+        checksum, length, _, _, _, durable_segment, durable_offset, kind = RECORD.unpack_from(data, offset)
+        end = offset + ((length + SIZE_ROUNDING) & SIZE_MASK)
+        if not kind or end > limit or extend_checksum(seed ^ offset, data[offset + 4 : end]) != checksum:
+            break
+        proven = max(proven, Position(durable_segment, durable_offset))
+        offset = end
+    return Run(start, offset, proven)
+
+
+def find_runs(data: bytes, start: int, limit: int, seed: int, number: int) -> list[Run]:
+    """All runs of valid records that begin at or after `start`, in order.
+
+    Looks at each aligned offset, in time linear in the bytes: first at what a header can't say, in vector
+    operations, then at the checksums of what is left. `number` is the segment's.
+    """
+    runs: list[Run] = []
+    offset = -(-start // ALIGNMENT) * ALIGNMENT
+    while offset + HEADER_BYTES <= limit:
+        stop = min(offset + _SEARCH_OFFSETS * ALIGNMENT, limit - HEADER_BYTES + ALIGNMENT)
+        for candidate in _candidates(data, offset, stop, limit, number):
+            if candidate < offset:
+                continue  # inside the run that was found last
+            run = read_run(data, candidate, limit, seed)
+            if run.stop > run.start:
+                runs.append(run)
+                offset = run.stop
+        offset = max(offset, -(-stop // ALIGNMENT) * ALIGNMENT)
+    return runs
+
+
+def unpack_records(data: bytes, run: Run) -> list[tuple[int, Record]]:
+    """The records of a run, with their offsets."""
+    records = []
+    offset = run.start
+    while offset < run.stop:
+        _, length, region_id, write_number, previous, _, _, kind = RECORD.unpack_from(data, offset)
+        payload = data[offset + HEADER_BYTES : offset + HEADER_BYTES + length]
+        records.append((offset, Record(region_id, write_number, previous, kind, payload)))
+        offset += (length + SIZE_ROUNDING) & SIZE_MASK
+    return records
+
+
+def _candidates(data: bytes, start: int, stop: int, limit: int, number: int) -> list[int]:
+    """Offsets in [start, stop) at which a header is plausible."""
+    count = max(0, -(-(min(stop, limit - HEADER_BYTES + 1) - start) // ALIGNMENT))
+    if not count:
+        return []
+
+    def column(field_offset: int, dtype: str) -> npt.NDArray[np.int64]:
+        field: npt.NDArray[np.int64] = np.ndarray(
+            (count,), dtype=dtype, buffer=data, offset=start + field_offset, strides=(ALIGNMENT,)
+        ).astype(np.int64)
+        return field
+
+    offsets = start + np.arange(count, dtype=np.int64) * ALIGNMENT
+    durable_segment = column(32, "<u4")
+    plausible = column(40, "u1") != 0
+    plausible &= (durable_segment >= 1) & (durable_segment <= number)
+    plausible &= offsets + column(4, "<u4") + HEADER_BYTES <= limit
+    plausible &= (durable_segment < number) | (column(36, "<u4") <= offsets)
+    candidates: list[int] = offsets[plausible].tolist()
+    return candidates

@@ -1,0 +1,130 @@
+"""The segment: its name, its 64-byte header, and how its file comes to be.
+
+    offset  bytes  field
+         0      8  magic             b"rowlkwal"
+         8      4  format version
+        12      4  number            1, 2, 3, ...
+        16     16  log id            random, the same in all segments of a log
+        32      4  predecessor       the number of the segment before, 0 when this is the log's first
+        36      4  predecessor bytes its final length: records of it beyond that are not part of the log
+        40     20  zeros
+        60      4  checksum          CRC32C of the 60 bytes before
+
+A segment is made under the name of the spare, and gets its own name by a rename, once its head (header and first
+marker) is durable and its predecessor is durable up to its final length.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from rowlock_regionserver.errors import CorruptionError, DataFolderError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.wal.record import SEGMENT_BYTES_MAX, checksum_of
+
+MAGIC = b"rowlkwal"
+FORMAT_VERSION = 1
+LOG_ID_BYTES = 16
+SPARE_NAME = "spare.wal"
+
+_HEADER = struct.Struct("<8sII16sII20x")
+_CHECKSUM = struct.Struct("<I")
+SEGMENT_HEADER_BYTES = _HEADER.size + _CHECKSUM.size
+_NAME = re.compile(r"(\d{10})\.wal")
+
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentHeader:
+    """What a segment says of itself and of the one before it."""
+
+    number: int
+    log_id: bytes
+    predecessor: int
+    predecessor_bytes: int
+
+    def __post_init__(self) -> None:
+        assert len(self.log_id) == LOG_ID_BYTES, f"a log id of {len(self.log_id)} bytes"
+        assert self.number > self.predecessor >= 0, f"segment {self.number} after segment {self.predecessor}"
+        assert 0 <= self.predecessor_bytes < 2 * SEGMENT_BYTES_MAX, f"a segment of {self.predecessor_bytes} bytes"
+
+    def encode(self) -> bytes:
+        header = _HEADER.pack(MAGIC, FORMAT_VERSION, self.number, self.log_id, self.predecessor, self.predecessor_bytes)
+        return header + _CHECKSUM.pack(checksum_of(header))
+
+
+def decode_segment_header(path: Path, data: bytes) -> SegmentHeader:
+    """The header at the start of `data`. CorruptionError, or DataFolderError for another format version."""
+    if len(data) < SEGMENT_HEADER_BYTES:
+        raise CorruptionError(path, 0, f"a segment header of {SEGMENT_HEADER_BYTES} bytes", f"{len(data)} bytes")
+    magic, version, number, log_id, predecessor, predecessor_bytes = _HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise CorruptionError(path, 0, f"the magic {MAGIC!r}", repr(magic))
+    (stated,) = _CHECKSUM.unpack_from(data, _HEADER.size)
+    computed = checksum_of(data[: _HEADER.size])
+    if stated != computed:
+        raise CorruptionError(path, _HEADER.size, f"header checksum {computed:#010x}", f"{stated:#010x}")
+    if version != FORMAT_VERSION:
+        raise DataFolderError(
+            f"{path} is a log segment of format {version}, this server reads format {FORMAT_VERSION}: "
+            "use the rowlock version that wrote it."
+        )
+    if number <= predecessor or predecessor_bytes >= 2 * SEGMENT_BYTES_MAX:
+        raise CorruptionError(path, 12, "a segment after its predecessor", f"{number} after {predecessor}")
+    return SegmentHeader(number, log_id, predecessor, predecessor_bytes)
+
+
+def segment_path(folder: Path, number: int) -> Path:
+    return folder / f"{number:010d}.wal"
+
+
+def set_aside_path(folder: Path, number: int) -> Path:
+    """Where a segment goes instead of being removed when it holds what may be wanted for repair."""
+    return folder / f"{number:010d}.damaged"
+
+
+def segment_number(name: str) -> int | None:
+    """The number of the segment with this file name; None for any other file."""
+    match = _NAME.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def make_spare(files: Files, folder: Path, byte_count: int) -> int:
+    """A descriptor of a new spare of `byte_count` preallocated bytes, synced, its name not yet.
+
+    Replaces a spare that is there. When it fails, with ENOSPC say, nothing is left that takes space.
+    """
+    path = folder / SPARE_NAME
+    files.remove_if_there(path)
+    descriptor = files.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    try:
+        files.allocate(descriptor, 0, byte_count)
+        files.fsync(descriptor)
+    except OSError:
+        files.close(descriptor)
+        files.remove_if_there(path)
+        raise
+    return descriptor
+
+
+def name_spare(files: Files, folder: Path, number: int) -> None:
+    """Makes the spare the segment with this number. Its head must be durable, and its predecessor."""
+    files.rename(folder / SPARE_NAME, segment_path(folder, number))
+    files.fsync_folder(folder)
+
+
+def write_all(files: Files, descriptor: int, data: bytes | bytearray, offset: int) -> None:
+    """Writes all of `data`, going on after short writes."""
+    with memoryview(data) as view:
+        written = files.pwrite(descriptor, view, offset)
+        while written < len(data):
+            count = files.pwrite(descriptor, view[written:], offset + written)
+            if count <= 0:
+                raise OSError(errno.EIO, f"a write of {len(data) - written} bytes wrote {count}")
+            written += count

@@ -1,0 +1,129 @@
+"""The trimmer: which segments may go, and the thread that removes them, oldest first.
+
+A segment goes when every region with changes in it has flushed past its last change there. Reservations pin nothing:
+each segment repeats them in its first marker. Dropped regions pin nothing. A region that recovery found damaged can't
+be flushed, so it pins nothing either; but a segment that may hold what is wanted for its repair is set aside under
+another name instead of being removed.
+
+The folder is synced after each removal: a power failure never leaves a hole between segments.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.wal.segment import segment_path, set_aside_path
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A segment that nothing is added to any more: each region with changes in it, and its last write number there."""
+
+    number: int
+    regions: Mapping[int, int]
+    has_damage: bool = False
+
+
+class Trimmer:
+    """The segments before the one that is written. Any thread may call; file removal is the own thread's."""
+
+    def __init__(
+        self,
+        folder: Path,
+        files: Files,
+        sealed: Iterable[Sealed],
+        broken_regions: Iterable[int],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._folder = folder
+        self._files = files
+        self._on_failure = on_failure
+        self._lock = threading.Lock()
+        # Guarded by self._lock:
+        self._changed = threading.Condition(self._lock)
+        self._sealed = deque(sealed)
+        self._flushed: dict[int, int] = {}
+        self._forgotten: set[int] = set()
+        self._broken = set(broken_regions)
+        self._is_closing = False
+        self.removed_count = 0
+        self.thread = threading.Thread(target=self._run, name="log-trimmer", daemon=True)
+
+    def add(self, sealed: Sealed) -> None:
+        """A segment was sealed, and its successor is durable."""
+        with self._lock:
+            self._sealed.append(sealed)
+            self._changed.notify_all()
+
+    def flushed(self, region_id: int, write_number: int) -> None:
+        """Everything of the region up to this write number is in store files."""
+        with self._lock:
+            self._flushed[region_id] = max(write_number, self._flushed.get(region_id, 0))
+            self._changed.notify_all()
+
+    def forget(self, region_id: int) -> None:
+        with self._lock:
+            self._forgotten.add(region_id)
+            self._flushed.pop(region_id, None)
+            self._broken.discard(region_id)
+            self._changed.notify_all()
+
+    def segment_count(self) -> int:
+        """Sealed segments that are still there."""
+        with self._lock:
+            return len(self._sealed)
+
+    def pinning_regions(self) -> list[int]:
+        """The regions that keep the oldest sealed segment, ascending."""
+        with self._lock:
+            return sorted(self._pinning(self._sealed[0])) if self._sealed else []
+
+    def close(self) -> None:
+        """Ends the thread. Blocks until it has ended; what may go and is still there goes after the next start."""
+        with self._lock:
+            self._is_closing = True
+            self._changed.notify_all()
+        self.thread.join()
+
+    def _pinning(self, sealed: Sealed) -> list[int]:
+        return [
+            region_id
+            for region_id, last in sealed.regions.items()
+            if self._flushed.get(region_id, 0) < last
+            and region_id not in self._forgotten
+            and region_id not in self._broken
+        ]
+
+    def _run(self) -> None:
+        try:
+            while (sealed := self._wait_for_removable()) is not None:
+                self._remove(sealed)
+        except BaseException as error:
+            self._on_failure(error)
+
+    def _wait_for_removable(self) -> Sealed | None:
+        with self._lock:
+            while not self._is_closing:
+                if self._sealed and not self._pinning(self._sealed[0]):
+                    return self._sealed[0]
+                self._changed.wait()
+            return None
+
+    def _remove(self, sealed: Sealed) -> None:
+        path = segment_path(self._folder, sealed.number)
+        with self._lock:
+            is_evidence = sealed.has_damage or not self._broken.isdisjoint(sealed.regions)
+        if is_evidence:
+            self._files.rename(path, set_aside_path(self._folder, sealed.number))
+        else:
+            self._files.remove(path)
+        self._files.fsync_folder(self._folder)
+        with self._lock:
+            self._sealed.popleft()
+            self.removed_count += 1
+            self._changed.notify_all()

@@ -1,0 +1,151 @@
+"""The writer: one thread that writes, syncs, rolls and completes, in log order.
+
+For each batch, in this order:
+
+1. When the batch begins a segment: sync the old segment; write the new segment's head into the spare and sync it;
+   name the spare and sync the folder. Only now can anything of the new segment be acknowledged.
+2. Complete the leading callers that wait for nothing.
+3. Write the batch. Complete the callers that wait for the write, up to the first that waits for a sync.
+4. When anybody waits for a sync: sync, and complete the rest.
+
+While it syncs, others append: that is the group commit. A sync that fails is never tried again, because the kernel
+may have marked the lost pages clean; nothing completes after it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.wal.pending import Batch, Pending
+from rowlock_regionserver.wal.record import Position
+from rowlock_regionserver.wal.segment import NO_SPACE, name_spare, write_all
+from rowlock_regionserver.wal.spare import Spare
+from rowlock_regionserver.wal.trimmer import Sealed, Trimmer
+
+
+class Writer:
+    """Owns the descriptor of the segment that is written. Its thread ends by `Pending.close` or by a failure."""
+
+    def __init__(
+        self,
+        folder: Path,
+        files: Files,
+        pending: Pending,
+        spare: Spare,
+        trimmer: Trimmer,
+        descriptor: int,
+        segment_bytes: int,
+        idle_marker_ms: int,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._folder = folder
+        self._files = files
+        self._pending = pending
+        self._spare = spare
+        self._trimmer = trimmer
+        self._idle_marker_ms = idle_marker_ms
+        self._on_failure = on_failure
+        # Only the writer's thread touches these.
+        self._descriptor = descriptor
+        self._segment_bytes = segment_bytes  # preallocated
+        self._written = pending.durable
+        # Counted by the writer's thread, read by anybody.
+        self.batch_count = 0
+        self.sync_count = 0
+        self.thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+
+    def _run(self) -> None:
+        try:
+            while (batches := self._pending.take(self._idle_marker_ms)) is not None:
+                for batch in batches:
+                    self._write(batch)
+                if not batches:
+                    self._mark_idle()
+            self._finish()
+        except BaseException as error:
+            # Also what a completion raises, and what is no Exception: nothing may go on as if it had not happened.
+            self._pending.fail(error)
+            self._on_failure(error)
+        finally:
+            self._files.close(self._descriptor)
+
+    def _write(self, batch: Batch) -> None:
+        if batch.head:
+            self._roll(batch)
+        assert (batch.segment, batch.offset) == self._written, f"{batch.segment}, {batch.offset} at {self._written}"
+        completes = batch.completes
+        synced_from = len(completes) if batch.synced_from is None else batch.synced_from
+        written_from = synced_from if batch.written_from is None else batch.written_from
+        for complete in completes[:written_from]:
+            complete()
+        if batch.data:
+            self._write_data(batch)
+        for complete in completes[written_from:synced_from]:
+            complete()
+        if batch.synced_from is not None:
+            self._sync()
+            for complete in completes[synced_from:]:
+                complete()
+        self.batch_count += 1
+        if self._written.offset * 2 > self._segment_bytes:
+            self._spare.want()
+
+    def _write_data(self, batch: Batch) -> None:
+        stop = batch.offset + len(batch.data)
+        if stop > self._segment_bytes:
+            self._spare.extend(self._descriptor, self._segment_bytes, stop - self._segment_bytes)
+            self._segment_bytes = stop
+        write_all(self._files, self._descriptor, batch.data, batch.offset)
+        self._written = Position(batch.segment, stop)
+        self._pending.written_bytes += len(batch.data)
+
+    def _sync(self) -> None:
+        """What is written is durable. Costs nothing when it is already."""
+        if self._pending.durable != self._written:
+            self._files.fdatasync(self._descriptor)
+            self.sync_count += 1
+            self._pending.durable = self._written
+
+    def _roll(self, batch: Batch) -> None:
+        assert batch.sealed is not None
+        self._sync()
+        descriptor, segment_bytes = self._spare.take()
+        old, self._descriptor = self._descriptor, descriptor
+        self._files.close(old)
+        sealed = Sealed(batch.segment - 1, batch.sealed)
+        if len(batch.head) > segment_bytes:
+            self._spare.extend(descriptor, segment_bytes, len(batch.head) - segment_bytes)
+            segment_bytes = len(batch.head)
+        write_all(self._files, descriptor, batch.head, 0)
+        self._files.fdatasync(descriptor)
+        name_spare(self._files, self._folder, batch.segment)
+        self._segment_bytes = segment_bytes
+        self._written = self._pending.durable = Position(batch.segment, len(batch.head))
+        self._trimmer.add(sealed)
+
+    def _mark_idle(self) -> None:
+        """Makes the last record provable: all is synced first, then a marker says so, and is synced itself."""
+        self._sync()
+        with self._pending.order:
+            self._pending.add_marker()
+
+    def _finish(self) -> None:
+        """The last marker, and a segment no larger than what it holds."""
+        self._sync()
+        marker = self._pending.last_marker()
+        stop = self._written.offset + len(marker)
+        if stop > self._segment_bytes:
+            # No room, and it is not worth failing for: recovery then writes the last records anew.
+            try:
+                self._files.allocate(self._descriptor, self._segment_bytes, stop - self._segment_bytes)
+            except OSError as error:
+                if error.errno in NO_SPACE:
+                    return
+                raise
+        write_all(self._files, self._descriptor, marker, self._written.offset)
+        self._files.fdatasync(self._descriptor)
+        self._files.truncate(self._descriptor, stop)
+        self._files.fsync(self._descriptor)
