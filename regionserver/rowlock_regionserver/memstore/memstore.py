@@ -1,0 +1,117 @@
+"""One family's memstore: the active segment that takes writes, and the immutable ones that wait for a flush.
+
+Segments come in two ways: `switch` seals the active one, and `add_segment` adds a bulk batch. Both happen while the
+region's gate is held exclusively, so no write is between BEGIN and APPLY. A flush takes what `switch` gives, writes it,
+and drops exactly those segments when the manifest names the file; meanwhile newer ones may have come.
+
+Readers call `sources` and keep the tuple: it never changes, and a dropped segment lives as long as somebody reads it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rowlock_regionserver.cells import Cell
+from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
+from rowlock_regionserver.memstore.segment import RowSegment
+
+Segment = RowSegment | ArrowSegment
+
+
+@dataclass(frozen=True, slots=True)
+class MemstoreStatistics:
+    """What a memstore holds now, over all of its segments; rows are counted once a segment."""
+
+    segment_count: int  # the active one included
+    row_count: int
+    cell_count: int
+    bytes_held: int
+
+
+class Memstore:
+    """One family's cells of one region that are not yet flushed. Any number of threads may use it."""
+
+    def __init__(self, versions: int, *, recovering: bool = False) -> None:
+        """`versions` is the family's. One that is `recovering` is not read before `recovered()`, but may be flushed."""
+        self._lock = threading.Lock()
+        # Guarded by self._lock for writing; read without it, each by one look:
+        self._versions = versions
+        self._is_recovering = recovering
+        self._segments: tuple[Segment, ...] = (RowSegment(versions, recovering=recovering),)
+
+    def apply(self, row: bytes, cells: Sequence[Cell], oldest_read_point: Callable[[], int]) -> int:
+        """Adds one write's cells to the row, as `RowSegment.apply` says. The caller passed the gate shared."""
+        return self.active.apply(row, cells, oldest_read_point)
+
+    @property
+    def active(self) -> RowSegment:
+        """The segment that takes writes. It stays the same while the gate is held shared."""
+        active = self._segments[0]
+        assert isinstance(active, RowSegment), "the first segment is not the active one"
+        return active
+
+    def sources(self) -> tuple[Segment, ...]:
+        """All segments, frozen: the active one first, then from the newest to the oldest."""
+        return self._segments
+
+    @property
+    def bytes_held(self) -> int:
+        """Memory as Python holds it, over all segments."""
+        return sum(segment.bytes_held for segment in self._segments)
+
+    def switch(self, *, versions: int | None = None) -> tuple[Segment, ...]:
+        """Seals the active segment and starts a new one; gives all sealed segments that hold cells, newest first.
+
+        `versions` is for the new segment, when the family was altered. The caller holds the gate exclusively.
+        """
+        with self._lock:
+            self._versions = versions or self._versions
+            active, sealed = self.active, self._segments[1:]
+            active.seal()
+            if active.cell_count:
+                sealed = (active, *sealed)
+            self._segments = (RowSegment(self._versions, recovering=self._is_recovering), *sealed)
+        return sealed
+
+    def add_segment(self, segment: ArrowSegment) -> None:
+        """Adds a bulk batch. The caller holds the gate exclusively."""
+        with self._lock:
+            active, *sealed = self._segments
+            self._segments = (active, segment, *sealed)
+
+    def drop(self, segments: Sequence[Segment]) -> None:
+        """Forgets sealed segments whose cells are in a live store file."""
+        dropped = {id(segment) for segment in segments}
+        with self._lock:
+            assert id(self._segments[0]) not in dropped, "the active segment can't be dropped"
+            left = tuple(segment for segment in self._segments if id(segment) not in dropped)
+            count = len(self._segments) - len(left)
+            assert count == len(dropped), f"{len(dropped)} segments to drop, {count} of them held"
+            self._segments = left
+
+    def recovered(self) -> None:
+        """Ends recovery; reads may begin."""
+        with self._lock:
+            self._is_recovering = False
+            self.active.recovered()
+
+    def statistics(self) -> MemstoreStatistics:
+        segments = self._segments
+        return MemstoreStatistics(
+            segment_count=len(segments),
+            row_count=sum(segment.row_count for segment in segments),
+            cell_count=sum(segment.cell_count for segment in segments),
+            bytes_held=sum(segment.bytes_held for segment in segments),
+        )
+
+    def _check(self) -> None:
+        """Asserts every invariant, of the segments too. O(cells)."""
+        segments = self._segments
+        assert isinstance(segments[0], RowSegment), "the first segment is not the active one"
+        assert not segments[0].is_sealed, "the active segment is sealed"
+        for segment in segments[1:]:
+            assert not isinstance(segment, RowSegment) or segment.is_sealed, "an immutable segment takes writes"
+        for segment in segments:
+            segment._check()
