@@ -35,7 +35,7 @@ class Config:
     memstore_bytes_max: int = 512 * MIB  # all regions; beyond it writes are refused until a flush is done
     immutable_segments_max: int = 16
     block_cache_bytes: int = 64 * MIB
-    bulk_file_bytes_min: int = 1 * MIB  # a larger bulk batch is written as a file of its own
+    bulk_file_bytes_min: int = 256 * KIB  # a larger bulk batch is written as a file of its own
 
     # Scans.
     scan_batch_bytes: int = 1 * MIB
@@ -48,6 +48,7 @@ class Config:
     # Threads, queues and waiting.
     worker_threads: int = 8
     requests_in_flight_max: int = 10_000
+    request_bytes_in_flight_max: int = 256 * MIB  # of large messages and bulk batches, as they came
     row_lock_wait_ms: int = 10_000  # for calls that bring no deadline
     retry_after_ms: int = 200
     request_ids_forgotten_after_ms: int = 3600 * 1000

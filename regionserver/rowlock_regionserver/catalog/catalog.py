@@ -1,0 +1,238 @@
+"""The catalog's durable state: tables, families, regions, and the ids that are never used again.
+
+One small immutable generation (generations.py), replaced whole by each change: the write of the new generation is the
+commit point of every table operation. Folders are made before it and removed after it, so a crash leaves at most
+folders that no generation names, and these are removed at start.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rowlock_regionserver import generations
+from rowlock_regionserver.catalog.names import check_families, check_family_settings, check_table_name
+from rowlock_regionserver.cells import Compression, Durability, Family
+from rowlock_regionserver.errors import (
+    CorruptionError,
+    FamilyNotFoundError,
+    InvalidRequestError,
+    TableExistsError,
+    TableNotFoundError,
+)
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.region.table import Table
+
+NAME = "catalog"
+
+
+@dataclass(frozen=True, slots=True)
+class RegionEntry:
+    """A region as the catalog knows it."""
+
+    region_id: int
+    start: bytes
+    stop: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """A table, its regions in row order, and the number that its next new family gets."""
+
+    table: Table
+    regions: tuple[RegionEntry, ...]
+    next_family_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogState:
+    """All tables by name; changed only by making a new one."""
+
+    tables: tuple[TableEntry, ...] = ()
+    next_table_id: int = 1
+    next_region_id: int = 1
+
+    def entry(self, name: str) -> TableEntry:
+        """The table of this name. Raises TableNotFoundError."""
+        for entry in self.tables:
+            if entry.table.name == name:
+                return entry
+        raise TableNotFoundError(
+            f"there is no table {name[:256]!r}; create it, or look at the list of tables", table=name[:256]
+        )
+
+    def with_new_table(self, name: str, families: Sequence[Family], durability: Durability) -> CatalogState:
+        """With one more table, of one region. Families are numbered here."""
+        check_table_name(name)
+        check_families(families, name)
+        if any(entry.table.name == name for entry in self.tables):
+            raise TableExistsError(f"table {name!r} exists already; drop it first, or choose another name", table=name)
+        numbered = tuple(
+            replace(family, number=number)
+            for number, family in enumerate(sorted(families, key=lambda family: family.name), start=1)
+        )
+        table = Table(name, self.next_table_id, numbered, durability)
+        entry = TableEntry(table, (RegionEntry(self.next_region_id, b"", b""),), len(families) + 1)
+        return replace(
+            self,
+            tables=_by_name((*self.tables, entry)),
+            next_table_id=self.next_table_id + 1,
+            next_region_id=self.next_region_id + 1,
+        )
+
+    def with_altered_table(
+        self, name: str, set_families: Sequence[Family], drop_families: Sequence[bytes], durability: Durability | None
+    ) -> CatalogState:
+        """With families added, replaced and dropped. A changed family keeps its number, a new one gets the next."""
+        entry = self.entry(name)
+        families = dict(entry.table.by_name)
+        next_number = entry.next_family_number
+        both = {family.name for family in set_families} & set(drop_families)
+        if both:
+            raise InvalidRequestError(
+                f"family {min(both)!r} of table {name!r} can't be set and dropped at once", table=name
+            )
+        for dropped in drop_families:
+            if families.pop(dropped, None) is None:
+                raise FamilyNotFoundError(
+                    f"table {name!r} has no column family {dropped!r}, so it can't be dropped",
+                    table=name,
+                    family=dropped,
+                )
+        for family in set_families:
+            check_family_settings(family, name)
+            known = families.get(family.name)
+            number = next_number if known is None else known.number
+            next_number += known is None
+            families[family.name] = replace(family, number=number)
+        check_families(tuple(families.values()), name)
+        altered = Table(
+            name,
+            entry.table.table_id,
+            tuple(families[family_name] for family_name in sorted(families)),
+            entry.table.durability if durability is None else durability,
+        )
+        return self._with(replace(entry, table=altered, next_family_number=next_number))
+
+    def without_table(self, name: str) -> CatalogState:
+        """Without the table."""
+        gone = self.entry(name)
+        return replace(self, tables=tuple(entry for entry in self.tables if entry is not gone))
+
+    def with_truncated_table(self, name: str) -> CatalogState:
+        """With new, empty regions in the place of the table's own."""
+        entry = self.entry(name)
+        regions = tuple(
+            RegionEntry(self.next_region_id + i, region.start, region.stop) for i, region in enumerate(entry.regions)
+        )
+        state = self._with(replace(entry, regions=regions))
+        return replace(state, next_region_id=self.next_region_id + len(regions))
+
+    def _with(self, changed: TableEntry) -> CatalogState:
+        return replace(
+            self,
+            tables=tuple(changed if entry.table.name == changed.table.name else entry for entry in self.tables),
+        )
+
+
+def _by_name(entries: Iterable[TableEntry]) -> tuple[TableEntry, ...]:
+    return tuple(sorted(entries, key=lambda entry: entry.table.name))
+
+
+def write_catalog(files: Files, folder: Path, number: int, state: CatalogState) -> None:
+    """Commits the state as this generation; durable when it returns."""
+    generations.write(files, folder, NAME, number, encode(state))
+
+
+def read_catalog(files: Files, folder: Path) -> tuple[int, CatalogState] | None:
+    """The newest generation and its number; None when there is none.
+
+    CorruptionError when it is damaged; never an older one instead.
+    """
+    try:
+        number, body = generations.read_newest(files, folder, NAME)
+    except FileNotFoundError:
+        return None
+    try:
+        return number, decode(body)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptionError(folder / NAME, 0, "a catalog of this version", repr(error)) from error
+
+
+def encode(state: CatalogState) -> bytes:
+    """The state as JSON; rows and family names in base64."""
+    return json.dumps(
+        {
+            "next_table_id": state.next_table_id,
+            "next_region_id": state.next_region_id,
+            "tables": [
+                {
+                    "name": entry.table.name,
+                    "table_id": entry.table.table_id,
+                    "durability": entry.table.durability.name,
+                    "next_family_number": entry.next_family_number,
+                    "families": [_family_to_json(family) for family in entry.table.families],
+                    "regions": [
+                        [region.region_id, _text(region.start), _text(region.stop)] for region in entry.regions
+                    ],
+                }
+                for entry in state.tables
+            ],
+        }
+    ).encode()
+
+
+def decode(body: bytes) -> CatalogState:
+    """The inverse of `encode`. KeyError, TypeError or ValueError when it is of another version."""
+    fields = json.loads(body)
+    entries = [
+        TableEntry(
+            Table(
+                table["name"],
+                table["table_id"],
+                tuple(_family_from_json(family) for family in table["families"]),
+                Durability[table["durability"]],
+            ),
+            tuple(
+                RegionEntry(region_id, base64.b64decode(start), base64.b64decode(stop))
+                for region_id, start, stop in table["regions"]
+            ),
+            table["next_family_number"],
+        )
+        for table in fields["tables"]
+    ]
+    return CatalogState(tuple(entries), fields["next_table_id"], fields["next_region_id"])
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _family_to_json(family: Family) -> list[str | int]:
+    return [
+        family.number,
+        _text(family.name),
+        family.versions,
+        family.min_versions,
+        family.time_to_live_ms,
+        family.block_bytes,
+        family.compression.name,
+        int(family.bloom_filter),
+    ]
+
+
+def _family_from_json(fields: Sequence[str | int]) -> Family:
+    number, name, versions, min_versions, time_to_live_ms, block_bytes, compression, bloom_filter = fields
+    return Family(
+        number=int(number),
+        name=base64.b64decode(str(name)),
+        versions=int(versions),
+        min_versions=int(min_versions),
+        time_to_live_ms=int(time_to_live_ms),
+        block_bytes=int(block_bytes),
+        compression=Compression[str(compression)],
+        bloom_filter=bool(bloom_filter),
+    )

@@ -1,0 +1,408 @@
+"""The region server: every table of one data folder, from opening to stopping.
+
+    catalog/               generations of the catalog
+    log/                   the write-ahead log
+    bulk/                  bulk files that the log names
+    regions/<region id>/   manifest generations and store files
+
+Opening: the catalog, each region's manifest and store files, then the log's records into the memstores, then the log
+is open for writing and regions serve. What no catalog or manifest names is removed. A region with damage is closed and
+named; the others serve.
+
+Table operations exclude each other by one lock and commit by the catalog's next generation: create makes its folder
+before, drop removes it after.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rowlock_regionserver.catalog import catalog
+from rowlock_regionserver.catalog.catalog import CatalogState, RegionEntry, TableEntry
+from rowlock_regionserver.catalog.flushing import FlushThread
+from rowlock_regionserver.cells import Durability, Family
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import (
+    CorruptionError,
+    DiskFullError,
+    NotServingRegionError,
+    RegionServerError,
+    UnknownOutcomeError,
+)
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.region.bulk_file import bulk_file_number
+from rowlock_regionserver.region.bulk_load import BulkNumbers
+from rowlock_regionserver.region.contents import RegionContents, make_region_folder
+from rowlock_regionserver.region.flush import FlushResult
+from rowlock_regionserver.region.memory import MemoryGauge
+from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.table import Table
+from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.wal.log import Log, LogStatistics
+from rowlock_regionserver.wal.recovery import Recovered, recover
+
+
+@dataclass(frozen=True, slots=True)
+class RegionServerStatistics:
+    """What the server holds at this moment."""
+
+    table_count: int
+    region_count: int
+    damaged_region_count: int
+    memstore_bytes: int
+    log: LogStatistics
+
+
+class RegionServer:
+    """Serves the tables of one folder. Thread-safe. `open` makes one."""
+
+    def __init__(
+        self, folder: Path, config: Config, clock: Clock, files: Files, on_fatal: Callable[[BaseException], None]
+    ) -> None:
+        self._folder = folder
+        self._config = config
+        self._clock = clock
+        self._files = files
+        self._on_fatal = on_fatal
+        self.incarnation_id = secrets.token_hex(8)
+        self._memory = MemoryGauge(config, self._wake_flusher)
+        self._cache = BlockCache(config.block_cache_bytes)
+        self._log: Log
+        self._flusher: FlushThread | None = None
+        self._bulk_numbers: BulkNumbers
+        # Guarded by self._catalog_lock, which a table operation holds from beginning to end; read without it.
+        self._catalog_lock = threading.Lock()
+        self._generation = 0
+        self._state = CatalogState()
+        self._regions: dict[int, Region] = {}
+        self._damaged: dict[int, RegionServerError] = {}
+        self._failing_lock = threading.Lock()
+        # Guarded by self._failing_lock:
+        self._has_failed = False
+
+    # Opening and stopping.
+
+    @classmethod
+    def open(
+        cls, folder: Path, config: Config, clock: Clock, files: Files, on_fatal: Callable[[BaseException], None]
+    ) -> RegionServer:
+        """Recovers what the folder holds and serves it. The caller has the folder's lock.
+
+        `on_fatal` is called once, when a sync failed: nothing is acknowledged any more, and the process must end.
+        Raises CorruptionError when the catalog is damaged, DataFolderError and OSError.
+        """
+        server = cls(folder, config, clock, files, on_fatal)
+        for name in ("catalog", "log", "bulk", "regions"):
+            with contextlib.suppress(FileExistsError):
+                files.make_folder(folder / name)
+        files.fsync_folder(folder)
+        server._read_catalog()
+        contents = server._open_contents()
+        recovered = server._replay(contents)
+        server._begin_serving(contents, recovered)
+        return server
+
+    def _read_catalog(self) -> None:
+        found = catalog.read_catalog(self._files, self._folder / "catalog")
+        if found is not None:
+            self._generation, self._state = found
+        named = {str(region.region_id) for entry in self._state.tables for region in entry.regions}
+        for name in self._files.list_folder(self._folder / "regions"):
+            if name.isdigit() and name not in named:
+                if found is None:
+                    raise CorruptionError(
+                        self._folder / "catalog", 0, "a catalog that names the regions there are", "no catalog"
+                    )
+                self._remove_region_folder(int(name))
+
+    def _open_contents(self) -> dict[int, RegionContents]:
+        contents: dict[int, RegionContents] = {}
+        for entry in self._state.tables:
+            for region in entry.regions:
+                try:
+                    contents[region.region_id] = self._contents(entry.table, region)
+                except CorruptionError as error:
+                    self._damaged[region.region_id] = error
+        return contents
+
+    def _contents(self, table: Table, region: RegionEntry) -> RegionContents:
+        return RegionContents(
+            region.region_id,
+            (region.start, region.stop),
+            table,
+            self._region_folder(region.region_id),
+            self._folder / "bulk",
+            self._memory,
+            self._cache,
+            self._files,
+            self._config,
+            self._clock,
+            self._flushed,
+        )
+
+    def _replay(self, contents: dict[int, RegionContents]) -> Recovered:
+        """Fills the memstores from the log. Regions that the log lost something of are closed and named."""
+
+        def apply(region_id: int, write_number: int, kind: int, payload: bytes) -> None:
+            region = contents.get(region_id)
+            if region is None:
+                return  # Dropped, or damaged already.
+            try:
+                region.replay(write_number, kind, payload)
+            except CorruptionError as error:
+                self._damaged[region_id] = error
+                contents.pop(region_id).abandon()
+                return
+            if self._memory.is_under_pressure:
+                max(contents.values(), key=lambda other: other.stores.memstore_bytes).flush_while_recovering()
+
+        flushed = {region_id: region.mvcc.last for region_id, region in contents.items()}
+        recovered = recover(self._folder / "log", self._files, apply, flushed=flushed)
+        if self._generation == 0 and recovered.record_count and recovered.regions:
+            raise CorruptionError(
+                self._folder / "catalog", 0, "a catalog that names the regions in the log", "no catalog"
+            )
+        for region_id in list(contents):
+            damage = recovered.damage_of(region_id)
+            if damage is not None and region_id not in self._damaged:
+                self._damaged[region_id] = damage.error()
+                contents.pop(region_id).abandon()
+        return recovered
+
+    def _begin_serving(self, contents: dict[int, RegionContents], recovered: Recovered) -> None:
+        self._log = Log.open(
+            self._folder / "log", self._files, self._config, self._clock, recovered, self._fail_and_end
+        )
+        if self._generation == 0:
+            self._commit(self._state)
+        self._bulk_numbers = BulkNumbers(1 + self._remove_unnamed_bulk_files(contents))
+        for region_id, region_contents in contents.items():
+            region_contents.recovered()
+            state = recovered.regions.get(region_id)
+            self._regions[region_id] = self._serve(
+                region_contents,
+                0 if state is None else state.numbers_until,
+                0 if state is None else state.stamps_until,
+            )
+            self._log.flushed(region_id, region_contents.flusher.manifest.flushed_write_number)
+        for region_id in recovered.regions:
+            if region_id not in self._regions and region_id not in self._damaged:
+                self._log.forget(region_id)
+        self._flusher = FlushThread(
+            lambda: list(self._regions.values()), self.flush_region, self._memory, self._log, self._config
+        )
+        self._flusher.thread.start()
+        self._flusher.wake()
+
+    def _serve(self, contents: RegionContents, numbers_until: int, stamps_until: int) -> Region:
+        return Region(
+            contents,
+            self._log,
+            self._folder / "bulk",
+            self._bulk_numbers,
+            numbers_until,
+            stamps_until,
+            self._files,
+            self._config,
+            self._clock,
+        )
+
+    def _remove_unnamed_bulk_files(self, contents: dict[int, RegionContents]) -> int:
+        """Removes bulk files that no live record names; gives the greatest number there was.
+
+        With a damaged region everything stays: salvage may want it.
+        """
+        named = {number for region in contents.values() for number in region.bulk_files}
+        greatest = 0
+        for name in self._files.list_folder(self._folder / "bulk"):
+            number = bulk_file_number(name)
+            if number is None:
+                continue
+            greatest = max(greatest, number)
+            if number not in named and not self._damaged:
+                self._files.remove_if_there(self._folder / "bulk" / name)
+        return greatest
+
+    def stop(self) -> None:
+        """Flushes every region, syncs and closes the log. The caller lets no new call in. Blocks.
+
+        Without space for a flush the log keeps what is in memory. Nothing is lost either way.
+        """
+        if self._flusher is not None:
+            self._flusher.stop()
+        for region in list(self._regions.values()):
+            with contextlib.suppress(DiskFullError, NotServingRegionError):
+                self.flush_region(region)
+            region.close()
+        self._log.close()
+
+    def _fail_and_end(self, error: BaseException) -> None:
+        """A sync failed, and that is final: whoever waits is told, and the process ends."""
+        with self._failing_lock:
+            if self._has_failed:
+                return
+            self._has_failed = True
+        failure = UnknownOutcomeError(
+            f"the server could not make its writes durable and is ending ({error}); "
+            "the change may or may not have happened"
+        )
+        for region in list(self._regions.values()):
+            region.fail(failure)
+        self._on_fatal(error)
+
+    # Tables.
+
+    def tables(self) -> list[Table]:
+        """All tables, by name."""
+        return [entry.table for entry in self._state.tables]
+
+    def table(self, name: str) -> Table:
+        """The table of this name. Raises TableNotFoundError."""
+        return self._state.entry(name).table
+
+    def create_table(self, name: str, families: Sequence[Family], durability: Durability = Durability.FSYNC) -> Table:
+        """A new, empty table of one region. The families' numbers are given here."""
+        with self._catalog_lock:
+            state = self._state.with_new_table(name, families, durability)
+            entry = state.entry(name)
+            self._make_regions(entry, state)
+            return entry.table
+
+    def alter_table(
+        self,
+        name: str,
+        set_families: Sequence[Family] = (),
+        drop_families: Sequence[bytes] = (),
+        durability: Durability | None = None,
+    ) -> Table:
+        """Adds, replaces and drops families, or changes the durability: one atomic change."""
+        with self._catalog_lock:
+            state = self._state.with_altered_table(name, set_families, drop_families, durability)
+            entry = state.entry(name)
+            self._commit(state)
+            for region in entry.regions:
+                if region.region_id in self._regions:
+                    self._regions[region.region_id].alter(entry.table)
+            return entry.table
+
+    def truncate_table(self, name: str) -> Table:
+        """Removes every cell: new regions take the place of the old ones."""
+        with self._catalog_lock:
+            old = self._state.entry(name)
+            state = self._state.with_truncated_table(name)
+            self._make_regions(state.entry(name), state)
+            self._remove_regions(old)
+            return old.table
+
+    def drop_table(self, name: str) -> None:
+        """Removes the table and all its cells."""
+        with self._catalog_lock:
+            entry = self._state.entry(name)
+            self._commit(self._state.without_table(name))
+            self._remove_regions(entry)
+
+    def _make_regions(self, entry: TableEntry, state: CatalogState) -> None:
+        """Folders first, then the commit, then the regions serve."""
+        for region in entry.regions:
+            self._remove_region_folder(region.region_id)  # Of an earlier try that did not commit.
+            make_region_folder(
+                self._files, self._region_folder(region.region_id), region.region_id, entry.table.table_id
+            )
+        self._commit(state)
+        for region in entry.regions:
+            contents = self._contents(entry.table, region)
+            contents.recovered()
+            self._regions[region.region_id] = self._serve(contents, 0, 0)
+
+    def _remove_regions(self, entry: TableEntry) -> None:
+        for entry_region in entry.regions:
+            region = self._regions.pop(entry_region.region_id, None)
+            self._damaged.pop(entry_region.region_id, None)
+            if region is not None:
+                region.close()
+                region.discard()
+            self._log.forget(entry_region.region_id)
+            self._remove_region_folder(entry_region.region_id)
+
+    def _commit(self, state: CatalogState) -> None:
+        try:
+            catalog.write_catalog(self._files, self._folder / "catalog", self._generation + 1, state)
+        except UnknownOutcomeError as error:
+            self._fail_and_end(error)
+            raise
+        self._generation += 1
+        self._state = state
+
+    # Regions.
+
+    def region(self, region_id: int) -> Region:
+        """The region of this id. Raises NotServingRegionError, and CorruptionError when it was closed for damage."""
+        region = self._regions.get(region_id)
+        if region is None:
+            damage = self._damaged.get(region_id)
+            if damage is not None:
+                raise damage
+            raise NotServingRegionError(f"region {region_id} is not served here; look the region up again")
+        return region
+
+    def regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> list[Region]:
+        """The regions of a table that touch [start, stop), in row order."""
+        return [
+            self.region(region.region_id)
+            for region in self._state.entry(name).regions
+            if (not stop or region.start < stop) and (not region.stop or start < region.stop)
+        ]
+
+    def flush(self, name: str) -> FlushResult:
+        """Writes the memstores of a table's regions to store files. Blocks."""
+        results = [self.flush_region(region) for region in self.regions_of(name)]
+        return FlushResult(
+            sum(result.store_file_count for result in results), sum(result.cell_count for result in results)
+        )
+
+    def flush_region(self, region: Region) -> FlushResult:
+        """Flushes one region; a failed sync is final. Blocks. Raises DiskFullError, which changes nothing."""
+        try:
+            return region.flush()
+        except (UnknownOutcomeError, OSError) as error:
+            self._fail_and_end(error)
+            raise
+
+    def statistics(self) -> RegionServerStatistics:
+        return RegionServerStatistics(
+            table_count=len(self._state.tables),
+            region_count=len(self._regions),
+            damaged_region_count=len(self._damaged),
+            memstore_bytes=self._memory.bytes_held,
+            log=self._log.statistics(),
+        )
+
+    def damaged_regions(self) -> dict[int, RegionServerError]:
+        """Regions that are closed because something of them was lost, and what."""
+        return dict(self._damaged)
+
+    def _flushed(self, region_id: int, write_number: int) -> None:
+        """A region has everything up to this number in store files. During recovery the log is told later."""
+        if hasattr(self, "_log"):
+            self._log.flushed(region_id, write_number)
+
+    def _wake_flusher(self) -> None:
+        if self._flusher is not None:
+            self._flusher.wake()
+
+    def _region_folder(self, region_id: int) -> Path:
+        return self._folder / "regions" / str(region_id)
+
+    def _remove_region_folder(self, region_id: int) -> None:
+        """Files that nobody names any more; a leftover is removed at the next start."""
+        folder = self._region_folder(region_id)
+        with contextlib.suppress(FileNotFoundError):
+            for name in self._files.list_folder(folder):
+                self._files.remove_if_there(folder / name)
+            self._files.remove_folder(folder)

@@ -1,0 +1,189 @@
+"""Bulk batches: many cells as Arrow, applied whole at one write number.
+
+1. CHECK and arrange (bulk_cells.py): vector operations, before anything is changed.
+2. A large batch is written and synced as a bulk file of its own, so that the log record only names it.
+3. Under the exclusive gate, where no row is between COMPARE and APPLY: request id, stamp, BEGIN + APPEND, and APPLY:
+   the cells become an immutable segment of each family's memstore; a small batch goes row by row into the active ones.
+   Readers don't see it yet: its number is not published.
+4. SYNC and PUBLISH as for a row (write_path.py).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import DiskFullError, RegionServerError, UnknownOutcomeError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.operations import RequestId, RowResult, WriteOptions
+from rowlock_regionserver.region.bulk_cells import BulkCells, arrange
+from rowlock_regionserver.region.bulk_file import bulk_file_path, encode_tables, write_bulk_file
+from rowlock_regionserver.region.check import check_in_region
+from rowlock_regionserver.region.contents import RegionContents
+from rowlock_regionserver.region.numbering import Numbering
+from rowlock_regionserver.region.write_path import WritePath
+from rowlock_regionserver.wal.log import Log
+from rowlock_regionserver.wal.mutation import KIND_BULK, BulkRecord
+
+
+@dataclass(frozen=True, slots=True)
+class BulkResult:
+    """What became of a bulk batch. Counts are of what was written, after collapsing."""
+
+    cell_count: int
+    row_count: int
+    timestamp: int  # the stamp of cells without a timestamp
+    repeated_request: bool = False
+
+
+BulkOutcome = BulkResult | RegionServerError
+
+
+class BulkNumbers:
+    """Numbers for bulk files; one counter a server, since its log names them. Thread-safe."""
+
+    def __init__(self, first: int) -> None:
+        self._next = itertools.count(first)
+
+    def next(self) -> int:
+        return next(self._next)
+
+
+class BulkLoad:
+    """Applies bulk batches to one region. Thread-safe; blocks for disk and gate, so it runs in worker threads."""
+
+    def __init__(
+        self,
+        contents: RegionContents,
+        folder: Path,
+        numbers: BulkNumbers,
+        write_path: WritePath,
+        numbering: Numbering,
+        log: Log,
+        files: Files,
+        config: Config,
+        clock: Clock,
+    ) -> None:
+        self._region_id = contents.region_id
+        self._start, self._stop = contents.start, contents.stop
+        self._mvcc = contents.mvcc
+        self._gate = contents.gate
+        self._requests = contents.requests
+        self._memory = contents.memory
+        self._applier = contents.applier
+        self._bulk_files = contents.bulk_files
+        self._folder = folder
+        self._numbers = numbers
+        self._write_path = write_path
+        self._numbering = numbering
+        self._log = log
+        self._files = files
+        self._config = config
+        self._clock = clock
+
+    def put(
+        self, batch: pa.Table, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
+    ) -> None:
+        """Applies the batch; `done` is told once it is published, from any thread. bulk_cells.arrange has its schema.
+
+        Raises RegionServerError when nothing was changed.
+        """
+        durability = self._write_path.durability(options.durability)
+        cells = arrange(batch, self._write_path.table, self._config, self._clock.now_ms())
+        for row in (cells.first_row, cells.last_row):
+            check_in_region(row, self._start, self._stop, self._region_id)
+        self._memory.check(cells.byte_count)
+        is_large = cells.byte_count >= self._config.bulk_file_bytes_min
+        self._log.check_space(4096 if is_large else 2 * cells.byte_count + 4096)
+        record = self._written(cells, request, durability) if is_large else _inline(cells, request)
+        try:
+            with self._gate.exclusive():
+                write_number, stamp, is_repeated = self._apply(cells, record, durability)
+        except BaseException:
+            self._remove(record)
+            raise
+        if is_repeated:
+            self._remove(record)
+        result = BulkResult(cells.cell_count, cells.row_count, stamp, is_repeated)
+        self._mvcc.when_published(write_number, partial(_tell, done, result))
+
+    def _written(self, cells: BulkCells, request: RequestId | None, durability: Durability) -> BulkRecord:
+        """The cells in a bulk file, which is durable when the batch asks for that."""
+        try:
+            written = write_bulk_file(
+                self._files,
+                self._folder,
+                self._numbers.next(),
+                cells.tables,
+                sync=durability is Durability.FSYNC,
+            )
+        except OSError as error:
+            raise DiskFullError(
+                f"can't write a bulk file of {cells.byte_count} bytes: {os.strerror(error.errno or 0)}; nothing was "
+                "changed, try again when there is space",
+                retry_after_ms=self._config.retry_after_ms,
+            ) from error
+        return BulkRecord(
+            stamp=0,
+            cell_count=cells.cell_count,
+            row_count=cells.row_count,
+            first_row=cells.first_row,
+            request=request,
+            file_number=written.number,
+            file_bytes=written.byte_count,
+            file_checksum=written.checksum,
+        )
+
+    def _apply(self, cells: BulkCells, record: BulkRecord, durability: Durability) -> tuple[int, int, bool]:
+        """Steps 3 to 6, with the gate held alone: write number, stamp, and whether it was a repeated request."""
+        request = record.request
+        if request is not None and (kept := self._requests.find(request)) is not None:
+            return kept[0], kept[1].timestamp, True
+        stamp = self._numbering.next_stamp()
+        record = replace(record, stamp=stamp)
+        with self._log.order:
+            write_number = self._numbering.begin()
+            complete = partial(self._mvcc.complete, write_number)
+            try:
+                if durability is Durability.SKIP:
+                    self._log.pass_through(complete)
+                else:
+                    self._log.append(self._region_id, write_number, KIND_BULK, record.encode(), durability, complete)
+            except BaseException:
+                self._mvcc.complete(write_number)  # Nothing was applied: the number completes empty.
+                raise
+            if record.file_number:
+                self._bulk_files[record.file_number] = write_number
+            self._applier.apply_tables(cells.tables, write_number, stamp, as_segments=record.file_number != 0)
+        if request is not None:
+            self._requests.keep(request, cells.first_row, write_number, RowResult(timestamp=stamp), stamp)
+        return write_number, stamp, False
+
+    def _remove(self, record: BulkRecord) -> None:
+        if record.file_number:
+            self._files.remove_if_there(bulk_file_path(self._folder, record.file_number))
+
+
+def _inline(cells: BulkCells, request: RequestId | None) -> BulkRecord:
+    data = b"".join(part if isinstance(part, bytes) else part.to_pybytes() for part in encode_tables(cells.tables))
+    return BulkRecord(
+        stamp=0,
+        cell_count=cells.cell_count,
+        row_count=cells.row_count,
+        first_row=cells.first_row,
+        request=request,
+        cells=data,
+    )
+
+
+def _tell(done: Callable[[BulkOutcome], None], result: BulkResult, failure: UnknownOutcomeError | None) -> None:
+    done(result if failure is None else failure)

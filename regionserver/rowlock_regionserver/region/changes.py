@@ -1,0 +1,240 @@
+"""Turns the changes of one row mutation into cells: in order, each seeing what those before it did.
+
+A mutation gets one write number, and inside one write number a tombstone never hides a put. So it is collapsed
+here: a put that a later delete of the same mutation covers is dropped, and of two puts under one timestamp the later
+stays. What is left is right with "tombstones first, then puts".
+
+An increment or append reads the column's newest visible cell, of the row as stored and of the mutation so far.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from rowlock_regionserver.cells import (
+    DELETE_COLUMN,
+    DELETE_FAMILY,
+    DELETE_VERSION,
+    NEWEST,
+    PUT,
+    Cell,
+    Family,
+    ReadPoint,
+)
+from rowlock_regionserver.errors import CounterOverflowError, LimitExceededError, NotACounterError
+from rowlock_regionserver.operations import Append, Change, Delete, DeleteKind, Increment, Put, RowResult
+from rowlock_regionserver.scan.visibility_rows import visible_cells
+from rowlock_regionserver.wal.mutation import UnnumberedCell
+
+_COUNTER = struct.Struct(">q")
+COUNTER_MIN, COUNTER_MAX = -(1 << 63), (1 << 63) - 1
+
+
+class RowState(Protocol):
+    """The row as stored, unpublished writes included."""
+
+    def family_cells(self, family: Family) -> Sequence[Cell]:
+        """All cells of the row in the family, tombstones and old versions too, in store order."""
+
+
+def needs_row_state(changes: Sequence[Change]) -> bool:
+    """Some change has to read the row before it can be made."""
+    for change in changes:
+        if isinstance(change, Increment | Append):
+            return True
+        if isinstance(change, Delete) and change.kind is DeleteKind.VERSION and change.timestamp is None:
+            return True
+    return False
+
+
+def only_puts(
+    changes: Sequence[Change], families: Mapping[bytes, Family], stamp: int
+) -> list[tuple[int, list[UnnumberedCell]]]:
+    """The collapsed cells of a mutation that has nothing but puts: the ordinary case, made short."""
+    if len(changes) == 1:
+        (change,) = changes
+        assert isinstance(change, Put)
+        timestamp = stamp if change.timestamp is None else change.timestamp
+        return [(families[change.family].number, [(change.qualifier, -timestamp, PUT, change.value)])]
+    by_family: dict[int, dict[tuple[bytes, int], bytes]] = {}
+    for change in changes:
+        assert isinstance(change, Put)
+        timestamp = stamp if change.timestamp is None else change.timestamp
+        puts = by_family.setdefault(families[change.family].number, {})
+        puts[change.qualifier, -timestamp] = change.value
+    return [
+        (number, [(qualifier, timestamp, PUT, value) for (qualifier, timestamp), value in sorted(puts.items())])
+        for number, puts in sorted(by_family.items())
+    ]
+
+
+class _FamilyChange:
+    """What one mutation does to one family, collapsed so far."""
+
+    __slots__ = ("puts", "tombstones")
+
+    def __init__(self) -> None:
+        self.puts: dict[tuple[bytes, int], bytes] = {}
+        self.tombstones: set[tuple[bytes, int, int]] = set()
+
+    def cells(self) -> list[UnnumberedCell]:
+        cells: list[UnnumberedCell] = [(key[0], -key[1], PUT, value) for key, value in self.puts.items()]
+        cells += [(qualifier, -timestamp, kind, b"") for qualifier, timestamp, kind in self.tombstones]
+        cells.sort()
+        return cells
+
+
+class RowChanger:
+    """Collapses the changes of one row mutation. `row_state` is read only by changes that need it."""
+
+    def __init__(
+        self,
+        row: bytes,
+        families: Mapping[bytes, Family],
+        row_state: RowState,
+        now_ms: int,
+        stamp: int,
+        cell_bytes_max: int,
+    ) -> None:
+        self._row = row
+        self._families = families
+        self._row_state = row_state
+        self._now = ReadPoint(NEWEST, now_ms)
+        self._stamp = stamp
+        self._cell_bytes_max = cell_bytes_max
+        self._changes: dict[int, _FamilyChange] = {}
+        self._results: list[tuple[bytes, bytes, int, bytes]] = []
+
+    def apply(self, change: Change) -> None:
+        """Makes one more change. Raises InvalidRequestError subclasses; then the whole mutation is given up."""
+        match change:
+            case Put(family, qualifier, value, timestamp):
+                self._of(family).puts[qualifier, self._stamp if timestamp is None else timestamp] = value
+            case Delete():
+                self._delete(change)
+            case Increment(family, qualifier, amount):
+                self._increment(family, qualifier, amount)
+            case Append(family, qualifier, suffix):
+                self._append(family, qualifier, suffix)
+
+    def cells(self) -> list[tuple[int, list[UnnumberedCell]]]:
+        """The collapsed cells by family number, in store order; families without any are left out."""
+        by_family = [(number, change.cells()) for number, change in sorted(self._changes.items())]
+        return [(number, cells) for number, cells in by_family if cells]
+
+    def result(self, seen: Sequence[tuple[bytes, bytes, int, bytes]], *, condition_met: bool) -> RowResult:
+        return RowResult(condition_met, tuple(seen), tuple(self._results), self._stamp)
+
+    def _of(self, family: bytes) -> _FamilyChange:
+        number = self._families[family].number
+        change = self._changes.get(number)
+        if change is None:
+            change = self._changes[number] = _FamilyChange()
+        return change
+
+    def _delete(self, delete: Delete) -> None:
+        if delete.kind is DeleteKind.ROW:
+            for family in self._families:
+                self._delete_family(family, delete.timestamp)
+        elif delete.kind is DeleteKind.FAMILY:
+            self._delete_family(delete.family, delete.timestamp)
+        elif delete.kind is DeleteKind.COLUMN:
+            change = self._of(delete.family)
+            own = [timestamp for qualifier, timestamp in change.puts if qualifier == delete.qualifier]
+            through = self._through(delete.timestamp, own)
+            for timestamp in own:
+                if timestamp <= through:
+                    del change.puts[delete.qualifier, timestamp]
+            change.tombstones.add((delete.qualifier, through, DELETE_COLUMN))
+        else:
+            self._delete_version(delete)
+
+    def _delete_family(self, family: bytes, timestamp: int | None) -> None:
+        change = self._of(family)
+        through = self._through(timestamp, [own for _, own in change.puts])
+        change.puts = {key: value for key, value in change.puts.items() if key[1] > through}
+        change.tombstones.add((b"", through, DELETE_FAMILY))
+
+    def _through(self, timestamp: int | None, own: Sequence[int]) -> int:
+        """Up to which timestamp a delete reaches; without one it also covers every put before it in the mutation."""
+        return max((self._stamp, *own)) if timestamp is None else timestamp
+
+    def _delete_version(self, delete: Delete) -> None:
+        timestamp = delete.timestamp
+        if timestamp is None:
+            newest = self._newest(delete.family, delete.qualifier)
+            if newest is None:
+                return  # There is no version to delete, and a tombstone would hide nothing.
+            timestamp = -newest[1]
+        change = self._of(delete.family)
+        change.puts.pop((delete.qualifier, timestamp), None)
+        change.tombstones.add((delete.qualifier, timestamp, DELETE_VERSION))
+
+    def _increment(self, family: bytes, qualifier: bytes, amount: int) -> None:
+        newest = self._newest(family, qualifier)
+        before = 0
+        if newest is not None:
+            value = newest[4]
+            if len(value) != 8:
+                raise NotACounterError(
+                    f"can't increment {family!r}:{qualifier!r} of row {self._row!r}: a counter is 8 bytes, big-endian, "
+                    f"and the cell has {len(value)}; delete it, or put a counter there first",
+                    row=self._row,
+                    family=family,
+                    qualifier=qualifier,
+                )
+            (before,) = _COUNTER.unpack(value)
+        after = before + amount
+        if not COUNTER_MIN <= after <= COUNTER_MAX:
+            raise CounterOverflowError(
+                f"incrementing {family!r}:{qualifier!r} of row {self._row!r} from {before} by {amount} would leave "
+                "64 signed bits; the counter stays as it is",
+                row=self._row,
+                family=family,
+                qualifier=qualifier,
+            )
+        self._put_newer(family, qualifier, newest, _COUNTER.pack(after))
+
+    def _append(self, family: bytes, qualifier: bytes, suffix: bytes) -> None:
+        newest = self._newest(family, qualifier)
+        value = suffix if newest is None else newest[4] + suffix
+        if len(value) > self._cell_bytes_max:
+            raise LimitExceededError(
+                f"appending to {family!r}:{qualifier!r} of row {self._row!r} would make a cell of {len(value)} bytes, "
+                f"more than cell_bytes_max = {self._cell_bytes_max}; the cell stays as it is",
+                limit="cell_bytes_max",
+                limit_value=self._cell_bytes_max,
+                found=len(value),
+                row=self._row,
+                family=family,
+                qualifier=qualifier,
+            )
+        self._put_newer(family, qualifier, newest, value)
+
+    def _put_newer(self, family: bytes, qualifier: bytes, newest: Cell | None, value: bytes) -> None:
+        """Puts a value under the stamp, or under the timestamp of what was read when that is later."""
+        timestamp = self._stamp if newest is None else max(self._stamp, -newest[1])
+        self._of(family).puts[qualifier, timestamp] = value
+        self._results.append((family, qualifier, timestamp, value))
+
+    def _newest(self, family_name: bytes, qualifier: bytes) -> Cell | None:
+        """The column's newest visible cell, the mutation so far included."""
+        family = self._families[family_name]
+        stored = column_cells(self._row_state.family_cells(family), qualifier)
+        change = self._changes.get(family.number)
+        if change is not None:
+            stored += [
+                (own, timestamp, -NEWEST, kind, value)
+                for own, timestamp, kind, value in change.cells()
+                if own == qualifier or kind == DELETE_FAMILY
+            ]
+            stored.sort()
+        live = visible_cells(stored, self._now, family)
+        return next((cell for cell in live if cell[0] == qualifier), None)
+
+
+def column_cells(cells: Sequence[Cell], qualifier: bytes) -> list[Cell]:
+    """The cells of one column, and the family tombstones that may hide them, in store order."""
+    return [cell for cell in cells if cell[0] == qualifier or cell[3] == DELETE_FAMILY]

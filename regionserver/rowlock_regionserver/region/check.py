@@ -1,0 +1,148 @@
+"""CHECK: the first step of a write. Judges a mutation by its own content, so that every refusal is clean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rowlock_regionserver.cells import TIMESTAMP_MAX, Family
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import (
+    FamilyNotFoundError,
+    InvalidRequestError,
+    LimitExceededError,
+    NotServingRegionError,
+)
+from rowlock_regionserver.operations import (
+    Append,
+    Change,
+    Delete,
+    DeleteKind,
+    Existence,
+    Increment,
+    Put,
+    RowMutation,
+)
+from rowlock_regionserver.region.table import Table
+from rowlock_regionserver.scan.filters import check_filter
+
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+
+def check_row(row: bytes, config: Config) -> None:
+    """Refuses an empty and a too long row."""
+    if not row:
+        raise InvalidRequestError("the row is empty; a row key has at least one byte")
+    if len(row) > config.row_bytes_max:
+        raise _too_long("row", "row_bytes_max", config.row_bytes_max, len(row), row[:64])
+
+
+def check_in_region(row: bytes, start: bytes, stop: bytes, region_id: int) -> None:
+    """Refuses a row that another region has."""
+    if row < start or (stop and row >= stop):
+        raise NotServingRegionError(
+            f"row {row!r} is not in region {region_id}, which has [{start!r}, {stop!r}); look the region up again",
+            row=row,
+        )
+
+
+def check_mutation(mutation: RowMutation, table: Table, config: Config, now_ms: int) -> int:
+    """Bytes of the mutation's cells. Raises what is wrong with it: limits, families, timestamps, emptiness."""
+    row = mutation.row
+    check_row(row, config)
+    condition = mutation.condition
+    if not mutation.changes and not mutation.otherwise:
+        raise InvalidRequestError(f"the mutation of row {row!r} has no change; name at least one", row=row)
+    families = table.by_name
+    timestamp_max = now_ms + config.timestamp_ahead_ms_max
+    byte_count = 0
+    for change in mutation.changes:
+        byte_count += _check_change(change, row, families, table.name, config, timestamp_max)
+    for change in mutation.otherwise:
+        byte_count += _check_change(change, row, families, table.name, config, timestamp_max)
+    if condition is not None:
+        for check in condition.checks:
+            check_family(check.family, families, table.name, row)
+        if condition.filter is not None:
+            check_filter(condition.filter, families, config)
+        if not condition.checks and condition.filter is None and condition.existence is Existence.ANY:
+            raise InvalidRequestError(
+                f"the condition on row {row!r} is empty; leave it out, or give it a check, an existence or a filter",
+                row=row,
+            )
+    elif mutation.otherwise:
+        raise InvalidRequestError(
+            f"the mutation of row {row!r} has an 'otherwise' and no condition; add one or leave the other out", row=row
+        )
+    return byte_count
+
+
+def _check_change(
+    change: Change, row: bytes, families: Mapping[bytes, Family], table: str, config: Config, timestamp_max: int
+) -> int:
+    match change:
+        case Put(family, qualifier, value, timestamp):
+            if timestamp is not None:
+                _check_timestamp(timestamp, row, timestamp_max, config)
+        case Delete(kind, family, qualifier, timestamp):
+            value = b""
+            if timestamp is not None:
+                _check_timestamp(timestamp, row, timestamp_max, config)
+            if kind is DeleteKind.ROW:
+                return len(row)
+        case Increment(family, qualifier, amount):
+            value = b""
+            if not INT64_MIN <= amount <= INT64_MAX:
+                raise InvalidRequestError(
+                    f"increment of row {row!r} by {amount}: the amount must fit 64 signed bits", row=row
+                )
+        case Append(family, qualifier, value):
+            pass
+    check_family(family, families, table, row)
+    if len(qualifier) > config.qualifier_bytes_max:
+        raise _too_long("qualifier", "qualifier_bytes_max", config.qualifier_bytes_max, len(qualifier), row, family)
+    if len(value) > config.cell_bytes_max:
+        raise _too_long("value", "cell_bytes_max", config.cell_bytes_max, len(value), row, family, qualifier)
+    return len(row) + len(qualifier) + len(value)
+
+
+def check_family(family: bytes, families: Mapping[bytes, Family], table: str, row: bytes = b"") -> None:
+    """Refuses a family that the table has not."""
+    if family not in families:
+        names = ", ".join(name.decode("utf-8", "backslashreplace") for name in families)
+        raise FamilyNotFoundError(
+            f"table {table!r} has no column family {family!r}; it has: {names}", row=row, table=table, family=family
+        )
+
+
+def _check_timestamp(timestamp: int, row: bytes, timestamp_max: int, config: Config) -> None:
+    if timestamp < 0 or timestamp > TIMESTAMP_MAX:
+        raise InvalidRequestError(
+            f"timestamp {timestamp} of row {row!r} is out of range; it is milliseconds since the epoch, 0 or more",
+            row=row,
+        )
+    if timestamp > timestamp_max:
+        raise LimitExceededError(
+            f"timestamp {timestamp} of row {row!r} is more than timestamp_ahead_ms_max = "
+            f"{config.timestamp_ahead_ms_max} ms ahead of the server's clock; such a cell would hide every put "
+            "until then",
+            limit="timestamp_ahead_ms_max",
+            limit_value=config.timestamp_ahead_ms_max,
+            found=timestamp,
+            row=row,
+        )
+
+
+def _too_long(
+    what: str, limit: str, limit_value: int, found: int, row: bytes, family: bytes = b"", qualifier: bytes = b""
+) -> LimitExceededError:
+    shown = qualifier[:64]
+    where = f" in column {family!r}:{shown!r}" if qualifier and what == "value" else ""
+    return LimitExceededError(
+        f"the {what} of row {row[:64]!r}{where} has {found} bytes, more than {limit} = {limit_value}",
+        limit=limit,
+        limit_value=limit_value,
+        found=found,
+        row=row,
+        family=family,
+        qualifier=shown,
+    )

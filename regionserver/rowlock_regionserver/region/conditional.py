@@ -1,0 +1,106 @@
+"""COMPARE: does a condition hold of a row's newest state, and what was seen.
+
+Every comparison reads "stored op given", by unsigned bytes. An absent cell fails every comparison, NOT_EQUAL too; a
+check without an operand asks for absence (EQUAL) or presence (NOT_EQUAL). An empty value is a value.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from rowlock_regionserver.cells import NEWEST, Cell, Family, ReadPoint
+from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.operations import AnswerCell, Check, CompareOp, Condition, Existence
+from rowlock_regionserver.region.stores import RowState
+from rowlock_regionserver.scan.filters import matches_row, required_columns
+from rowlock_regionserver.scan.visibility_rows import visible_cells
+
+COMPARISONS: Mapping[CompareOp, Callable[[bytes, bytes], bool]] = {
+    CompareOp.EQUAL: operator.eq,
+    CompareOp.NOT_EQUAL: operator.ne,
+    CompareOp.LESS: operator.lt,
+    CompareOp.LESS_OR_EQUAL: operator.le,
+    CompareOp.GREATER: operator.gt,
+    CompareOp.GREATER_OR_EQUAL: operator.ge,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The outcome of a condition. `timestamp_max`: of the cells compared; what follows is stamped no earlier."""
+
+    is_met: bool
+    seen: tuple[AnswerCell, ...]
+    timestamp_max: int
+
+
+class NewestRow:
+    """The newest visible cell of each column of a row, unpublished writes included."""
+
+    def __init__(self, state: RowState, families: Mapping[bytes, Family], now_ms: int) -> None:
+        self._state = state
+        self._families = families
+        self._now = ReadPoint(NEWEST, now_ms)
+        self._columns: dict[bytes, dict[bytes, Cell]] = {}
+
+    def family(self, name: bytes) -> Mapping[bytes, Cell]:
+        """The newest visible cells of a family, by qualifier."""
+        columns = self._columns.get(name)
+        if columns is None:
+            family = self._families[name]
+            columns = {}
+            for cell in visible_cells(self._state.family_cells(family), self._now, family):
+                columns.setdefault(cell[0], cell)
+            self._columns[name] = columns
+        return columns
+
+    def cell(self, family: bytes, qualifier: bytes) -> Cell | None:
+        return self.family(family).get(qualifier)
+
+    def exists(self) -> bool:
+        return any(self.family(name) for name in self._families)
+
+
+def compare(condition: Condition, row: bytes, newest: NewestRow) -> Comparison:
+    """Judges the condition. Reads every column it names, also after the outcome is clear: all of it is answered."""
+    is_met = True
+    seen: list[AnswerCell] = []
+    timestamp_max = 0
+    for check in condition.checks:
+        cell = newest.cell(check.family, check.qualifier)
+        if cell is not None:
+            seen.append((check.family, check.qualifier, -cell[1], cell[4]))
+            timestamp_max = max(timestamp_max, -cell[1])
+        is_met = _holds(check, cell, row) and is_met
+    if condition.existence is not Existence.ANY:
+        is_met = newest.exists() is (condition.existence is Existence.PRESENT) and is_met
+    if condition.filter is not None:
+        values: dict[tuple[bytes, bytes], bytes] = {}
+        for family, qualifier in required_columns(condition.filter):
+            cell = newest.cell(family, qualifier)
+            if cell is not None:
+                values[family, qualifier] = cell[4]
+                timestamp_max = max(timestamp_max, -cell[1])
+        if not newest.exists():
+            is_met = False  # A filter is a predicate over a row, and there is none.
+        else:
+            is_met = matches_row(condition.filter, row, values) and is_met
+    return Comparison(is_met, tuple(seen), timestamp_max)
+
+
+def _holds(check: Check, cell: Cell | None, row: bytes) -> bool:
+    if check.operand is None:
+        if check.op is CompareOp.EQUAL:
+            return cell is None
+        if check.op is CompareOp.NOT_EQUAL:
+            return cell is not None
+        raise InvalidRequestError(
+            f"the check of {check.family!r}:{check.qualifier!r} in row {row!r} compares with nothing; "
+            "without an operand only EQUAL (absent) and NOT_EQUAL (present) have a meaning",
+            row=row,
+            family=check.family,
+            qualifier=check.qualifier,
+        )
+    return cell is not None and COMPARISONS[check.op](cell[4], check.operand)

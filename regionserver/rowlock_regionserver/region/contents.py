@@ -1,0 +1,185 @@
+"""What a region holds, apart from the log it writes to: made from its manifest, then filled by replay.
+
+A region is opened in two steps, because the log can be written only after it was read: first every region's contents
+are there and take the log's records, then the log is open and regions serve (region.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.operations import RowResult
+from rowlock_regionserver.region.apply import Applier
+from rowlock_regionserver.region.bulk_file import WrittenBulkFile, bulk_file_path, decode_tables, read_bulk_file
+from rowlock_regionserver.region.flush import Flusher, store_file_path
+from rowlock_regionserver.region.gate import Gate
+from rowlock_regionserver.region.manifest import Manifest, read_manifest, write_manifest
+from rowlock_regionserver.region.memory import MemoryGauge
+from rowlock_regionserver.region.mvcc import Mvcc
+from rowlock_regionserver.region.requests import RequestIds
+from rowlock_regionserver.region.stores import Stores
+from rowlock_regionserver.region.table import Table
+from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.storefile.reader import StoreFile
+from rowlock_regionserver.storefile.writer import TEMPORARY_SUFFIX
+from rowlock_regionserver.wal.mutation import KIND_BULK, KIND_ROW, BulkRecord, decode_row
+
+_STORE_FILE_NAME = re.compile(r"\d+-\d{12}\.store")
+
+
+class RegionContents:
+    """The stores, numbers and kept answers of one region."""
+
+    def __init__(
+        self,
+        region_id: int,
+        bounds: tuple[bytes, bytes],
+        table: Table,
+        folder: Path,
+        bulk_folder: Path,
+        memory: MemoryGauge,
+        cache: BlockCache,
+        files: Files,
+        config: Config,
+        clock: Clock,
+        flushed: Callable[[int, int], None],
+    ) -> None:
+        """Reads the manifest and opens its store files; what it does not name is removed.
+
+        `flushed(region_id, write_number)` is called after each flush. Raises CorruptionError.
+        """
+        self.region_id = region_id
+        self.start, self.stop = bounds
+        self.table = table
+        self.memory = memory
+        self._bulk_folder = bulk_folder
+        self._files = files
+        self._clock = clock
+        self._tell_flushed = flushed
+        generation, manifest = read_manifest(files, folder)
+        if manifest.region_id != region_id:
+            raise CorruptionError(folder, 0, f"the manifest of region {region_id}", f"that of {manifest.region_id}")
+        _remove_unnamed(files, folder, manifest)
+        self.mvcc = Mvcc(manifest.flushed_write_number, clock)
+        self.gate = Gate(clock)
+        self.requests = RequestIds(clock, config.request_ids_forgotten_after_ms)
+        self.requests.restore(manifest.answers)
+        self.stores = Stores(table, _open_store_files(folder, manifest, table, cache, files))
+        self.applier = Applier(self.stores, memory, self.mvcc.oldest)
+        self.flusher = Flusher(
+            folder,
+            generation,
+            manifest,
+            self.stores,
+            self.mvcc,
+            self.gate,
+            self.requests,
+            memory,
+            cache,
+            files,
+            config,
+            self._flushed,
+        )
+        self.stamp_at_least = max((answer.result.timestamp for answer in manifest.answers), default=0)
+        # Bulk files that the log's records name, with the write number of each: they stay until they are flushed.
+        # Guarded by the gate held alone (adding), and by the flush that runs (removing).
+        self.bulk_files: dict[int, int] = {}
+
+    def replay(self, write_number: int, kind: int, payload: bytes) -> None:
+        """Takes a record of the log, unless it is in a store file already. Records come in order of write numbers."""
+        if write_number <= self.mvcc.last:
+            return
+        if kind == KIND_ROW:
+            self._replay_row(write_number, payload)
+        elif kind == KIND_BULK:
+            self._replay_bulk(write_number, BulkRecord.decode(payload))
+        else:
+            raise CorruptionError("the log", 0, "a record kind of this version", str(kind))
+        self.mvcc.restore(write_number)
+
+    def recovered(self) -> None:
+        """Replay is over: the segments it filled are sorted and can be read."""
+        for store in self.stores.all():
+            store.memstore.recovered()
+
+    def flush_while_recovering(self) -> None:
+        """Replay has passed the memory limit: what it brought so far goes to store files."""
+        self.recovered()
+        self.flusher.flush()
+
+    def abandon(self) -> None:
+        """The region will not be served: its memory is given back, and its bulk files are left to salvage."""
+        self.memory.add(-self.stores.memstore_bytes)
+
+    def remove_bulk_files(self, through: int) -> None:
+        """Removes the bulk files of writes up to this number, which replay will pass over."""
+        for file_number, write_number in list(self.bulk_files.items()):
+            if write_number <= through:
+                del self.bulk_files[file_number]
+                self._files.remove_if_there(bulk_file_path(self._bulk_folder, file_number))
+
+    def _flushed(self, write_number: int) -> None:
+        self.remove_bulk_files(write_number)
+        self._tell_flushed(self.region_id, write_number)
+
+    def _replay_row(self, write_number: int, payload: bytes) -> None:
+        names = self.table.name_by_number
+        record = decode_row(payload, write_number, names)
+        cells = [part for part in record.cells if part[0] in names]  # Families dropped since are passed over.
+        self.applier.apply_row(record.row, cells)
+        if record.request is not None and record.result is not None:
+            now_ms = self._clock.now_ms()
+            self.requests.keep(record.request, record.row, write_number, record.result, now_ms)
+
+    def _replay_bulk(self, write_number: int, record: BulkRecord) -> None:
+        if record.file_number:
+            written = WrittenBulkFile(record.file_number, record.file_bytes, record.file_checksum)
+            tables = read_bulk_file(self._files, self._bulk_folder, written)
+            self.bulk_files[record.file_number] = write_number
+        else:
+            tables = decode_tables(record.cells)
+        names = self.table.name_by_number
+        known = {number: cells for number, cells in tables.items() if number in names}
+        self.applier.apply_tables(known, write_number, record.stamp, as_segments=record.file_number != 0)
+        if record.request is not None:
+            result = RowResult(timestamp=record.stamp)
+            now_ms = self._clock.now_ms()
+            self.requests.keep(record.request, record.first_row, write_number, result, now_ms)
+
+
+def make_region_folder(files: Files, folder: Path, region_id: int, table_id: int) -> None:
+    """A new region's folder with its first manifest; durable when it returns."""
+    files.make_folder(folder)
+    write_manifest(files, folder, 1, Manifest(region_id, table_id))
+    files.fsync_folder(folder.parent)
+
+
+def _open_store_files(
+    folder: Path, manifest: Manifest, table: Table, cache: BlockCache, files: Files
+) -> dict[int, tuple[StoreFile, ...]]:
+    return {
+        number: tuple(
+            StoreFile.open(store_file_path(folder, number, info.number), info, cache, files) for info in infos
+        )
+        for number, infos in manifest.store_files.items()
+        if number in table.name_by_number
+    }
+
+
+def _remove_unnamed(files: Files, folder: Path, manifest: Manifest) -> None:
+    """What a flush left that did not commit. Files that are not ours by their names are left alone."""
+    named = {
+        store_file_path(folder, number, info.number).name
+        for number, infos in manifest.store_files.items()
+        for info in infos
+    }
+    for name in files.list_folder(folder):
+        is_leftover = name.endswith(TEMPORARY_SUFFIX) or (_STORE_FILE_NAME.fullmatch(name) and name not in named)
+        if is_leftover:
+            files.remove_if_there(folder / name)

@@ -1,0 +1,219 @@
+"""Flush: a region's memstore segments become store files, and the log may forget them.
+
+1. Switch: the gate is held exclusively for a moment. No write is between BEGIN and APPLY, so everything up to the
+   newest write number is in the segments that are sealed now, of all families together, and nothing later is.
+2. Wait until the read point has passed the switch: only durable, published cells may stand in a file, because after the
+   manifest names it the log's records are gone.
+3. Write: each family's sealed segments are merged window by window, freed of what no reader can see any more
+   (scan/visibility.py, `retained`), and written as one store file, synced and renamed.
+4. Commit: the next manifest generation names the new files and the flushed write number, and keeps the request ids that
+   the log would forget. It is durable before anything else happens.
+5. Show: readers see the files instead of the segments, in one step; then the log is told, and bulk files go.
+
+A flush that fails before 4 has changed nothing but names that no manifest knows: the segments stay, sealed, and the
+next flush takes them along. A crash anywhere leaves either the old manifest and the log, or the new manifest.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from rowlock_regionserver.cells import Family
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.memstore.memstore import Segment
+from rowlock_regionserver.region.gate import Gate
+from rowlock_regionserver.region.manifest import Manifest, write_manifest
+from rowlock_regionserver.region.memory import MemoryGauge
+from rowlock_regionserver.region.mvcc import Mvcc
+from rowlock_regionserver.region.raw_windows import raw_windows
+from rowlock_regionserver.region.requests import RequestIds
+from rowlock_regionserver.region.stores import Stores
+from rowlock_regionserver.scan.visibility import retained
+from rowlock_regionserver.sources import Source
+from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.storefile.info import StoreFileInfo
+from rowlock_regionserver.storefile.reader import StoreFile
+from rowlock_regionserver.storefile.writer import write_store_file
+
+
+@dataclass(frozen=True, slots=True)
+class FlushResult:
+    """What a flush wrote."""
+
+    store_file_count: int
+    cell_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Sealed:
+    """What the switch sealed: each family's immutable segments and the number they reach to."""
+
+    segments: tuple[tuple[Family, tuple[Segment, ...]], ...]
+    write_number: int
+
+
+def store_file_path(folder: Path, family_number: int, file_number: int) -> Path:
+    """Where a region keeps a store file."""
+    return folder / f"{family_number}-{file_number:012d}.store"
+
+
+class Flusher:
+    """Flushes one region; one flush at a time. Blocks for as long as the disk takes."""
+
+    def __init__(
+        self,
+        folder: Path,
+        generation: int,
+        manifest: Manifest,
+        stores: Stores,
+        mvcc: Mvcc,
+        gate: Gate,
+        requests: RequestIds,
+        memory: MemoryGauge,
+        cache: BlockCache,
+        files: Files,
+        config: Config,
+        flushed: Callable[[int], None],
+    ) -> None:
+        self._folder = folder
+        self._stores = stores
+        self._mvcc = mvcc
+        self._gate = gate
+        self._requests = requests
+        self._memory = memory
+        self._cache = cache
+        self._files = files
+        self._config = config
+        self._flushed = flushed
+        self._lock = threading.Lock()
+        # Guarded by self._lock, which is held for a whole flush or alter:
+        self._generation = generation
+        self._manifest = manifest
+
+    @property
+    def manifest(self) -> Manifest:
+        """The live manifest."""
+        return self._manifest
+
+    def flush(self) -> FlushResult:
+        """Writes everything that is in memory now to store files; returns when they are live.
+
+        Raises OSError when the disk refuses: nothing is lost, the segments stay.
+        """
+        with self._lock:
+            sealed = self._switch()
+            if sealed.write_number == self._manifest.flushed_write_number:
+                return FlushResult(0, 0)
+            self._mvcc.wait_until_published(sealed.write_number)
+            oldest = self._mvcc.oldest()
+            written = self._write_all(sealed, oldest)
+            self._commit(self._with_files(written, sealed.write_number))
+            self._show(sealed, written)
+            self._flushed(sealed.write_number)
+            return FlushResult(len(written), sum(info.cell_count for _, info in written))
+
+    def _switch(self) -> _Sealed:
+        """1. Seals all active segments together. Families come by name."""
+
+        sealed: list[tuple[Family, tuple[Segment, ...]]] = []
+
+        def seal() -> None:
+            sealed.extend((store.family, store.memstore.switch()) for store in self._stores.all())
+
+        with self._gate.exclusive():
+            write_number = self._mvcc.last
+            self._stores.change(seal)
+        return _Sealed(tuple(sealed), write_number)
+
+    def _write_all(self, sealed: _Sealed, oldest: int) -> list[tuple[Family, StoreFileInfo]]:
+        """3. A store file for each family that has cells; all or none of them stay when one fails."""
+        file_number = self._manifest.next_file_number
+        written: list[tuple[Family, StoreFileInfo]] = []
+        try:
+            for family, segments in sealed.segments:
+                info = self._write(family, segments, file_number + len(written), oldest)
+                if info is not None:
+                    written.append((family, info))
+        except BaseException:
+            for family, info in written:
+                self._files.remove_if_there(store_file_path(self._folder, family.number, info.number))
+            raise
+        return written
+
+    def _write(self, family: Family, segments: Sequence[Source], file_number: int, oldest: int) -> StoreFileInfo | None:
+        """3. One store file of the family's segments; None when they hold nothing."""
+        kept = (
+            table
+            for window in raw_windows(segments, self._config.scan_window_bytes)
+            if (table := retained(window, oldest, family)).num_rows
+        )
+        first = next(kept, None)
+        if first is None:
+            return None
+        path = store_file_path(self._folder, family.number, file_number)
+        return write_store_file(path, _chain(first, kept), family, self._files, number=file_number)
+
+    def _with_files(self, written: Sequence[tuple[Family, StoreFileInfo]], write_number: int) -> Manifest:
+        manifest = self._manifest
+        store_files = dict(manifest.store_files)
+        for family, info in written:
+            store_files[family.number] = (info, *store_files.get(family.number, ()))
+        return replace(
+            manifest,
+            store_files=store_files,
+            next_file_number=manifest.next_file_number + len(written),
+            flushed_write_number=write_number,
+            answers=tuple(self._requests.kept(write_number)),
+        )
+
+    def _commit(self, manifest: Manifest) -> None:
+        """4. The commit point. A failure leaves the new files alone: the manifest that names them may be on disk."""
+        write_manifest(self._files, self._folder, self._generation + 1, manifest)
+        self._generation += 1
+        self._manifest = manifest
+
+    def _show(self, sealed: _Sealed, written: Sequence[tuple[Family, StoreFileInfo]]) -> None:
+        """5. Files instead of segments, in one step for all readers."""
+        opened = {
+            family.number: StoreFile.open(
+                store_file_path(self._folder, family.number, info.number), info, self._cache, self._files
+            )
+            for family, info in written
+        }
+
+        def exchange() -> None:
+            for family, segments in sealed.segments:
+                store = self._stores.of(family.number)
+                if family.number in opened:
+                    store.files = (opened[family.number], *store.files)
+                store.memstore.drop(segments)
+                self._memory.add(-sum(segment.bytes_held for segment in segments))
+
+        self._stores.change(exchange)
+
+    def forget_families(self, family_numbers: Sequence[int]) -> None:
+        """Takes the files of dropped families out of the manifest, and removes them."""
+        with self._lock:
+            gone = {
+                number: self._manifest.store_files[number]
+                for number in family_numbers
+                if number in self._manifest.store_files
+            }
+            if not gone:
+                return
+            kept = {number: infos for number, infos in self._manifest.store_files.items() if number not in gone}
+            self._commit(replace(self._manifest, store_files=kept))
+            for number, infos in gone.items():
+                for info in infos:
+                    self._files.remove_if_there(store_file_path(self._folder, number, info.number))
+
+
+def _chain(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    yield first
+    yield from rest

@@ -1,0 +1,129 @@
+"""The manifest: which store files of a region are live, and what the log no longer has to say.
+
+One small immutable generation, replaced whole (generations.py). The flushed write number moves only by flush: every
+write up to it is in the store files named here, so that replay skips it. What is on disk and not named is deleted
+when the region is opened.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rowlock_regionserver import generations
+from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.operations import AnswerCell, RowResult
+from rowlock_regionserver.region.requests import KeptAnswer
+from rowlock_regionserver.storefile.info import StoreFileInfo
+
+NAME = "manifest"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A region's durable state outside the log."""
+
+    region_id: int
+    table_id: int
+    flushed_write_number: int = 0
+    next_file_number: int = 1
+    # Store files by family number, newest first.
+    store_files: dict[int, tuple[StoreFileInfo, ...]] = field(default_factory=dict)
+    answers: tuple[KeptAnswer, ...] = ()
+
+    def encode(self) -> bytes:
+        return json.dumps(
+            {
+                "region_id": self.region_id,
+                "table_id": self.table_id,
+                "flushed_write_number": self.flushed_write_number,
+                "next_file_number": self.next_file_number,
+                "store_files": {
+                    str(family): [info.to_json() for info in infos] for family, infos in self.store_files.items()
+                },
+                "answers": [_answer_to_json(answer) for answer in self.answers],
+            }
+        ).encode()
+
+    @staticmethod
+    def decode(body: bytes) -> Manifest:
+        fields = json.loads(body)
+        return Manifest(
+            region_id=fields["region_id"],
+            table_id=fields["table_id"],
+            flushed_write_number=fields["flushed_write_number"],
+            next_file_number=fields["next_file_number"],
+            store_files={
+                int(family): tuple(StoreFileInfo.from_json(info) for info in infos)
+                for family, infos in fields["store_files"].items()
+            },
+            answers=tuple(_answer_from_json(answer) for answer in fields["answers"]),
+        )
+
+
+def write_manifest(files: Files, folder: Path, number: int, manifest: Manifest) -> None:
+    """Makes the manifest live under this generation number; durable when it returns."""
+    generations.write(files, folder, NAME, number, manifest.encode())
+
+
+def read_manifest(files: Files, folder: Path) -> tuple[int, Manifest]:
+    """The newest generation and its number. CorruptionError when it is damaged; never an older one instead."""
+    try:
+        number, body = generations.read_newest(files, folder, NAME)
+    except FileNotFoundError:
+        raise CorruptionError(folder / NAME, 0, "a manifest", "none") from None
+    try:
+        return number, Manifest.decode(body)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptionError(folder / NAME, 0, "a manifest of this version", repr(error)) from error
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _cells_to_json(cells: tuple[AnswerCell, ...]) -> list[list[str | int]]:
+    return [[_text(family), _text(qualifier), timestamp, _text(value)] for family, qualifier, timestamp, value in cells]
+
+
+def _cells_from_json(cells: list[tuple[str, str, int, str]]) -> tuple[AnswerCell, ...]:
+    decode = base64.b64decode
+    return tuple((decode(cell[0]), decode(cell[1]), cell[2], decode(cell[3])) for cell in cells)
+
+
+def _answer_to_json(answer: KeptAnswer) -> dict[str, object]:
+    result = answer.result
+    return {
+        "client": _text(answer.client),
+        "sequence": answer.sequence,
+        "floor": answer.floor,
+        "row": _text(answer.row),
+        "write_number": answer.write_number,
+        "condition_met": result.condition_met,
+        "seen": _cells_to_json(result.seen),
+        "results": _cells_to_json(result.results),
+        "timestamp": result.timestamp,
+    }
+
+
+def _answer_from_json(fields: dict[str, object]) -> KeptAnswer:
+    text = {name: value for name, value in fields.items() if isinstance(value, str)}
+    number = {name: value for name, value in fields.items() if isinstance(value, int)}
+    cells = {name: value for name, value in fields.items() if isinstance(value, list)}
+    result = RowResult(
+        condition_met=number["condition_met"] != 0,
+        seen=_cells_from_json(cells["seen"]),
+        results=_cells_from_json(cells["results"]),
+        timestamp=number["timestamp"],
+    )
+    return KeptAnswer(
+        client=base64.b64decode(text["client"]),
+        sequence=number["sequence"],
+        floor=number["floor"],
+        row=base64.b64decode(text["row"]),
+        write_number=number["write_number"],
+        result=result,
+    )

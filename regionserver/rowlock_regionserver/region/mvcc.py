@@ -1,0 +1,213 @@
+"""Write numbers and read points: which writes a read sees.
+
+Invariants
+1. Write numbers are handed out in order, without a gap, under the log's order lock: log order is their order.
+2. The read point is the highest number r such that every write up to r has completed. It never goes back, and it
+   never passes an incomplete write: a completed write behind an incomplete one waits.
+3. A reader's read point is registered before it looks at any cell, and whoever drops cells asks `oldest()`: a cell
+   that a registered reader may see stays.
+4. Whoever waits for a number is told after the read point has reached it, in the order of the numbers.
+
+Example: three writers begin 5, 6 and 7; 6 completes first.
+
+    begun      5 6 7
+    completed    6          read point 4: 5 is still open
+    completed  5 6          read point 6: 5 and 6 were published together
+    completed  5 6 7        read point 7
+
+The lock here is a leaf: nothing else is taken, and nobody is called, while it is held.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+
+from rowlock_regionserver.cells import ReadPoint
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.errors import UnknownOutcomeError
+
+# Called once, with the error when the write will never be published.
+Waiter = Callable[[UnknownOutcomeError | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class MvccStatistics:
+    """What the counter and its readers are at."""
+
+    last_write_number: int
+    read_point: int
+    open_writes: int  # begun and not yet published
+    waiters: int
+    registered_readers: int
+    oldest_read_point: int
+
+
+class Mvcc:
+    """One region's write numbers. Thread-safe; no method blocks for longer than its lock."""
+
+    def __init__(self, last_write_number: int, clock: Clock) -> None:
+        assert last_write_number >= 0, last_write_number
+        self._clock = clock
+        self._lock = threading.Lock()
+        # Guarded by self._lock:
+        self._last = last_write_number
+        self._read_point = last_write_number
+        self._completed: set[int] = set()  # beyond the read point
+        self._waiters: dict[int, list[Waiter]] = {}
+        self._readers: dict[int, int] = {}
+        self._failure: UnknownOutcomeError | None = None
+
+    @property
+    def read_point(self) -> int:
+        """The newest published write number, at this moment."""
+        return self._read_point
+
+    @property
+    def last(self) -> int:
+        """The newest write number handed out."""
+        return self._last
+
+    def begin(self) -> int:
+        """The next write number. The caller holds the log's order lock, and completes the number, come what may."""
+        with self._lock:
+            self._last += 1
+            return self._last
+
+    def complete(self, write_number: int) -> None:
+        """Says that a write is durable as it asked, or that it is empty; then tells whom this publishes.
+
+        Once for each number, in any order.
+        """
+        with self._lock:
+            assert self._read_point < write_number <= self._last, (self._read_point, write_number, self._last)
+            published = write_number == self._read_point + 1
+            if not published:
+                assert write_number not in self._completed, write_number
+                self._completed.add(write_number)
+                return
+            while write_number + 1 in self._completed:
+                write_number += 1
+                self._completed.remove(write_number)
+            told = self._take_waiters(self._read_point, write_number)
+            self._read_point = write_number
+        for waiter in told:
+            waiter(None)
+
+    def _take_waiters(self, after: int, through: int) -> list[Waiter]:
+        waiters = self._waiters
+        if not waiters:
+            return []
+        told: list[Waiter] = []
+        for number in range(after + 1, through + 1):
+            told.extend(waiters.pop(number, ()))
+        return told
+
+    def restore(self, write_number: int) -> None:
+        """Takes over a write that recovery found in the log: it and all before it are published. Numbers ascend."""
+        with self._lock:
+            assert self._last == self._read_point <= write_number, (self._last, self._read_point, write_number)
+            self._last = self._read_point = write_number
+
+    def when_published(self, write_number: int, waiter: Waiter) -> None:
+        """Calls the waiter once the read point has reached the number: at once, in this thread, or later in another."""
+        with self._lock:
+            failure = self._failure
+            waits = self._read_point < write_number
+            if waits and failure is None:
+                assert write_number <= self._last, (write_number, self._last)
+                self._waiters.setdefault(write_number, []).append(waiter)
+                return
+        waiter(failure if waits else None)
+
+    def wait_until_published(self, write_number: int) -> None:
+        """Blocks until the read point has reached the number. Raises UnknownOutcomeError when it never will."""
+        event = threading.Event()
+        errors: list[UnknownOutcomeError] = []
+
+        def told(error: UnknownOutcomeError | None) -> None:
+            if error is not None:
+                errors.append(error)
+            event.set()
+
+        self.when_published(write_number, told)
+        event.wait()
+        if errors:
+            raise errors[0]
+
+    def fail(self, failure: UnknownOutcomeError) -> None:
+        """Tells everybody who waits, now or later, that nothing more will be published."""
+        with self._lock:
+            self._failure = failure
+            told = [waiter for number in sorted(self._waiters) for waiter in self._waiters[number]]
+            self._waiters.clear()
+        for waiter in told:
+            waiter(failure)
+
+    def reading(self) -> Reading:
+        """Registers the current read point for as long as the returned context is entered."""
+        return Reading(self)
+
+    def oldest(self) -> int:
+        """The oldest read point that anybody may read at, now or later."""
+        with self._lock:
+            return min(self._readers, default=self._read_point)
+
+    def open_read_point(self) -> ReadPoint:
+        """Takes and registers the current read point, in one step; `close_read_point` must follow."""
+        now_ms = self._clock.now_ms()
+        with self._lock:
+            number = self._read_point
+            self._readers[number] = self._readers.get(number, 0) + 1
+        return ReadPoint(number, now_ms)
+
+    def close_read_point(self, read_point: ReadPoint) -> None:
+        """Ends what `open_read_point` began."""
+        number = read_point.write_number
+        with self._lock:
+            count = self._readers[number] - 1
+            if count:
+                self._readers[number] = count
+            else:
+                del self._readers[number]
+
+    def statistics(self) -> MvccStatistics:
+        with self._lock:
+            return MvccStatistics(
+                last_write_number=self._last,
+                read_point=self._read_point,
+                open_writes=self._last - self._read_point,
+                waiters=sum(len(waiters) for waiters in self._waiters.values()),
+                registered_readers=sum(self._readers.values()),
+                oldest_read_point=min(self._readers, default=self._read_point),
+            )
+
+    def _check(self) -> None:
+        """Asserts the invariants; for tests."""
+        with self._lock:
+            assert self._read_point <= self._last
+            assert all(self._read_point + 1 < number <= self._last for number in self._completed)
+            assert all(self._read_point < number <= self._last for number in self._waiters)
+            assert all(number <= self._read_point and count > 0 for number, count in self._readers.items())
+
+
+class Reading:
+    """A registered read point as a context; it can't be forgotten."""
+
+    __slots__ = ("_mvcc", "_read_point")
+
+    def __init__(self, mvcc: Mvcc) -> None:
+        self._mvcc = mvcc
+        self._read_point: ReadPoint | None = None
+
+    def __enter__(self) -> ReadPoint:
+        self._read_point = self._mvcc.open_read_point()
+        return self._read_point
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._read_point is not None
+        self._mvcc.close_read_point(self._read_point)

@@ -1,0 +1,72 @@
+"""The read path: rows and ranges at one read point.
+
+Order matters: first the read point, registered in the same step; then the view. Whoever drops cells asks for the oldest
+registered read point, so what this reader may see is in the view that it takes afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection
+from rowlock_regionserver.region.check import check_in_region, check_row
+from rowlock_regionserver.region.contents import RegionContents
+from rowlock_regionserver.region.stores import View
+from rowlock_regionserver.scan.point import read_row
+from rowlock_regionserver.scan.scanner import ScanAnswer, scan
+from rowlock_regionserver.scan.selection import check_plan, check_selection
+
+
+class ReadPath:
+    """Reads one region. Thread-safe; takes no lock that a writer holds while it waits for anything."""
+
+    def __init__(self, contents: RegionContents, config: Config) -> None:
+        self._region_id = contents.region_id
+        self._start, self._stop = contents.start, contents.stop
+        self.table = contents.table  # Replaced whole by an alter.
+        self._stores = contents.stores
+        self._mvcc = contents.mvcc
+        self._config = config
+
+    def get(self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool) -> list[list[AnswerCell]] | None:
+        """The cells of each row, in the order asked, all at one read point; an absent row has none.
+
+        None: a block would have to be read from the disk, and `may_wait` is False.
+        """
+        check_selection(selection, self.table.by_name, self._config)
+        for row in rows:
+            check_row(row, self._config)
+            check_in_region(row, self._start, self._stop, self._region_id)
+        read_point = self._mvcc.open_read_point()
+        try:
+            view = self._stores.view
+            if not may_wait and self._stores.has_files and not _is_in_memory(view, rows):
+                return None
+            return [read_row(view, row, selection, read_point) for row in rows]
+        finally:
+            self._mvcc.close_read_point(read_point)
+
+    @contextlib.contextmanager
+    def scan(self, plan: ScanPlan) -> Iterator[tuple[int, Iterator[ScanAnswer]]]:
+        """The read point and the answers of a scan. Blocking; leaving the context frees the read point.
+
+        The view is taken anew for each window, so that a long scan moves from a flushed segment to its file.
+        """
+        check_plan(plan, self.table.by_name, self._config)
+        with self._mvcc.reading() as read_point:
+            answers = scan(
+                lambda: tuple(self._stores.view.values()),
+                plan,
+                self._start,
+                self._stop,
+                read_point,
+                window_bytes=self._config.scan_window_bytes,
+                merge_bytes_max=self._config.merge_window_bytes_max,
+            )
+            yield read_point.write_number, answers
+
+
+def _is_in_memory(view: View, rows: Sequence[bytes]) -> bool:
+    return all(source.is_row_in_memory(row) for row in rows for _, sources in view.values() for source in sources)

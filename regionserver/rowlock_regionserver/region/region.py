@@ -1,0 +1,190 @@
+"""A region: its parts, and its life from serving to closed."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from rowlock_regionserver.cells import NEWEST
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import NotServingRegionError, UnknownOutcomeError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.operations import AnswerCell, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
+from rowlock_regionserver.region.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
+from rowlock_regionserver.region.contents import RegionContents
+from rowlock_regionserver.region.flush import FlushResult
+from rowlock_regionserver.region.mvcc import MvccStatistics
+from rowlock_regionserver.region.numbering import Numbering
+from rowlock_regionserver.region.read_path import ReadPath
+from rowlock_regionserver.region.requests import RequestIdStatistics
+from rowlock_regionserver.region.row_locks import RowLocks, RowLockStatistics
+from rowlock_regionserver.region.stamps import Stamps
+from rowlock_regionserver.region.table import Table
+from rowlock_regionserver.region.write_path import Done, WritePath
+from rowlock_regionserver.scan.scanner import ScanAnswer
+from rowlock_regionserver.wal.log import Log
+
+
+class State(enum.Enum):
+    """SERVING goes to CLOSED, once."""
+
+    SERVING = enum.auto()
+    CLOSED = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class RegionStatistics:
+    """What a region holds at this moment."""
+
+    memstore_bytes: int
+    store_file_count: int
+    store_file_bytes: int
+    store_file_cells: int
+    read_point: int
+    mvcc: MvccStatistics
+    row_locks: RowLockStatistics
+    request_ids: RequestIdStatistics
+
+
+class Region:
+    """Serves the rows [start, stop) of one table. Thread-safe."""
+
+    def __init__(
+        self,
+        contents: RegionContents,
+        log: Log,
+        bulk_folder: Path,
+        bulk_numbers: BulkNumbers,
+        numbers_until: int,
+        stamps_until: int,
+        files: Files,
+        config: Config,
+        clock: Clock,
+    ) -> None:
+        """Begins to serve what the contents hold after replay; numbers and stamps go on past what was reserved."""
+        contents.mvcc.restore(max(contents.mvcc.last, numbers_until))
+        numbering = Numbering(
+            contents.region_id,
+            contents.mvcc,
+            Stamps(clock, max(stamps_until, contents.stamp_at_least)),
+            log,
+            config,
+        )
+        self._contents = contents
+        self._row_locks = RowLocks(clock)
+        self._write_path = WritePath(contents, self._row_locks, numbering, log, config, clock)
+        self._bulk_load = BulkLoad(
+            contents, bulk_folder, bulk_numbers, self._write_path, numbering, log, files, config, clock
+        )
+        self._read_path = ReadPath(contents, config)
+        with log.order:
+            numbering.reserve()  # The log knows a region from its first reservation on.
+        self._state = State.SERVING
+
+    @property
+    def region_id(self) -> int:
+        return self._contents.region_id
+
+    @property
+    def start(self) -> bytes:
+        return self._contents.start
+
+    @property
+    def stop(self) -> bytes:
+        return self._contents.stop
+
+    @property
+    def table(self) -> Table:
+        """The table as this region serves it now."""
+        return self._write_path.table
+
+    @property
+    def memstore_bytes(self) -> int:
+        return self._contents.stores.memstore_bytes
+
+    @property
+    def segment_count(self) -> int:
+        """Immutable segments of the family that has most."""
+        return self._contents.stores.segment_count
+
+    def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
+        """Changes rows, each atomically; see WritePath.mutate."""
+        self._check_serving()
+        return self._write_path.mutate(mutations, options, done, may_wait=may_wait)
+
+    def bulk_put(
+        self, batch: pa.Table, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
+    ) -> None:
+        """Applies a bulk batch whole; see BulkLoad.put. Blocking."""
+        self._check_serving()
+        self._bulk_load.put(batch, request, options, done)
+
+    def get(self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool) -> list[list[AnswerCell]] | None:
+        """Reads rows at one read point; see ReadPath.get."""
+        self._check_serving()
+        return self._read_path.get(rows, selection, may_wait=may_wait)
+
+    def scan(self, plan: ScanPlan) -> contextlib.AbstractContextManager[tuple[int, Iterator[ScanAnswer]]]:
+        """Scans at one read point; see ReadPath.scan. Blocking."""
+        self._check_serving()
+        return self._read_path.scan(plan)
+
+    def flush(self) -> FlushResult:
+        """Writes the memstore to store files; returns when they are live. Blocking."""
+        self._check_serving()
+        return self._contents.flusher.flush()
+
+    def alter(self, table: Table) -> None:
+        """Serves the altered table, which the catalog has committed; the cells of dropped families are gone."""
+        contents = self._contents
+        with contents.gate.exclusive():
+            dropped = contents.stores.alter(table)
+            contents.table = self._write_path.table = self._read_path.table = table
+        for store in dropped:
+            contents.memory.add(-store.memstore.bytes_held)
+        contents.flusher.forget_families([store.family.number for store in dropped])
+
+    def close(self) -> None:
+        """Serves nobody any more; waits for the writes that are under way. Later calls are told to look elsewhere."""
+        self._state = State.CLOSED
+        with self._contents.gate.exclusive():
+            last = self._contents.mvcc.last
+        with contextlib.suppress(UnknownOutcomeError):
+            self._contents.mvcc.wait_until_published(last)
+
+    def discard(self) -> None:
+        """Gives back the memory and removes the bulk files of a closed region that was dropped."""
+        self._contents.abandon()
+        self._contents.remove_bulk_files(NEWEST)
+
+    def fail(self, failure: UnknownOutcomeError) -> None:
+        """The log failed: whoever waits is told so, and nothing more is served."""
+        self._state = State.CLOSED
+        self._contents.mvcc.fail(failure)
+
+    def statistics(self) -> RegionStatistics:
+        """Counts that operators and tests look at."""
+        infos = [info for infos in self._contents.flusher.manifest.store_files.values() for info in infos]
+        return RegionStatistics(
+            memstore_bytes=self.memstore_bytes,
+            store_file_count=len(infos),
+            store_file_bytes=sum(info.file_bytes for info in infos),
+            store_file_cells=sum(info.cell_count for info in infos),
+            read_point=self._contents.mvcc.read_point,
+            mvcc=self._contents.mvcc.statistics(),
+            row_locks=self._row_locks.statistics(),
+            request_ids=self._contents.requests.statistics(),
+        )
+
+    def _check_serving(self) -> None:
+        if self._state is not State.SERVING:
+            raise NotServingRegionError(
+                f"region {self.region_id} of table {self.table.name!r} is closed here; look the region up again",
+                table=self.table.name,
+            )

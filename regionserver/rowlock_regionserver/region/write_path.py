@@ -1,0 +1,282 @@
+"""The write path: how one row is changed, whole or not at all.
+
+A row mutation is atomic over all its families. Its steps, in this order:
+
+1. CHECK             table, families, sizes, range; memory and disk below their limits. Nothing is changed yet.
+2. LOCK              the gate shared, then the row locks in ascending order of row.
+3. COMPARE           request ids, conditions, increments: read the row's newest state, also what is not published.
+4. STAMP             timestamps for cells without one; never below what COMPARE read.
+5. BEGIN + APPEND    under the log's order lock: take the write number, append the log record.
+6. APPLY             into the memstores, still under the order lock: whoever swaps the log's buffer to sync it finds
+                     the cells of every record in it applied, so a synced number may be published at once.
+7. UNLOCK            row locks and gate. The log is not synced yet: one sync carries many writers, even of one row.
+8. SYNC              the log's thread makes the record as durable as was asked (group commit).
+9. PUBLISH           that thread completes the number; the read point moves over completed numbers without a hole. The
+                     answer goes out when the read point has reached this write.
+
+Invariants
+- Nothing unpublished is revealed. An outcome that comes from reading alone (a condition that is not met, an overflow, a
+  repeated request id) waits until the newest write that it read is published.
+- If APPEND fails, nothing was applied, and the number completes empty. After APPLY only the log's thread completes
+  numbers. Steps 5 to 9 can't be cancelled by a deadline or a lost client.
+- A failed sync is final: nothing after it is acknowledged, whoever waits is told "unknown outcome".
+- Nothing here holds a lock while it waits for a disk, but for COMPARE, which may read a block of a store file.
+
+Example. Two increments of one row, from 5 by 1 each, at read point 9:
+
+    A  LOCK  COMPARE 5  BEGIN 10  APPEND  APPLY 6  UNLOCK . . . . . . . . . . SYNC  PUBLISH 10 -> "6"
+    B          (waits for the row lock)            LOCK  COMPARE 6  BEGIN 11  APPLY 7  UNLOCK . SYNC  PUBLISH 11 -> "7"
+
+B reads A's unpublished 6, and that is right: B's own number is later, so B is never published without A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, UnknownOutcomeError
+from rowlock_regionserver.operations import (
+    Change,
+    Put,
+    RequestId,
+    RowMutation,
+    RowOutcome,
+    RowResult,
+    WriteOptions,
+)
+from rowlock_regionserver.region.changes import RowChanger, needs_row_state, only_puts
+from rowlock_regionserver.region.check import check_in_region, check_mutation
+from rowlock_regionserver.region.conditional import NewestRow, compare
+from rowlock_regionserver.region.contents import RegionContents
+from rowlock_regionserver.region.numbering import Numbering
+from rowlock_regionserver.region.row_locks import RowLocks
+from rowlock_regionserver.region.stores import RowState
+from rowlock_regionserver.wal.log import Log
+from rowlock_regionserver.wal.mutation import KIND_ROW, UnnumberedCell, encode_row, number_cells
+
+Done = Callable[[list[RowOutcome]], None]
+# An outcome, and the write number that must be published before it is told.
+Told = tuple[RowOutcome, int]
+
+# Log bytes of a mutation beyond its cells' own bytes, generously.
+_RECORD_OVERHEAD_BYTES = 256
+
+
+class WritePath:
+    """Changes the rows of one region. Thread-safe."""
+
+    def __init__(
+        self,
+        contents: RegionContents,
+        row_locks: RowLocks,
+        numbering: Numbering,
+        log: Log,
+        config: Config,
+        clock: Clock,
+    ) -> None:
+        self._region_id = contents.region_id
+        self._start, self._stop = contents.start, contents.stop
+        self.table = contents.table  # Replaced whole by an alter, with the gate held exclusively.
+        self._stores = contents.stores
+        self._mvcc = contents.mvcc
+        self._gate = contents.gate
+        self._requests = contents.requests
+        self._memory = contents.memory
+        self._applier = contents.applier
+        self._row_locks = row_locks
+        self._numbering = numbering
+        self._log = log
+        self._config = config
+        self._clock = clock
+
+    def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
+        """Makes each row mutation, in order; `done` gets their outcomes, once, when all are published.
+
+        `done` is called from any thread, perhaps before this returns. False: nothing was done and `done` will not be
+        called, because it would have had to wait for a lock or a disk and `may_wait` was False. Raises
+        RegionServerError for what concerns the whole batch; then nothing was changed.
+        """
+        table = self.table
+        durability = self.durability(options.durability)
+        outcomes: dict[int, RowOutcome] = {}
+        checked = self._check(mutations, outcomes)
+        newest = 0
+        if checked:
+            rows = _distinct_ascending([mutations[i].row for i in checked])
+            if not self._lock(rows, options.deadline, may_wait=may_wait):
+                return False
+            if self.table is not table:  # Altered between CHECK and LOCK: judge by the families there are now.
+                self._unlock(rows)
+                return self.mutate(mutations, options, done, may_wait=may_wait)
+            try:
+                if not may_wait and not self._is_all_in_memory([mutations[i] for i in checked]):
+                    return False
+                for i in checked:
+                    outcomes[i], number = self._change_row(mutations[i], durability)
+                    newest = max(newest, number)
+            finally:
+                self._unlock(rows)
+        in_order = [outcomes[i] for i in range(len(mutations))]
+        self._mvcc.when_published(newest, partial(_tell, done, in_order))
+        return True
+
+    def durability(self, asked: Durability | None) -> Durability:
+        """What a call gets that asked for this. Raises InvalidRequestError for less than the table's."""
+        own = self.table.durability
+        if asked is None or asked == own:
+            return own
+        if asked < own:
+            raise InvalidRequestError(
+                f"durability {asked.name.lower()} is less than table {self.table.name!r} promises, {own.name.lower()}; "
+                "one call may ask for more, not for less: alter the table instead",
+                table=self.table.name,
+            )
+        return asked
+
+    def _check(self, mutations: Sequence[RowMutation], outcomes: dict[int, RowOutcome]) -> list[int]:
+        """1 CHECK. Which mutations may go on; the others' errors are put into `outcomes`."""
+        now_ms = self._clock.now_ms()
+        checked: list[int] = []
+        byte_count = 0
+        for i, mutation in enumerate(mutations):
+            try:
+                byte_count += check_mutation(mutation, self.table, self._config, now_ms) + _RECORD_OVERHEAD_BYTES
+                check_in_region(mutation.row, self._start, self._stop, self._region_id)
+            except RegionServerError as error:
+                outcomes[i] = error
+            else:
+                checked.append(i)
+        if checked:
+            self._memory.check(byte_count)
+            self._log.check_space(byte_count)
+        return checked
+
+    def _lock(self, rows: Sequence[bytes], deadline: float, *, may_wait: bool) -> bool:
+        """2 LOCK. False when it would have to wait and may not."""
+        if may_wait:
+            self._gate.enter(deadline)
+            try:
+                self._row_locks.acquire(rows, deadline)
+            except BaseException:
+                self._gate.leave()
+                raise
+            return True
+        if not self._gate.try_enter():
+            return False
+        if not self._row_locks.try_acquire(rows):
+            self._gate.leave()
+            return False
+        return True
+
+    def _unlock(self, rows: Sequence[bytes]) -> None:
+        """7 UNLOCK."""
+        self._row_locks.release(rows)
+        self._gate.leave()
+
+    def _is_all_in_memory(self, mutations: Sequence[RowMutation]) -> bool:
+        """COMPARE of these will read no block from a disk."""
+        if not self._stores.has_files:
+            return True
+        return all(
+            source.is_row_in_memory(mutation.row)
+            for mutation in mutations
+            if mutation.condition is not None or needs_row_state(mutation.changes)
+            for _, sources in self._stores.view.values()
+            for source in sources
+        )
+
+    def _change_row(self, mutation: RowMutation, durability: Durability) -> Told:
+        """Steps 3 to 6 for one row, whose lock is held. An error concerns this row only, and changed nothing."""
+        request = mutation.request
+        state = RowState(self._stores.view, mutation.row)
+        try:
+            if request is not None and (kept := self._requests.find(request)) is not None:
+                write_number, result = kept
+                return replace(result, repeated_request=True), write_number
+            if mutation.condition is None and all(type(change) is Put for change in mutation.changes):
+                stamp = self._numbering.next_stamp()
+                cells = only_puts(mutation.changes, self.table.by_name, stamp)
+                return self._begin_append_apply(mutation.row, cells, request, RowResult(timestamp=stamp), durability)
+            return self._compare_and_change(mutation, state, durability)
+        except RegionServerError as error:
+            # What was read may be unpublished, and the error tells of it.
+            return error, state.newest_write_number
+
+    def _compare_and_change(self, mutation: RowMutation, state: RowState, durability: Durability) -> Told:
+        """3 COMPARE and 4 STAMP for mutations that read the row."""
+        now_ms = self._clock.now_ms()
+        changes: Sequence[Change] = mutation.changes
+        is_met = True
+        seen: tuple[tuple[bytes, bytes, int, bytes], ...] = ()
+        read_timestamp_max = 0
+        if mutation.condition is not None:
+            newest = NewestRow(state, self.table.by_name, now_ms)
+            comparison = compare(mutation.condition, mutation.row, newest)
+            is_met, seen = comparison.is_met, comparison.seen
+            changes = mutation.changes if is_met else mutation.otherwise
+            read_timestamp_max = max(comparison.timestamp_max, _changed_timestamp_max(changes, newest))
+        if not changes:
+            return RowResult(is_met, seen), state.newest_write_number
+        stamp = max(self._numbering.next_stamp(), read_timestamp_max)
+        changer = RowChanger(mutation.row, self.table.by_name, state, now_ms, stamp, self._config.cell_bytes_max)
+        for change in changes:
+            changer.apply(change)
+        cells = changer.cells()
+        if not cells:  # Deletes of versions that are not there.
+            return RowResult(is_met, seen), state.newest_write_number
+        result = changer.result(seen, condition_met=is_met)
+        return self._begin_append_apply(mutation.row, cells, mutation.request, result, durability)
+
+    def _begin_append_apply(
+        self,
+        row: bytes,
+        change: Sequence[tuple[int, Sequence[UnnumberedCell]]],
+        request: RequestId | None,
+        result: RowResult,
+        durability: Durability,
+    ) -> Told:
+        """5 BEGIN + APPEND and 6 APPLY."""
+        payload = encode_row(row, change, request, result, self.table.number_by_name)
+        log, mvcc = self._log, self._mvcc
+        with log.order:
+            write_number = self._numbering.begin()
+            complete = partial(mvcc.complete, write_number)
+            try:
+                if durability is Durability.SKIP:
+                    log.pass_through(complete)
+                else:
+                    log.append(self._region_id, write_number, KIND_ROW, payload, durability, complete)
+            except BaseException:
+                mvcc.complete(write_number)  # Nothing was applied: the number completes empty.
+                raise
+            self._applier.apply_row(row, [(family, number_cells(cells, write_number)) for family, cells in change])
+        if request is not None:
+            self._requests.keep(request, row, write_number, result, result.timestamp)
+        return result, write_number
+
+
+def _changed_timestamp_max(changes: Sequence[Change], newest: NewestRow) -> int:
+    """The newest timestamp of the columns that the changes write: a conditional change must win over what it saw."""
+    timestamp_max = 0
+    for change in changes:
+        if isinstance(change, Put) and change.timestamp is None:
+            cell = newest.cell(change.family, change.qualifier)
+            if cell is not None:
+                timestamp_max = max(timestamp_max, -cell[1])
+    return timestamp_max
+
+
+def _distinct_ascending(rows: list[bytes]) -> Sequence[bytes]:
+    return rows if len(rows) == 1 else sorted(set(rows))
+
+
+def _tell(done: Done, outcomes: list[RowOutcome], failure: UnknownOutcomeError | None) -> None:
+    """9 PUBLISH: the answers go out, or "unknown outcome" for every change that was made."""
+    if failure is not None:
+        outcomes = [failure if isinstance(outcome, RowResult) else outcome for outcome in outcomes]
+    done(outcomes)

@@ -1,0 +1,210 @@
+"""What a log record of a region holds: one row's change, or the name of a bulk batch.
+
+Integers are little-endian. A row record's payload:
+
+    flags      u8    1: a request id and its answer follow; 2: the answer lists cells;
+                     4: the answer's results are the record's cells
+    row        u16 length
+    cells      u32 count
+    row's bytes
+    for each cell, by family number and then in store order:
+        family number u16, kind u8, timestamp i64, qualifier length u16, value length u32, qualifier, value
+    with flag 1:
+        client 16 bytes, sequence u64, floor u64, condition met u8, stamp i64
+    with flag 2:
+        seen count u32, results count u32, then for each cell:
+        family number u16, timestamp i64, qualifier length u16, value length u32, qualifier, value
+
+A bulk record's payload is a JSON object (BulkRecord) in UTF-8, its length u32 in front; without a bulk file, the cells follow
+it in that file's layout (region/bulk_file.py). The write number is the record's, so cells don't repeat it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rowlock_regionserver.cells import PUT, Cell
+from rowlock_regionserver.operations import AnswerCell, RequestId, RowResult
+
+KIND_ROW = 16
+KIND_BULK = 17
+
+HAS_REQUEST = 1
+HAS_CELLS_IN_ANSWER = 2
+RESULTS_ARE_CELLS = 4
+
+# A cell before it has its write number: (qualifier, -timestamp, kind, value).
+UnnumberedCell = tuple[bytes, int, int, bytes]
+# One row's change: the cells of each family, by family number, in store order.
+RowChange = Sequence[tuple[int, Sequence[UnnumberedCell]]]
+
+_HEAD = struct.Struct("<BHI")
+_CELL = struct.Struct("<HBqHI")
+_REQUEST = struct.Struct("<16sQQBq")
+_ANSWER_COUNTS = struct.Struct("<II")
+_BULK_HEAD = struct.Struct("<I")
+_ANSWER_CELL = struct.Struct("<HqHI")
+
+
+def encode_row(
+    row: bytes,
+    change: RowChange,
+    request: RequestId | None,
+    result: RowResult,
+    family_numbers: Mapping[bytes, int],
+) -> bytes:
+    """The payload of a row record; `family_numbers` is by name, for the cells in the answer."""
+    flags = 0
+    pack = _CELL.pack
+    parts: list[bytes] = [b"", row]
+    count = 0
+    for family_number, cells in change:
+        for qualifier, negative_timestamp, kind, value in cells:
+            parts.append(pack(family_number, kind, -negative_timestamp, len(qualifier), len(value)))
+            parts.append(qualifier)
+            parts.append(value)
+            count += 1
+    if request is not None:
+        flags |= HAS_REQUEST
+        parts.append(
+            _REQUEST.pack(request.client, request.sequence, request.floor, result.condition_met, result.timestamp)
+        )
+        if count == 1 and not result.seen and _is_the_one_cell(change, result, family_numbers):
+            flags |= RESULTS_ARE_CELLS
+        elif result.seen or result.results:
+            flags |= HAS_CELLS_IN_ANSWER
+            parts.append(_ANSWER_COUNTS.pack(len(result.seen), len(result.results)))
+            for family, qualifier, timestamp, value in (*result.seen, *result.results):
+                parts.append(
+                    _ANSWER_CELL.pack(family_numbers[family], timestamp, len(qualifier), len(value)) + qualifier + value
+                )
+    parts[0] = _HEAD.pack(flags, len(row), count)
+    return b"".join(parts)
+
+
+def _is_the_one_cell(change: RowChange, result: RowResult, family_numbers: Mapping[bytes, int]) -> bool:
+    if len(result.results) != 1:
+        return False
+    family, qualifier, timestamp, value = result.results[0]
+    ((number, cells),) = [part for part in change if part[1]]
+    return number == family_numbers[family] and cells[0] == (qualifier, -timestamp, PUT, value)
+
+
+@dataclass(slots=True)
+class RowRecord:
+    """A row record as replay needs it: numbered cells by family, and the request it answers."""
+
+    row: bytes
+    cells: list[tuple[int, list[Cell]]]
+    request: RequestId | None
+    result: RowResult | None
+
+
+def decode_row(payload: bytes, write_number: int, family_names: Mapping[int, bytes]) -> RowRecord:
+    """The inverse of `encode_row`. The payload was checked by the record's checksum, so it is as it was written."""
+    flags, row_length, count = _HEAD.unpack_from(payload)
+    position = 7 + row_length
+    row = payload[7:position]
+    by_family: list[tuple[int, list[Cell]]] = []
+    last_family = -1
+    cells: list[Cell] = []
+    unpack = _CELL.unpack_from
+    for _ in range(count):
+        family, kind, timestamp, qualifier_length, value_length = unpack(payload, position)
+        value_start = position + 17 + qualifier_length
+        if family != last_family:
+            cells = []
+            by_family.append((family, cells))
+            last_family = family
+        qualifier = payload[position + 17 : value_start]
+        position = value_start + value_length
+        cells.append((qualifier, -timestamp, -write_number, kind, payload[value_start:position]))
+    if not flags & HAS_REQUEST:
+        return RowRecord(row, by_family, None, None)
+    client, sequence, floor, condition_met, stamp = _REQUEST.unpack_from(payload, position)
+    seen: tuple[AnswerCell, ...] = ()
+    results: tuple[AnswerCell, ...] = ()
+    if flags & RESULTS_ARE_CELLS:
+        family, (cell,) = by_family[0]
+        results = ((family_names.get(family, b""), cell[0], -cell[1], cell[4]),)
+    elif flags & HAS_CELLS_IN_ANSWER:
+        seen, results = _decode_answer_cells(payload, position + _REQUEST.size, family_names)
+    result = RowResult(condition_met != 0, seen, results, stamp)
+    return RowRecord(row, by_family, RequestId(client, sequence, floor), result)
+
+
+def _decode_answer_cells(
+    payload: bytes, position: int, family_names: Mapping[int, bytes]
+) -> tuple[tuple[AnswerCell, ...], tuple[AnswerCell, ...]]:
+    seen_count, result_count = _ANSWER_COUNTS.unpack_from(payload, position)
+    position += _ANSWER_COUNTS.size
+    cells: list[AnswerCell] = []
+    for _ in range(seen_count + result_count):
+        family, timestamp, qualifier_length, value_length = _ANSWER_CELL.unpack_from(payload, position)
+        qualifier_start = position + _ANSWER_CELL.size
+        value_start = qualifier_start + qualifier_length
+        position = value_start + value_length
+        qualifier = payload[qualifier_start:value_start]
+        cells.append((family_names.get(family, b""), qualifier, timestamp, payload[value_start:position]))
+    return tuple(cells[:seen_count]), tuple(cells[seen_count:])
+
+
+@dataclass(frozen=True, slots=True)
+class BulkRecord:
+    """A bulk batch in the log: names its bulk file, with what proves it, or brings the cells itself."""
+
+    stamp: int  # of cells without a timestamp
+    cell_count: int
+    row_count: int
+    first_row: bytes
+    request: RequestId | None
+    file_number: int = 0  # 0: the cells are in the record
+    file_bytes: int = 0
+    file_checksum: int = 0  # CRC32C of the whole file
+    cells: bytes = b""
+
+    def encode(self) -> bytes:
+        head = json.dumps(
+            {
+                "stamp": self.stamp,
+                "cell_count": self.cell_count,
+                "row_count": self.row_count,
+                "first_row": base64.b64encode(self.first_row).decode(),
+                "file": [self.file_number, self.file_bytes, self.file_checksum],
+                "request": self.request
+                and [base64.b64encode(self.request.client).decode(), self.request.sequence, self.request.floor],
+            }
+        ).encode()
+        return b"".join((_BULK_HEAD.pack(len(head)), head, self.cells))
+
+    @staticmethod
+    def decode(payload: bytes) -> BulkRecord:
+        (head_bytes,) = _BULK_HEAD.unpack_from(payload)
+        head_stop = _BULK_HEAD.size + head_bytes
+        fields = json.loads(payload[_BULK_HEAD.size : head_stop])
+        request = None
+        if fields["request"] is not None:
+            client, sequence, floor = fields["request"]
+            request = RequestId(base64.b64decode(client), sequence, floor)
+        file_number, file_bytes, file_checksum = fields["file"]
+        return BulkRecord(
+            stamp=fields["stamp"],
+            cell_count=fields["cell_count"],
+            row_count=fields["row_count"],
+            first_row=base64.b64decode(fields["first_row"]),
+            request=request,
+            file_number=file_number,
+            file_bytes=file_bytes,
+            file_checksum=file_checksum,
+            cells=payload[head_stop:],
+        )
+
+
+def number_cells(cells: Iterable[UnnumberedCell], write_number: int) -> list[Cell]:
+    """The cells with their write number, in the same order."""
+    negative = -write_number
+    return [(qualifier, timestamp, negative, kind, value) for qualifier, timestamp, kind, value in cells]
