@@ -196,7 +196,7 @@ def scanned(
     return answers, None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.data(), models(), plans(), bounds, bounds, st.sampled_from([1, 2, 5, 1 << 20]))
 def test_scan_answers_what_the_model_answers(
     data: st.DataObject, model: Model, plan: ScanPlan, start: bytes, stop: bytes, window_bytes: int
@@ -225,7 +225,7 @@ def test_scan_answers_what_the_model_answers(
 
 def check_batches(answers: Sequence[ScanAnswer], plan: ScanPlan) -> None:
     """Sizes, whole rows and counts of each batch."""
-    ended = set()
+    ended: set[bytes] = set()
     for number, answer in enumerate(answers):
         assert answer.table.schema.equals(ANSWER_SCHEMA)
         answer.table.validate(full=True)
@@ -246,7 +246,7 @@ def check_batches(answers: Sequence[ScanAnswer], plan: ScanPlan) -> None:
         ended |= set(row_bytes) - ({last} if answer.row_continues else set())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.data(), models(), selections())
 def test_get_answers_what_the_model_answers(data: st.DataObject, model: Model, selection: Selection) -> None:
     by_number = {family.number: (family, sources) for family, sources in data.draw(stores(model))}
@@ -261,7 +261,7 @@ def test_get_answers_what_the_model_answers(data: st.DataObject, model: Model, s
             assert read_row(by_number, row, selection, model.read_point) == expected, row
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data(), models(), plans(), st.sampled_from([1, 2, 5]))
 def test_scan_goes_on_when_its_sources_change(
     data: st.DataObject, model: Model, plan: ScanPlan, window_bytes: int

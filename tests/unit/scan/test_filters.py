@@ -1,0 +1,103 @@
+"""Which filters are refused, and how one row is judged where the table of HBase's cases doesn't reach."""
+
+from __future__ import annotations
+
+import pytest
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import FamilyNotFoundError, FilterTypeError, LimitExceededError
+from rowlock_regionserver.operations import (
+    AllOf,
+    AnyOf,
+    ColumnComparison,
+    ColumnIn,
+    ColumnPattern,
+    ColumnPresence,
+    CompareOp,
+    NotOf,
+    PatternKind,
+    RowComparison,
+    RowFilter,
+    RowPrefix,
+    ValueType,
+)
+from rowlock_regionserver.scan.filters import check_filter, matches_row, required_columns
+
+CONFIG = Config(filter_depth_max=3, qualifier_bytes_max=4)
+NUMBER = ColumnComparison(b"f", b"n", CompareOp.GREATER, b"\x00\x05", ValueType.INT16)
+IS_NUMBER = ColumnComparison(b"f", b"kind", CompareOp.EQUAL, b"number")
+
+
+def nested(depth: int) -> RowFilter:
+    result: RowFilter = RowPrefix(b"a")
+    for _ in range(depth - 1):
+        result = NotOf(result)
+    return result
+
+
+def test_filter_is_nested_as_deep_as_the_limit_and_no_deeper() -> None:
+    check_filter(nested(3), (), CONFIG)
+    with pytest.raises(LimitExceededError) as raised:
+        check_filter(nested(4), (), CONFIG)
+    assert (raised.value.limit, raised.value.limit_value, raised.value.found) == ("filter_depth_max", 3, 4)
+
+
+def test_filter_nested_a_hundred_thousand_levels_deep_is_refused() -> None:
+    with pytest.raises(LimitExceededError):
+        check_filter(nested(100_000), (), CONFIG)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        ColumnComparison(b"no", b"q", CompareOp.EQUAL, b""),
+        ColumnPresence(b"no", b"q", present=True),
+        ColumnPattern(b"no", b"q", PatternKind.CONTAINS, b""),
+        ColumnIn(b"no", b"q", frozenset()),
+    ],
+)
+def test_unknown_family_is_refused_wherever_it_is_named(part: RowFilter) -> None:
+    for row_filter in (part, NotOf(part), AllOf((RowPrefix(b""), part)), AnyOf((part,))):
+        with pytest.raises(FamilyNotFoundError) as raised:
+            check_filter(row_filter, (b"f",), CONFIG)
+        assert raised.value.family == b"no"
+        assert "b'f'" in raised.value.message
+
+
+def test_qualifier_that_no_column_can_have_is_refused() -> None:
+    check_filter(ColumnPresence(b"f", b"1234", present=True), (b"f",), CONFIG)
+    with pytest.raises(LimitExceededError):
+        check_filter(ColumnPresence(b"f", b"12345", present=True), (b"f",), CONFIG)
+
+
+def test_operand_that_does_not_fit_its_type_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(FilterTypeError) as raised:
+        check_filter(ColumnComparison(b"f", b"n", CompareOp.EQUAL, b"5", ValueType.INT64), (b"f",), CONFIG)
+    assert (raised.value.family, raised.value.qualifier) == (b"f", b"n")
+    assert "b'f:n'" in raised.value.message
+
+
+def test_stored_value_that_does_not_fit_is_an_error_naming_row_and_column() -> None:
+    with pytest.raises(FilterTypeError) as raised:
+        matches_row(NUMBER, b"r", {(b"f", b"n"): b"five"})
+    assert (raised.value.row, raised.value.family, raised.value.qualifier) == (b"r", b"f", b"n")
+    assert "an integer of 2 bytes" in raised.value.message
+
+
+def test_long_value_is_not_repeated_whole_in_a_message() -> None:
+    with pytest.raises(FilterTypeError) as raised:
+        matches_row(NUMBER, b"r", {(b"f", b"n"): b"x" * 1_000_000})
+    assert len(raised.value.message) < 500
+
+
+def test_earlier_part_guards_a_later_one() -> None:
+    newest = {(b"f", b"n"): b"five", (b"f", b"kind"): b"text"}
+    assert not matches_row(AllOf((IS_NUMBER, NUMBER)), b"r", newest)
+    assert matches_row(AnyOf((NotOf(IS_NUMBER), NUMBER)), b"r", newest)
+    with pytest.raises(FilterTypeError):
+        matches_row(AllOf((NUMBER, IS_NUMBER)), b"r", newest)
+
+
+def test_required_columns_are_those_of_all_parts() -> None:
+    row_filter = AllOf((AnyOf((NUMBER, RowPrefix(b"a"))), NotOf(IS_NUMBER), RowComparison(CompareOp.LESS, b"z")))
+    assert required_columns(row_filter) == {(b"f", b"n"), (b"f", b"kind")}
+    assert required_columns(None) == frozenset()

@@ -1,0 +1,98 @@
+"""Sorted tables made one: order, ties, and what passes uncopied."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_COLUMN, PUT, Cell
+from rowlock_regionserver.errors import LimitExceededError
+from rowlock_regionserver.scan import merge
+from rowlock_regionserver.scan.columns import Column, cells_table, empty_cells
+from rowlock_regionserver.scan.merge import first_at_or_after, in_succession, merged
+
+
+def table(**cells_by_row: list[Cell]) -> pa.Table:
+    return cells_table([row.encode() for row in cells_by_row], list(cells_by_row.values()))
+
+
+def cell(qualifier: str, timestamp: int, write_number: int, kind: int = PUT) -> Cell:
+    return (qualifier.encode(), -timestamp, -write_number, kind, f"{qualifier}{timestamp}{write_number}".encode())
+
+
+def addresses(of: pa.Table) -> list[list[int]]:
+    return [[address(chunk) for chunk in column.chunks] for column in of.columns]
+
+
+def address(column: Column) -> int:
+    """Where the column's bytes or numbers stand."""
+    buffer = column.buffers()[-1]
+    assert buffer is not None
+    return buffer.address
+
+
+def test_one_table_passes_uncopied() -> None:
+    only = table(a=[cell("q", 1, 1)])
+    assert merged([only]) is only
+    assert merged([empty_cells(), only, empty_cells()]) is only
+
+
+def test_no_cells_merge_to_an_empty_table() -> None:
+    assert merged([]).num_rows == 0
+    assert merged([empty_cells()]).schema.equals(CELL_SCHEMA)
+
+
+def test_tables_in_succession_are_put_together_uncopied() -> None:
+    first, second = table(a=[cell("q", 1, 1)], b=[cell("q", 1, 1)]), table(c=[cell("q", 1, 1)])
+    together = merged([second, first])
+    assert together.column("row").to_pylist() == [b"a", b"b", b"c"]
+    assert addresses(together) == [
+        before + after for before, after in zip(addresses(first), addresses(second), strict=True)
+    ]
+
+
+def test_tables_that_share_a_row_are_not_in_succession() -> None:
+    first, second = table(a=[cell("q", 1, 1)], b=[cell("q", 1, 1)]), table(b=[cell("q", 1, 2)])
+    assert in_succession([first, second]) is None
+    assert in_succession([first, second.slice(0, 1)]) is None
+
+
+def test_merged_cells_are_by_row_qualifier_newest_timestamp_then_newest_write() -> None:
+    generator = random.Random(20240501)
+    for _ in range(50):
+        cells = {
+            (generator.choice("abc"), generator.choice(["", "p", "q"]), generator.randrange(4), number)
+            for number in range(1, generator.randrange(2, 30))
+        }
+        hands: list[dict[str, list[Cell]]] = [{}, {}, {}]
+        for row, qualifier, timestamp, number in sorted(cells):
+            generator.choice(hands).setdefault(row, []).append(cell(qualifier, timestamp, number))
+        tables = [table(**{row: sorted(of_row) for row, of_row in hand.items()}) for hand in hands if hand]
+        together = merged(tables)
+        keys = [
+            (part["row"].decode(), part["qualifier"].decode(), part["timestamp"], part["write_number"])
+            for part in together.to_pylist()
+        ]
+        assert keys == sorted(cells, key=lambda key: (key[0], key[1], -key[2], -key[3])), "seed 20240501"
+        values = [f"{qualifier}{timestamp}{number}".encode() for _, qualifier, timestamp, number in keys]
+        assert together.column("value").to_pylist() == values
+
+
+def test_ties_keep_the_order_of_the_tables() -> None:
+    first, second = table(a=[cell("q", 1, 1)]), table(a=[cell("q", 1, 1, DELETE_COLUMN)])
+    assert merged([first, second]).column("kind").to_pylist() == [PUT, DELETE_COLUMN]
+    assert merged([second, first]).column("kind").to_pylist() == [DELETE_COLUMN, PUT]
+
+
+def test_more_bytes_than_a_column_can_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge, "BINARY_COLUMN_BYTES_MAX", 10)
+    with pytest.raises(LimitExceededError) as raised:
+        merged([table(a=[cell("q", 1, 1)]), table(a=[cell("q", 1, 2)])])
+    assert raised.value.row == b"a"
+
+
+def test_first_at_or_after_finds_the_cut() -> None:
+    cut = table(b=[cell("p", 1, 1), cell("q", 1, 1)], d=[cell("q", 1, 1)])
+    places = [first_at_or_after(cut, row) for row in (b"", b"a", b"b", b"b\x00", b"d", b"e")]
+    assert places == [0, 0, 0, 2, 2, 3]

@@ -1,0 +1,51 @@
+"""What a get reads; what it answers is compared with a model in tests/property."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rowlock_regionserver.cells import NEWEST, PUT, Cell, Family, ReadPoint
+from rowlock_regionserver.operations import ColumnComparison, ColumnSelector, CompareOp, Selection
+from rowlock_regionserver.scan.point import Stores, read_row
+
+from tests.property.scan_model import ListSource, Write
+
+
+class Untouchable(ListSource):
+    """A source that must not be asked."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+
+    def row_cells(self, row: bytes) -> Sequence[Cell]:
+        raise AssertionError("this family is neither answered nor judged")
+
+
+def one_put(family: bytes, value: bytes, number: int = 1) -> ListSource:
+    return ListSource([Write(b"r", family, b"q", number, number, PUT, value)])
+
+
+def test_families_are_answered_by_name_whatever_their_numbers() -> None:
+    stores: Stores = {
+        1: (Family(1, b"z"), [one_put(b"z", b"1")]),
+        2: (Family(2, b"B"), [one_put(b"B", b"2")]),
+        3: (Family(3, b"a"), [one_put(b"a", b"3")]),
+    }
+    answer = read_row(stores, b"r", Selection(), ReadPoint(NEWEST, 0))
+    assert answer == [(b"B", b"q", 1, b"2"), (b"a", b"q", 1, b"3"), (b"z", b"q", 1, b"1")]
+
+
+def test_families_that_are_neither_asked_nor_judged_are_not_read() -> None:
+    stores: Stores = {
+        1: (Family(1, b"f"), [one_put(b"f", b"1")]),
+        2: (Family(2, b"g"), [one_put(b"g", b"2")]),
+        3: (Family(3, b"h"), [Untouchable()]),
+    }
+    judged = ColumnComparison(b"g", b"q", CompareOp.EQUAL, b"2")
+    selection = Selection(columns=(ColumnSelector(b"f"),), where=judged)
+    assert read_row(stores, b"r", selection, ReadPoint(NEWEST, 0)) == [(b"f", b"q", 1, b"1")]
+
+
+def test_newest_source_need_not_come_first() -> None:
+    stores: Stores = {1: (Family(1, b"f"), [one_put(b"f", b"old"), one_put(b"f", b"new", 2), one_put(b"f", b"x", 3)])}
+    assert read_row(stores, b"r", Selection(), ReadPoint(2, 0)) == [(b"f", b"q", 2, b"new")]

@@ -1,0 +1,214 @@
+"""What a scan reads, holds, copies and refuses; what it answers is compared with a model in tests/property."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+from rowlock_regionserver.cells import NEWEST, PUT, Cell, Family, ReadPoint
+from rowlock_regionserver.errors import FilterTypeError, LeaseExpiredError
+from rowlock_regionserver.operations import (
+    AllOf,
+    CellFilter,
+    ColumnComparison,
+    ColumnSelector,
+    CompareOp,
+    RowComparison,
+    RowPrefix,
+    ScanPlan,
+    Selection,
+    ValueType,
+)
+from rowlock_regionserver.scan.columns import cells_table, column
+from rowlock_regionserver.scan.scanner import FIRST_LIMITED_WINDOW_BYTES, ScanAnswer, scan
+from rowlock_regionserver.scan.windows import View
+from rowlock_regionserver.sources import Chunk
+
+from tests.property.scan_model import ListSource, Write
+
+FAMILY = Family(1, b"f")
+OTHER = Family(2, b"g")
+READ_POINT = ReadPoint(NEWEST, 0)
+
+
+def put(row: str, value: bytes = b"v", *, family: bytes = b"f", number: int = 1) -> Write:
+    return Write(row.encode(), family, b"q", 100, number, PUT, value)
+
+
+def numbered(count: int, step: int = 1, *, number: int = 1, family: bytes = b"f") -> list[Write]:
+    return [put(f"{row:04d}", number=number, family=family) for row in range(0, count, step)]
+
+
+def rows_of(answers: Sequence[ScanAnswer]) -> list[str]:
+    return [cell["row"].decode() for answer in answers for cell in answer.table.select(["row"]).to_pylist()]
+
+
+def scanned(view: View, plan: ScanPlan, *, window_bytes: int = 1 << 20) -> list[str]:
+    return rows_of(list(scan(lambda: view, plan, b"", b"", READ_POINT, window_bytes=window_bytes)))
+
+
+class TableSource:
+    """One table, given whole."""
+
+    write_number_min = 1
+    write_number_max = 1
+
+    def __init__(self, rows: Sequence[bytes], cells: Sequence[Sequence[Cell]]) -> None:
+        self.table = cells_table(rows, cells)
+
+    def row_cells(self, row: bytes) -> Sequence[Cell]:
+        raise AssertionError("a scan asks for rows")
+
+    def is_row_in_memory(self, row: bytes) -> bool:
+        raise AssertionError("a scan asks for rows")
+
+    def read_rows(self, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False) -> Chunk:
+        return Chunk(self.table, None, False, False, 1, 100)
+
+
+def _address(table: pa.Table, name: str) -> int:
+    """Where the column's bytes or numbers stand."""
+    buffer = column(table, table.schema.get_field_index(name)).buffers()[-1]
+    assert buffer is not None
+    return buffer.address
+
+
+def test_plain_source_passes_uncopied() -> None:
+    source = TableSource([b"a", b"b"], [[(b"q", -100, -1, PUT, b"1")], [(b"q", -100, -1, PUT, b"2")]])
+    (answer,) = scan(lambda: [(FAMILY, [source])], ScanPlan(), b"", b"", READ_POINT)
+    for name in ("row", "qualifier", "timestamp", "value"):
+        assert _address(answer.table, name) == _address(source.table, name), name
+
+
+def test_plain_flag_is_not_believed_beyond_the_read_point() -> None:
+    source = TableSource([b"a"], [[(b"q", -100, -1, PUT, b"1")]])
+    assert list(scan(lambda: [(FAMILY, [source])], ScanPlan(), b"", b"", ReadPoint(0, 0))) == []
+    expiring = Family(1, b"f", time_to_live_ms=10)
+    assert list(scan(lambda: [(expiring, [source])], ScanPlan(), b"", b"", ReadPoint(1, 110))) == []
+    assert len(list(scan(lambda: [(expiring, [source])], ScanPlan(), b"", b"", ReadPoint(1, 109)))) == 1
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_small_limit_reads_a_small_window(reverse: bool) -> None:
+    asked: list[int] = []
+
+    class Recording(ListSource):
+        def read_rows(self, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False) -> Chunk:
+            asked.append(bytes_max)
+            return super().read_rows(start, stop, 20, reverse=reverse)
+
+    view: View = [(FAMILY, [Recording(numbered(500))])]
+    assert len(scanned(view, ScanPlan(row_limit=10, reverse=reverse))) == 10
+    assert asked == [FIRST_LIMITED_WINDOW_BYTES]
+    # A limit that takes long to meet is read for in ever larger windows.
+    asked.clear()
+    scanned(view, ScanPlan(row_limit=400, reverse=reverse))
+    assert asked[0] == FIRST_LIMITED_WINDOW_BYTES
+    assert asked == sorted(asked)
+    assert asked[-1] == 1 << 20
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_rows_are_read_once_however_the_sources_are_laid_out(reverse: bool) -> None:
+    dense, sparse, other = numbered(200), numbered(200, 17, number=2), numbered(200, 3, family=b"g")
+    sources = [ListSource(dense), ListSource(sparse, is_eager=True), ListSource(other)]
+    view: View = [(FAMILY, sources[:2]), (OTHER, sources[2:])]
+    rows = scanned(view, ScanPlan(reverse=reverse), window_bytes=4)
+    assert sorted(set(rows), reverse=reverse) == list(dict.fromkeys(rows))
+    assert [source.cells_read for source in sources] == [len(dense), len(sparse), len(other)]
+
+
+def test_sources_share_the_bound_of_a_merge() -> None:
+    asked: list[int] = []
+
+    class Recording(ListSource):
+        def read_rows(self, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False) -> Chunk:
+            asked.append(bytes_max)
+            return super().read_rows(start, stop, bytes_max, reverse=reverse)
+
+    view: View = [(FAMILY, [Recording(numbered(9, number=number)) for number in range(1, 5)])]
+    list(scan(lambda: view, ScanPlan(), b"", b"", READ_POINT, window_bytes=1000, merge_bytes_max=100))
+    assert set(asked) == {25}
+
+
+def test_only_families_that_are_asked_or_judged_are_read() -> None:
+    sources = {name: ListSource([put("a", family=name)]) for name in (b"f", b"g", b"h")}
+    view: View = [(Family(number, name), [source]) for number, (name, source) in enumerate(sources.items())]
+    judged = ColumnComparison(b"g", b"q", CompareOp.EQUAL, b"v")
+    assert scanned(view, ScanPlan(Selection(columns=(ColumnSelector(b"f"),), where=judged))) == ["a"]
+    assert [source.cells_read for source in sources.values()] == [1, 1, 0]
+
+
+def test_source_of_newer_writes_only_is_not_read() -> None:
+    old, new = ListSource([put("a")]), ListSource([put("a", b"new", number=7)])
+    (answer,) = scan(lambda: [(FAMILY, [old, new])], ScanPlan(), b"", b"", ReadPoint(6, 0))
+    assert answer.table.column("value").to_pylist() == [b"v"]
+    assert new.cells_read == 0
+
+
+def test_leading_row_conditions_narrow_what_is_read() -> None:
+    source = ListSource(numbered(500))
+    condition = AllOf((RowPrefix(b"01"), RowComparison(CompareOp.LESS, b"0105")))
+    assert scanned([(FAMILY, [source])], ScanPlan(Selection(where=condition))) == [f"010{digit}" for digit in range(5)]
+    assert source.cells_read == 5
+
+
+def test_scan_is_clipped_to_its_region() -> None:
+    view: View = [(FAMILY, [ListSource(numbered(10))])]
+    plan = ScanPlan(ranges=((b"", b"0003"), (b"0006", b"")))
+    assert rows_of(list(scan(lambda: view, plan, b"0002", b"0008", READ_POINT))) == ["0002", "0006", "0007"]
+
+
+def test_error_of_the_view_ends_the_scan() -> None:
+    view: View = [(FAMILY, [ListSource(numbered(100))])]
+    asked = 0
+
+    def sources_now() -> View:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            raise LeaseExpiredError("The scan's lease has expired.")
+        return view
+
+    answers = scan(sources_now, ScanPlan(batch_rows=1), b"", b"", READ_POINT, window_bytes=2)
+    assert rows_of([next(answers) for _ in range(4)]) == ["0000", "0001", "0002", "0003"]
+    with pytest.raises(LeaseExpiredError):
+        next(answers)
+
+
+TYPED = ColumnComparison(b"f", b"q", CompareOp.GREATER, b"0", ValueType.TEXT_INT)
+BY_ROW = Selection(where=TYPED)
+BY_CELL = Selection(cells=CellFilter(value_op=TYPED.op, value_operand=b"0", value_type=TYPED.type))
+
+
+@pytest.mark.parametrize("selection", [BY_ROW, BY_CELL])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_misfit_is_met_only_when_the_scan_comes_to_it(selection: Selection, reverse: bool) -> None:
+    values = [b"1", b"2", b"three", b"4", b"five"]
+    if reverse:
+        values.reverse()
+    view: View = [(FAMILY, [ListSource([put(str(row), value) for row, value in enumerate(values)])])]
+    rows = ["0", "1"] if not reverse else ["4", "3"]
+    for window_bytes in (1, 1 << 20):
+        assert scanned(view, ScanPlan(selection, row_limit=2, reverse=reverse), window_bytes=window_bytes) == rows
+        with pytest.raises(FilterTypeError) as raised:
+            scanned(view, ScanPlan(selection, row_limit=3, reverse=reverse), window_bytes=window_bytes)
+        assert (raised.value.row, raised.value.family, raised.value.qualifier) == (b"2", b"f", b"q")
+
+
+def test_scan_of_all_kinds_does_not_import_pandas() -> None:
+    program = """
+import sys
+from rowlock_regionserver.operations import *
+from tests.unit.scan.read_cases import WIDE, cells
+for reverse in (False, True):
+    for where in (None, ColumnComparison(b"f", b"c1", CompareOp.GREATER, b"0", ValueType.TEXT_INT)):
+        for filter in (CellFilter(), CellFilter(qualifier_prefix=b"c", value_op=CompareOp.LESS, value_operand=b"4")):
+            for columns in ((), (ColumnSelector(b"f", b"c1"), ColumnSelector(b"f", b"c2"), ColumnSelector(b"a"))):
+                assert WIDE.answer_count(ScanPlan(Selection(columns, where=where, cells=filter), reverse=reverse))
+sys.exit("pandas was imported" if "pandas" in sys.modules else 0)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
