@@ -29,6 +29,10 @@ class Files:
     def pread(self, descriptor: int, count: int, offset: int) -> bytes:
         return os.pread(descriptor, count, offset)
 
+    def pread_into(self, descriptor: int, buffer: memoryview, offset: int) -> int:
+        """Reads into writable memory; bytes read, which may be fewer than it has room for, and 0 at the end."""
+        return os.preadv(descriptor, [buffer], offset)
+
     def fdatasync(self, descriptor: int) -> None:
         """Data, and what is needed to find it, are on stable storage. A failure is final: never call it again."""
         os.fdatasync(descriptor)

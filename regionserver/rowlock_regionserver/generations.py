@@ -1,0 +1,142 @@
+"""Small immutable files in numbered generations: how the manifest and the catalog are kept.
+
+1. A generation is written under a temporary name, synced, renamed, and its folder synced: it is there whole or not.
+2. The one with the greatest number counts. The one before it is kept for repair by hand; older ones are removed.
+3. A damaged newest generation is an error. The older one is never taken in its place by itself, because it may name
+   files that are gone and forget writes that were acknowledged.
+
+Layout: docs/storefile_format.md, "Generations". One writer a name; nothing here locks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import struct
+from pathlib import Path
+
+import google_crc32c
+
+from rowlock_regionserver.errors import CorruptionError, DataFolderError, DiskFullError, UnknownOutcomeError
+from rowlock_regionserver.files import Files
+
+MAGIC = b"rlgenera"
+FORMAT_VERSION = 1
+GENERATIONS_KEPT = 2
+
+# magic, format version, CRC32C of all but these four bytes, number, body length
+_HEADER = struct.Struct("<8sIIQQ")
+_CHECKSUM_START = 12
+_CHECKSUM_STOP = 16
+
+_TEMPORARY = ".temporary"
+
+
+def generation_path(folder: Path, name: str, number: int) -> Path:
+    """Where the generation lies: names sort as their numbers do."""
+    return folder / f"{name}-{number:016d}"
+
+
+def write(files: Files, folder: Path, name: str, number: int, body: bytes) -> Path:
+    """Makes generation `number` the newest one, durably; blocks on the disk.
+
+    `number` must be greater than that of every generation there is. DiskFullError or another OSError: the generation
+    before is still the newest one and nothing was left behind. UnknownOutcomeError: renamed, but the folder could not
+    be synced, so after a power cut either may be found; neither's files may be removed, and the process should end.
+    """
+    assert number > 0, f"generation numbers start at 1, not {number}"
+    path = generation_path(folder, name, number)
+    temporary = path.with_name(path.name + _TEMPORARY)
+    try:
+        _write_synced(files, temporary, _encode(number, body))
+        files.rename(temporary, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            files.remove_if_there(temporary)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFullError(f"no space for {path}; free some, nothing was changed") from error
+        raise
+    try:
+        files.fsync_folder(folder)
+    except OSError as error:
+        raise UnknownOutcomeError(f"{path} is written, but its folder could not be synced: {error}") from error
+    # A leftover here is harmless: the next write tries again.
+    for old in generation_numbers(files, folder, name)[:-GENERATIONS_KEPT]:
+        with contextlib.suppress(OSError):
+            files.remove(generation_path(folder, name, old))
+    return path
+
+
+def read_newest(files: Files, folder: Path, name: str) -> tuple[int, bytes]:
+    """(number, body) of the newest generation. Leftover temporary files are ignored and removed.
+
+    FileNotFoundError when there is no generation. CorruptionError names the newest one when it is damaged;
+    DataFolderError when a newer rowlock wrote it.
+    """
+    pattern = re.compile(re.escape(name) + r"-\d{16}" + re.escape(_TEMPORARY))
+    for entry in files.list_folder(folder):
+        if pattern.fullmatch(entry):
+            # On a read-only folder it stays; it is ignored all the same.
+            with contextlib.suppress(OSError):
+                files.remove(folder / entry)
+    numbers = generation_numbers(files, folder, name)
+    if not numbers:
+        raise FileNotFoundError(errno.ENOENT, "no generation", str(folder / name))
+    return numbers[-1], read(files, generation_path(folder, name, numbers[-1]), numbers[-1])
+
+
+def generation_numbers(files: Files, folder: Path, name: str) -> list[int]:
+    """Numbers of the generations there are, ascending, whole or damaged."""
+    pattern = re.compile(re.escape(name) + r"-(\d{16})")
+    matches = (pattern.fullmatch(entry) for entry in files.list_folder(folder))
+    return sorted(int(match[1]) for match in matches if match)
+
+
+def read(files: Files, path: Path, number: int) -> bytes:
+    """The body of the generation at `path`, which must be `number`; CorruptionError when it is damaged."""
+    try:
+        raw = files.read(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise CorruptionError(path, 0, "a readable file", f"{error}") from error
+    if len(raw) < _HEADER.size:
+        raise CorruptionError(path, 0, f"at least {_HEADER.size} bytes", f"{len(raw)}")
+    magic, version, checksum, found_number, body_bytes = _HEADER.unpack_from(raw)
+    if magic != MAGIC:
+        raise CorruptionError(path, 0, f"the mark {MAGIC!r}", f"{magic!r}")
+    computed = google_crc32c.value(raw[:_CHECKSUM_START] + raw[_CHECKSUM_STOP:])
+    if computed != checksum:
+        raise CorruptionError(path, _CHECKSUM_START, f"checksum {checksum:#010x}", f"{computed:#010x}")
+    if version != FORMAT_VERSION:
+        raise DataFolderError(
+            f"{path} has format version {version}; this rowlock reads {FORMAT_VERSION}. Use a newer one."
+        )
+    if found_number != number or body_bytes != len(raw) - _HEADER.size:
+        raise CorruptionError(
+            path,
+            _CHECKSUM_STOP,
+            f"number {number} and a body of {len(raw) - _HEADER.size} bytes",
+            f"number {found_number} and {body_bytes} bytes",
+        )
+    return raw[_HEADER.size :]
+
+
+def _encode(number: int, body: bytes) -> bytes:
+    unchecked = _HEADER.pack(MAGIC, FORMAT_VERSION, 0, number, len(body))
+    rest = unchecked[_CHECKSUM_STOP:] + body
+    checksum: int = google_crc32c.value(unchecked[:_CHECKSUM_START] + rest)
+    return unchecked[:_CHECKSUM_START] + checksum.to_bytes(4, "little") + rest
+
+
+def _write_synced(files: Files, path: Path, data: bytes) -> None:
+    descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        offset = 0
+        while offset < len(data):
+            offset += files.pwrite(descriptor, memoryview(data)[offset:], offset)
+        files.fsync(descriptor)
+    finally:
+        files.close(descriptor)

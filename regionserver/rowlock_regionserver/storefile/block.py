@@ -1,0 +1,150 @@
+"""A block of cells: from a record batch to a payload and back, and the look-up of one row in it.
+
+The look-up reads the Arrow buffers in place, through memoryviews: with pyarrow's scalars a row of one cell would take
+ten times as long.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+from rowlock_regionserver.cells import CELL_SCHEMA, Cell, Compression
+from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.scan import columns
+from rowlock_regionserver.storefile.format import HEADER_BYTES
+
+_CODECS: dict[Compression, Literal["lz4", "zstd"]] = {Compression.LZ4: "lz4", Compression.ZSTD: "zstd"}
+
+_SCHEMA_MESSAGE_BYTES = CELL_SCHEMA.serialize().size
+_END_OF_STREAM_BYTES = 8
+
+# What a Block costs beside its buffers: the objects that refer to them.
+_OVERHEAD_BYTES = 3000
+
+
+def encoded(batch: pa.RecordBatch, compression: Compression) -> bytes:
+    """The cells as one Arrow IPC message, without the schema's: that is always CELL_SCHEMA."""
+    if compression is Compression.NONE:
+        return batch.serialize().to_pybytes()
+    # RecordBatch.serialize() can't compress, a stream can: it is the schema's message, the batch's, and an end mark.
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=_CODECS[compression], use_threads=False)
+    with pa.ipc.new_stream(sink, CELL_SCHEMA, options=options) as stream:
+        stream.write_batch(batch)
+    written = sink.getvalue().to_pybytes()
+    return written[_SCHEMA_MESSAGE_BYTES:-_END_OF_STREAM_BYTES]
+
+
+def decoded(payload: pa.Buffer, cell_count: int, path: Path, offset: int) -> pa.RecordBatch:
+    """The cells of a verified payload; they refer to it unless they were compressed.
+
+    CorruptionError when it is no record batch of so many cells, which the checksum makes a writer's fault.
+    """
+    try:
+        batch = pa.ipc.read_record_batch(payload, CELL_SCHEMA)
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptionError(path, offset + HEADER_BYTES, "an Arrow record batch", f"{error}") from error
+    if batch.num_rows != cell_count:
+        raise CorruptionError(path, offset + HEADER_BYTES, f"{cell_count} cells", f"{batch.num_rows}")
+    return batch
+
+
+class Block:
+    """A verified, decompressed block, ready for look-ups. Immutable; safe to use from many threads."""
+
+    __slots__ = (
+        "_kinds",
+        "_qualifier_stops",
+        "_qualifiers",
+        "_row_stops",
+        "_rows",
+        "_timestamps",
+        "_value_stops",
+        "_values",
+        "_write_numbers",
+        "batch",
+        "bytes_held",
+    )
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        """`batch` is what decoded() gives."""
+        self.batch = batch
+        rows, qualifiers, timestamps, write_numbers, kinds, values = batch.columns
+        self._row_stops = columns.numbers(rows, "i", one_more=True)
+        # Copied: a search slices them again and again, and slices of bytes cost a third of a memoryview's. A list of
+        # the rows would be found in faster still, but making it costs as much as five reads of the block.
+        self._rows = _data(rows).tobytes()
+        self._qualifier_stops = columns.numbers(qualifiers, "i", one_more=True)
+        self._qualifiers = _data(qualifiers)
+        self._timestamps = columns.numbers(timestamps, "q")
+        self._write_numbers = columns.numbers(write_numbers, "q")
+        self._kinds = columns.numbers(kinds, "b")
+        self._value_stops = columns.numbers(values, "i", one_more=True)
+        self._values = _data(values)
+        self.bytes_held = batch.get_total_buffer_size() + len(self._rows) + _OVERHEAD_BYTES
+
+    def row_cells(self, row: bytes) -> list[Cell]:
+        """The row's cells in this block, in store order. O(log cells of the block + cells of the row)."""
+        start, stop = self._cells_of(row)
+        if start == stop:
+            return []
+        qualifier_stops = self._qualifier_stops[start : stop + 1].tolist()
+        value_stops = self._value_stops[start : stop + 1].tolist()
+        # One copy of the row's bytes, then slices of that: slices of a memoryview cost three times as much.
+        first_qualifier, first_value = qualifier_stops[0], value_stops[0]
+        qualifiers = self._qualifiers[first_qualifier : qualifier_stops[-1]].tobytes()
+        values = self._values[first_value : value_stops[-1]].tobytes()
+        if stop - start == 1:
+            return [(qualifiers, -self._timestamps[start], -self._write_numbers[start], self._kinds[start], values)]
+        return [
+            (
+                qualifiers[qualifier_start - first_qualifier : qualifier_stop - first_qualifier],
+                -timestamp,
+                -write_number,
+                kind,
+                values[value_start - first_value : value_stop - first_value],
+            )
+            for (qualifier_start, qualifier_stop), timestamp, write_number, kind, (value_start, value_stop) in zip(
+                pairwise(qualifier_stops),
+                self._timestamps[start:stop].tolist(),
+                self._write_numbers[start:stop].tolist(),
+                self._kinds[start:stop].tolist(),
+                pairwise(value_stops),
+                strict=True,
+            )
+        ]
+
+    def _cells_of(self, row: bytes) -> tuple[int, int]:
+        """The first cell of the row and the one after its last; equal when there is none."""
+        rows, stops = self._rows, self._row_stops
+        start, cell_count = 0, self.batch.num_rows
+        stop = cell_count
+        while start < stop:
+            middle = (start + stop) >> 1
+            if rows[stops[middle] : stops[middle + 1]] < row:
+                start = middle + 1
+            else:
+                stop = middle
+        # The end by doubling steps first: most rows have few cells.
+        inside, probe, step = start, start, 1
+        while probe < cell_count and rows[stops[probe] : stops[probe + 1]] == row:
+            inside = probe + 1
+            probe += step
+            step *= 2
+        stop = min(probe, cell_count)
+        while inside < stop:
+            middle = (inside + stop) >> 1
+            if rows[stops[middle] : stops[middle + 1]] == row:
+                inside = middle + 1
+            else:
+                stop = middle
+        return start, stop
+
+
+def _data(column: columns.Column) -> memoryview:
+    """The bytes that a binary column's offsets point into."""
+    buffer = column.buffers()[2]
+    return memoryview(b"") if buffer is None else memoryview(buffer)

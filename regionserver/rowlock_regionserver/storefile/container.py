@@ -1,0 +1,130 @@
+"""An LMDB file while it is written: sealed values go in, and where each lies in the file comes out.
+
+LMDB writes unsynced and past the files door; the writer syncs afterwards. Values of more than a page lie in one piece
+on "overflow" pages: the first of them begins with its page number, which gives the value's place in the file. The
+writer reads every value back at that place, so a change of LMDB's layout would fail the write, not a later read.
+
+Not thread-safe. Never open over a fork.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import lmdb
+import pyarrow as pa
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.storefile import format as layout
+
+# Address space only. Doubled when it is too small.
+MAP_BYTES = 1 << 30
+
+# LMDB holds what a transaction wrote in memory until its commit.
+TRANSACTION_BYTES = 8 << 20
+
+# So much more than its values a transaction may take on disk.
+_PAGES_SPARE_BYTES = 1 << 20
+
+_Entry = tuple[bytes, bytes]
+
+
+class Container:
+    """Context manager: leaving it closes LMDB's environment, whatever happened. OSError when the disk refuses."""
+
+    def __init__(self, path: Path, files: Files, map_bytes: int = MAP_BYTES) -> None:
+        """`path` must not exist: LMDB would add to it."""
+        self._path = path
+        self._files = files
+        self._pending: list[_Entry] = []
+        self._pending_bytes = 0
+        try:
+            self._environment: Any = lmdb.open(  # Any: lmdb brings no types
+                str(path),
+                subdir=False,
+                map_size=map_bytes,
+                max_dbs=2,
+                mode=0o600,
+                sync=False,
+                metasync=False,
+                lock=False,
+            )
+        except lmdb.Error as error:
+            raise self._os_error(error, 0) from error
+        try:
+            self._blocks = self._environment.open_db(layout.BLOCKS_DATABASE)
+            self._metadata = self._environment.open_db(layout.METADATA_DATABASE)
+            self.page_bytes: int = self._environment.stat()["psize"]
+        except lmdb.Error as error:
+            self._environment.close()
+            raise self._os_error(error, 0) from error
+
+    def __enter__(self) -> Container:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._environment.close()
+
+    def put_block(self, key: bytes, value: bytes) -> None:
+        """Adds a block; keys must ascend. Every few blocks are one transaction."""
+        assert len(value) > self.page_bytes, f"a value of {len(value)} bytes would not lie in one piece"
+        self._pending.append((key, value))
+        self._pending_bytes += len(value)
+        if self._pending_bytes >= TRANSACTION_BYTES:
+            self.commit_blocks()
+
+    def commit_blocks(self) -> None:
+        """Writes what put_block() still holds."""
+        self._write(self._blocks, self._pending)
+        self._pending = []
+        self._pending_bytes = 0
+
+    def put_metadata(self, value: bytes) -> None:
+        assert len(value) > self.page_bytes, f"a value of {len(value)} bytes would not lie in one piece"
+        self._write(self._metadata, [(layout.METADATA_KEY, value)])
+
+    def block_offsets(self) -> list[int]:
+        """Where in the file each block committed so far lies, in key order."""
+        assert not self._pending, f"{len(self._pending)} blocks are not committed"
+        return list(self._offsets(self._blocks))
+
+    def metadata_offset(self) -> int:
+        """Where in the file the metadata lies."""
+        (offset,) = self._offsets(self._metadata)
+        return offset
+
+    def _write(self, database: object, entries: list[_Entry]) -> None:
+        while True:
+            try:
+                with self._environment.begin(write=True, db=database) as transaction:
+                    for key, value in entries:
+                        # LMDB answers False to a key out of order or there already.
+                        added = transaction.put(key, value, append=True)
+                        assert added, f"LMDB did not take the key {key!r} of {self._path}"
+                return
+            except lmdb.MapFullError:
+                # The transaction is undone; nothing else is open, so the map may grow.
+                self._environment.set_mapsize(2 * self._environment.info()["map_size"])
+            except lmdb.Error as error:
+                raise self._os_error(error, sum(len(value) for _, value in entries)) from error
+
+    def _offsets(self, database: object) -> Iterator[int]:
+        with self._environment.begin(db=database, buffers=True) as transaction:
+            for _, value in transaction.cursor():
+                address = pa.py_buffer(value).address
+                # The page's start is inside the map, as every page is, so this reads no foreign memory.
+                start = address - address % self.page_bytes
+                (page_number,) = struct.unpack("<Q", pa.foreign_buffer(start, 8).to_pybytes())
+                yield page_number * self.page_bytes + address - start
+
+    def _os_error(self, error: Exception, byte_count: int) -> OSError:
+        # LMDB says EIO when the disk takes only a part of a write, as one does that is just getting full.
+        full = isinstance(error, lmdb.DiskError)
+        full = full or self._files.free_bytes(self._path.parent) < byte_count + _PAGES_SPARE_BYTES
+        return OSError(errno.ENOSPC if full else errno.EIO, f"LMDB: {error}", str(self._path))

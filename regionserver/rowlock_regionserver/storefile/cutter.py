@@ -1,0 +1,85 @@
+"""Where blocks end: sorted cells in, record batches of about one block's bytes out.
+
+A cell is never split, so one that is larger than a block gets a block of its own. A block ends where a row does if
+that leaves it at least half full: then most rows lie in one block, and a point read needs one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from rowlock_regionserver.cells import CELL_SCHEMA
+from rowlock_regionserver.scan import columns
+
+# Timestamp, write number, kind, and one offset in each of row, qualifier and value.
+_FIXED_BYTES_PER_CELL = 8 + 8 + 1 + 3 * 4
+
+
+class Cutter:
+    """Holds at most one block's cells between calls. Not thread-safe."""
+
+    def __init__(self, block_bytes: int) -> None:
+        self._block_bytes = block_bytes
+        self._parts: list[pa.RecordBatch] = []
+        self._part_bytes = 0
+
+    def add(self, batch: pa.RecordBatch, row_starts: columns.Integers) -> Iterator[pa.RecordBatch]:
+        """The blocks that are full with these cells; `row_starts` tells where in `batch` rows begin, ascending."""
+        ends = cell_ends(batch)
+        cell_count = batch.num_rows
+        start = 0
+        while start < cell_count:
+            before = int(ends[start - 1]) if start else 0
+            room = self._block_bytes - self._part_bytes
+            stop = int(np.searchsorted(ends, before + room, side="right"))
+            if stop == cell_count:
+                self._parts.append(batch.slice(start))
+                self._part_bytes += int(ends[-1]) - before
+                return
+            if stop == start and not self._parts:
+                stop = start + 1
+            else:
+                stop = self._row_start_near(stop, start, before, ends, row_starts)
+            if stop > start:
+                self._parts.append(batch.slice(start, stop - start))
+            yield self._taken()
+            start = stop
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """The last block, if there are cells for one."""
+        if self._parts:
+            yield self._taken()
+
+    def _row_start_near(
+        self,
+        stop: int,
+        start: int,
+        before: int,
+        ends: columns.Integers,
+        row_starts: columns.Integers,
+    ) -> int:
+        at = int(np.searchsorted(row_starts, stop, side="right")) - 1
+        row_start = int(row_starts[at]) if at >= 0 else 0
+        if row_start <= start:
+            return stop
+        is_half_full = self._part_bytes + int(ends[row_start - 1]) - before >= self._block_bytes // 2
+        return row_start if is_half_full else stop
+
+    def _taken(self) -> pa.RecordBatch:
+        parts, self._parts, self._part_bytes = self._parts, [], 0
+        if len(parts) == 1:
+            return parts[0]
+        (batch,) = pa.Table.from_batches(parts, CELL_SCHEMA).combine_chunks().to_batches()
+        return batch
+
+
+def cell_ends(batch: pa.RecordBatch) -> columns.Integers:
+    """Running total of the cells' bytes: element i is what the first i + 1 cells take uncompressed."""
+    ends = np.arange(1, batch.num_rows + 1, dtype=np.int64) * _FIXED_BYTES_PER_CELL
+    for place in (columns.ROW, columns.QUALIFIER, columns.VALUE):
+        offsets = columns.offsets(batch.column(place))
+        ends += offsets[1:]
+        ends -= offsets[0]
+    return ends

@@ -1,0 +1,73 @@
+"""Extents: where sealed values lie in a store file, and how they are read without LMDB.
+
+Everything is read by pread into memory of our own. A mapping would save one copy, but a file cut or a sector lost
+under it kills the process, and bytes verified once may be other bytes when they are read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.storefile.format import HEADER_BYTES, Header, check_payload
+
+# What is between extents is read in pieces of this size.
+_PIECE_BYTES_MAX = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A sealed value at `offset`, which must begin with exactly this header."""
+
+    offset: int
+    header: Header
+
+    @property
+    def stop(self) -> int:
+        return self.offset + HEADER_BYTES + self.header.payload_bytes
+
+
+def read_exactly(files: Files, descriptor: int, path: Path, byte_count: int, offset: int) -> pa.Buffer:
+    """So many bytes of the file. CorruptionError when it ends before, or when the disk can't read them."""
+    # Arrow's pool gives memory again that it gave before. Fresh memory costs more to map than the bytes to read.
+    buffer = pa.allocate_buffer(byte_count)
+    memory = memoryview(buffer)
+    place = 0
+    try:
+        while place < byte_count:
+            count = files.pread_into(descriptor, memory[place:], offset + place)
+            if count == 0:
+                raise CorruptionError(path, offset, f"{byte_count} bytes", f"the file's end after {place}")
+            place += count
+    except OSError as error:
+        raise CorruptionError(path, offset + place, f"{byte_count - place} readable bytes", f"{error}") from error
+    return buffer
+
+
+def read_payload(files: Files, descriptor: int, path: Path, extent: Extent) -> pa.Buffer:
+    """The value's payload, verified. CorruptionError when header or payload is not what was written."""
+    value = read_exactly(files, descriptor, path, extent.stop - extent.offset, extent.offset)
+    header = value.slice(0, HEADER_BYTES).to_pybytes()
+    if header != extent.header.pack():
+        raise CorruptionError(path, extent.offset, f"the header of {extent.header}", f"the bytes {header.hex()}")
+    payload = value.slice(HEADER_BYTES)
+    check_payload(payload, extent.header, path, extent.offset)
+    return payload
+
+
+def pieces_between(extents: Sequence[Extent], file_bytes: int) -> Iterator[tuple[int, int]]:
+    """(offset, byte count) of all that no extent covers, in file order, in pieces of at most 1 MiB."""
+    place = 0
+    for extent in sorted(extents, key=lambda extent: extent.offset):
+        yield from _pieces(place, extent.offset)
+        place = extent.stop
+    yield from _pieces(place, file_bytes)
+
+
+def _pieces(start: int, stop: int) -> Iterator[tuple[int, int]]:
+    for piece in range(start, stop, _PIECE_BYTES_MAX):
+        yield piece, min(_PIECE_BYTES_MAX, stop - piece)

@@ -1,0 +1,111 @@
+"""The store file's layout: sealed values inside an LMDB file. docs/storefile_format.md describes it in full.
+
+A store file is an LMDB file with two databases: `blocks`, whose values hold the cells, and `metadata`, with one value
+that holds the index, the Bloom filter and what is known of all cells. Every value is sealed: a header of 64 bytes with
+a checksum of the bytes that follow and one of itself.
+
+LMDB is the container only. Its pages have no checksums, and a flipped bit in one makes LMDB read wild addresses. So
+the writer records where in the file each value lies, and readers go there directly: the place of the metadata stands
+in the manifest, the places of the blocks in the metadata.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+import google_crc32c
+import pyarrow as pa
+from rowlock_regionserver.errors import CorruptionError, DataFolderError
+
+FORMAT_VERSION = 1
+
+BLOCKS_DATABASE = b"blocks"
+METADATA_DATABASE = b"metadata"
+METADATA_KEY = b"metadata"
+
+BLOCK_MAGIC = b"rlblock\x01"
+METADATA_MAGIC = b"rlmetad\x01"
+
+# magic, format version, CRC32C of the payload, number, payload bytes, cell count, zeros, CRC32C of the 60 bytes before
+_HEADER = struct.Struct("<8sIIQQQ20xI")
+HEADER_BYTES = 64
+assert _HEADER.size == HEADER_BYTES
+
+# LMDB refuses keys over 511 bytes; 8 of them are the block's number.
+KEY_PREFIX_BYTES_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What stands before a payload and seals it."""
+
+    magic: bytes
+    number: int  # of the block in its file; of metadata: the store file's
+    payload_bytes: int
+    cell_count: int  # of metadata: of the whole file
+    checksum: int  # CRC32C of the payload
+    version: int = FORMAT_VERSION
+
+    def pack(self) -> bytes:
+        """The 64 bytes."""
+        unsealed = _HEADER.pack(
+            self.magic, self.version, self.checksum, self.number, self.payload_bytes, self.cell_count, 0
+        )
+        own_checksum: int = google_crc32c.value(unsealed[:-4])
+        return unsealed[:-4] + own_checksum.to_bytes(4, "little")
+
+
+def unpack_header(raw: bytes, path: Path, offset: int) -> Header:
+    """The header at the start of `raw`, which lies at `offset` of the file. CorruptionError when it is damaged."""
+    if len(raw) < HEADER_BYTES:
+        raise CorruptionError(path, offset, f"a header of {HEADER_BYTES} bytes", f"{len(raw)} bytes")
+    magic, version, checksum, number, payload_bytes, cell_count, own_checksum = _HEADER.unpack_from(raw)
+    computed = google_crc32c.value(raw[: HEADER_BYTES - 4])
+    if computed != own_checksum:
+        raise CorruptionError(path, offset, f"header checksum {own_checksum:#010x}", f"{computed:#010x}")
+    if version != FORMAT_VERSION:
+        raise DataFolderError(
+            f"{path} has format version {version}; this rowlock reads {FORMAT_VERSION}. Use a newer one."
+        )
+    return Header(magic, number, payload_bytes, cell_count, checksum, version)
+
+
+def sealed(magic: bytes, number: int, cell_count: int, payload: bytes, value_bytes_min: int) -> bytes:
+    """Header and payload as one value, the payload padded with zeros so that the value is long enough."""
+    padded = payload.ljust(value_bytes_min - HEADER_BYTES, b"\0")
+    header = Header(magic, number, len(padded), cell_count, google_crc32c.value(padded))
+    return header.pack() + padded
+
+
+def check_payload(payload: pa.Buffer, header: Header, path: Path, offset: int) -> None:
+    """CorruptionError unless the payload has the header's length and checksum; the header lies at `offset`."""
+    if payload.size != header.payload_bytes:
+        raise CorruptionError(
+            path, offset + HEADER_BYTES, f"a payload of {header.payload_bytes} bytes", f"{payload.size}"
+        )
+    computed = google_crc32c.value(payload)
+    if computed != header.checksum:
+        raise CorruptionError(
+            path, offset + HEADER_BYTES, f"payload checksum {header.checksum:#010x}", f"{computed:#010x}"
+        )
+
+
+def block_key(row: bytes, qualifier: bytes, timestamp: int, write_number: int, number: int) -> bytes:
+    """A block's key in LMDB: its first cell, escaped so that bytes sort as cells do, cut; then its number.
+
+    Uncut prefixes are free of prefixes of each other, so equal beginnings happen only among cut ones, and there the
+    number decides.
+    """
+    cell = _escaped(row) + _escaped(qualifier) + _descending(timestamp) + _descending(write_number)
+    return cell[:KEY_PREFIX_BYTES_MAX] + number.to_bytes(8, "big")
+
+
+def _escaped(value: bytes) -> bytes:
+    # A zero byte becomes 00 FF and the end 00 00, so that a shorter value sorts before its continuations.
+    return value.replace(b"\0", b"\0\xff") + b"\0\0"
+
+
+def _descending(number: int) -> bytes:
+    return ((1 << 64) - 1 - number).to_bytes(8, "big")

@@ -1,0 +1,60 @@
+"""The block index: which blocks of a store file may hold a row, and what must be found there.
+
+Rows may span blocks, so neighbours may share a first or last row. All look-ups are bisections of two lists.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+from rowlock_regionserver.storefile.extents import Extent
+from rowlock_regionserver.storefile.format import BLOCK_MAGIC, Header
+
+
+@dataclass(frozen=True, slots=True)
+class BlockIndex:
+    """One entry a block in each list, in file order, which is store order. Never changes."""
+
+    offsets: list[int]  # of the sealed value in the file
+    payload_bytes: list[int]
+    cell_counts: list[int]
+    checksums: list[int]  # CRC32C of the payload
+    first_rows: list[bytes]
+    last_rows: list[bytes]  # inclusive
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def blocks_of_row(self, row: bytes) -> range:
+        """Numbers of the blocks that hold the row if any does."""
+        return range(bisect_left(self.last_rows, row), bisect_right(self.first_rows, row))
+
+    def blocks_of_range(self, start: bytes, stop: bytes) -> range:
+        """Numbers of the blocks that may hold rows of [start, stop); an empty stop is no bound."""
+        return range(
+            bisect_left(self.last_rows, start), bisect_left(self.first_rows, stop) if stop else len(self.offsets)
+        )
+
+    def extent(self, number: int) -> Extent:
+        """Where the block lies and what its header must be."""
+        header = Header(
+            BLOCK_MAGIC, number, self.payload_bytes[number], self.cell_counts[number], self.checksums[number]
+        )
+        return Extent(self.offsets[number], header)
+
+    def extents(self) -> list[Extent]:
+        """Those of all blocks."""
+        return [self.extent(number) for number in range(len(self))]
+
+    def problem(self) -> str | None:
+        """What is wrong in the order of blocks and rows; None when nothing is."""
+        columns = (self.payload_bytes, self.cell_counts, self.checksums, self.first_rows, self.last_rows)
+        if any(len(column) != len(self) for column in columns):
+            return "columns of different lengths"
+        before = b""
+        for number, (first, last) in enumerate(zip(self.first_rows, self.last_rows, strict=True)):
+            if not before <= first <= last:
+                return f"rows out of order at block {number}: {before!r}, {first!r}, {last!r}"
+            before = last
+        return None

@@ -1,0 +1,117 @@
+"""What the writer learns of sorted cells as they pass: their order, their rows, and the facts for the metadata.
+
+Everything is a vector operation over one record batch; what spans two batches is judged by the last cell of one and
+the first of the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from rowlock_regionserver.cells import NEWEST, TIMESTAMP_MAX, Kind
+from rowlock_regionserver.scan import columns
+from rowlock_regionserver.scan.columns import KIND, QUALIFIER, ROW, TIMESTAMP, WRITE_NUMBER
+from rowlock_regionserver.scan.masks import numpy_mask
+from rowlock_regionserver.storefile import bloom
+
+# (row, qualifier, -timestamp, -write number)
+_Place = tuple[bytes, bytes, int, int]
+
+
+@dataclass(slots=True)
+class Facts:
+    """What is known of the cells that were added so far. Not thread-safe."""
+
+    hash_rows: bool
+    cell_count: int = 0
+    row_count: int = 0
+    write_number_min: int = NEWEST
+    write_number_max: int = 0
+    timestamp_min: int = TIMESTAMP_MAX
+    timestamp_max: int = 0
+    first_row: bytes = b""
+    last_row: bytes = b""
+    delete_version_count: int = 0
+    delete_column_count: int = 0
+    delete_family_count: int = 0
+    has_versions: bool = False
+    _last: _Place | None = None
+    _hashes: list[bloom.Words] | None = None
+
+    def add(self, batch: pa.RecordBatch) -> columns.Integers:
+        """Takes in the next cells (at least one) and gives where in them a row begins that did not begin before.
+
+        AssertionError when the cells are not in store order.
+        """
+        first, last = _place(batch, 0), _place(batch, batch.num_rows - 1)
+        assert self._last is None or self._last <= first, f"cells out of order: {self._last} before {first}"
+        same_row, same_column = _same_as_before(batch)
+        is_continued = self._last is not None and self._last[0] == first[0]
+        starts = np.flatnonzero(~same_row) + 1
+        row_starts = starts if is_continued else np.concatenate([np.zeros(1, np.int64), starts])
+        if self._last is None:
+            self.first_row = first[0]
+        elif self._last[:2] == first[:2]:
+            self.has_versions = True
+        self.has_versions = self.has_versions or bool(same_column.any())
+        self._last, self.last_row = last, last[0]
+        self.cell_count += batch.num_rows
+        self.row_count += len(row_starts)
+        self._add_numbers(batch)
+        if self.hash_rows and len(row_starts):
+            if self._hashes is None:
+                self._hashes = []
+            rows = batch.column(ROW).take(columns.integer_array(row_starts, pa.int64()))
+            self._hashes.append(bloom.row_hashes(row for row in rows.to_pylist() if row is not None))
+        return row_starts
+
+    def bloom_words(self) -> bloom.Words:
+        """The Bloom filter of the rows; empty when none is wanted."""
+        if not self.hash_rows:
+            return np.empty(0, np.uint64)
+        return bloom.build(np.concatenate(self._hashes or [np.empty(0, np.uint64)]))
+
+    def _add_numbers(self, batch: pa.RecordBatch) -> None:
+        timestamps = columns.integers(batch.column(TIMESTAMP))
+        write_numbers = columns.integers(batch.column(WRITE_NUMBER))
+        self.timestamp_min = min(self.timestamp_min, int(timestamps.min()))
+        self.timestamp_max = max(self.timestamp_max, int(timestamps.max()))
+        self.write_number_min = min(self.write_number_min, int(write_numbers.min()))
+        self.write_number_max = max(self.write_number_max, int(write_numbers.max()))
+        counts = np.bincount(columns.kinds(batch.column(KIND)), minlength=len(Kind))
+        self.delete_version_count += int(counts[Kind.DELETE_VERSION])
+        self.delete_column_count += int(counts[Kind.DELETE_COLUMN])
+        self.delete_family_count += int(counts[Kind.DELETE_FAMILY])
+
+
+def _place(batch: pa.RecordBatch, cell: int) -> _Place:
+    row, qualifier, timestamp, write_number = (batch.column(place)[cell].as_py() for place in range(4))
+    return row, qualifier, -timestamp, -write_number
+
+
+def _same_as_before(batch: pa.RecordBatch) -> tuple[columns.Mask, columns.Mask]:
+    """For every cell but the first: whether its row, and whether its row and qualifier, are those of the one before.
+
+    AssertionError when a cell belongs before the one before it.
+    """
+    row_order, same_row = _compared(batch.column(ROW))
+    qualifier_order, same_qualifier = _compared(batch.column(QUALIFIER))
+    timestamps = columns.integers(batch.column(TIMESTAMP))
+    write_numbers = columns.integers(batch.column(WRITE_NUMBER))
+    newer_first = (timestamps[1:] < timestamps[:-1]) | (
+        (timestamps[1:] == timestamps[:-1]) & (write_numbers[1:] <= write_numbers[:-1])
+    )
+    in_order = row_order | (same_row & (qualifier_order | (same_qualifier & newer_first)))
+    if not in_order.all():
+        place = int(np.flatnonzero(~in_order)[0])
+        raise AssertionError(f"cells out of order: {_place(batch, place)} before {_place(batch, place + 1)}")
+    return same_row, same_row & same_qualifier
+
+
+def _compared(column: columns.Column) -> tuple[columns.Mask, columns.Mask]:
+    """For every element but the first: whether it is greater than, and whether it equals, the one before it."""
+    greater = pc.greater(column.slice(1), column.slice(0, len(column) - 1))
+    return numpy_mask(greater), columns.equals_previous(column)[1:]

@@ -1,0 +1,185 @@
+"""Writes a store file: sorted cells in, one immutable file and its StoreFileInfo out.
+
+1. Blocks are cut, sealed and put into an LMDB file under a temporary name, unsynced.
+2. Where each block lies in the file is asked of LMDB and put into the block index, and the metadata is added.
+3. LMDB is closed. Every value is read back at its place and compared: readers will go there without LMDB.
+4. The file is synced, renamed, and its folder synced. Only then may a manifest name it.
+
+A crash leaves at most a file that no manifest names. A failure leaves nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import google_crc32c
+import pyarrow as pa
+from rowlock_regionserver.cells import CELL_SCHEMA, Compression, Family
+from rowlock_regionserver.errors import DiskFullError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.storefile import format as layout
+from rowlock_regionserver.storefile import metadata
+from rowlock_regionserver.storefile.block import encoded
+from rowlock_regionserver.storefile.container import MAP_BYTES, Container
+from rowlock_regionserver.storefile.cutter import Cutter
+from rowlock_regionserver.storefile.extents import Extent, pieces_between, read_exactly, read_payload
+from rowlock_regionserver.storefile.index import BlockIndex
+from rowlock_regionserver.storefile.info import StoreFileInfo
+from rowlock_regionserver.storefile.sorting import Facts
+
+TEMPORARY_SUFFIX = ".temporary"
+
+
+def write_store_file(
+    path: Path,
+    tables: Iterable[pa.Table],
+    family: Family,
+    files: Files,
+    *,
+    number: int,
+    map_bytes: int = MAP_BYTES,
+) -> StoreFileInfo:
+    """Writes the cells of `tables` (CELL_SCHEMA, together in store order) as a durable file; blocks on the disk.
+
+    No cells make a valid file without blocks. Memory: one table, some 16 MiB of blocks on their way to the disk, and
+    8 bytes a row. DiskFullError or another OSError: nothing was left behind, and another try is safe. AssertionError
+    when the cells are not in order. `number` is the store file's, kept in its info; `map_bytes` is LMDB's map at
+    first, which grows.
+    """
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    written = temporary
+    try:
+        # LMDB would add to what a crash left there.
+        files.remove_if_there(temporary)
+        info, extents = _write_unsynced(temporary, tables, family, files, number, map_bytes)
+        info = _read_back_and_sync(temporary, files, info, extents)
+        files.rename(temporary, path)
+        written = path
+        files.fsync_folder(path.parent)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            files.remove_if_there(written)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFullError(f"no space for {path}; free some, nothing was changed") from error
+        raise
+    return info
+
+
+def _write_unsynced(
+    path: Path, tables: Iterable[pa.Table], family: Family, files: Files, number: int, map_bytes: int
+) -> tuple[StoreFileInfo, list[Extent]]:
+    """Writes the file; gives its info, still without places, and where all values lie, the metadata last."""
+    facts = Facts(hash_rows=family.bloom_filter)
+    with Container(path, files, map_bytes) as container:
+        blocks = _Blocks(container, family.compression)
+        for batch in _cut(tables, Cutter(family.block_bytes), facts):
+            blocks.write(batch)
+        container.commit_blocks()
+        index = blocks.index(container.block_offsets())
+        info = _info(facts, number, len(index))
+        value = layout.sealed(
+            layout.METADATA_MAGIC,
+            number,
+            facts.cell_count,
+            metadata.encode(metadata.Metadata(info.summary(), facts.bloom_words(), index)),
+            value_bytes_min=container.page_bytes + 1,
+        )
+        container.put_metadata(value)
+        place = container.metadata_offset()
+    return info, [*index.extents(), Extent(place, layout.unpack_header(value, path, place))]
+
+
+def _cut(tables: Iterable[pa.Table], cutter: Cutter, facts: Facts) -> Iterator[pa.RecordBatch]:
+    for table in tables:
+        assert table.schema.equals(CELL_SCHEMA), f"a store file holds cells, not {table.schema}"
+        for batch in table.combine_chunks().to_batches():
+            if batch.num_rows:
+                yield from cutter.add(batch, facts.add(batch))
+    yield from cutter.rest()
+
+
+class _Blocks:
+    """Seals blocks, hands them to the container, and remembers what the index must say of them."""
+
+    def __init__(self, container: Container, compression: Compression) -> None:
+        self._container = container
+        self._compression = compression
+        self._index = BlockIndex([], [], [], [], [], [])
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        number = len(self._index.first_rows)
+        first, last = 0, batch.num_rows - 1
+        row, qualifier, timestamp, write_number = (batch.column(place)[first].as_py() for place in range(4))
+        value = layout.sealed(
+            layout.BLOCK_MAGIC,
+            number,
+            batch.num_rows,
+            encoded(batch, self._compression),
+            value_bytes_min=self._container.page_bytes + 1,
+        )
+        self._container.put_block(layout.block_key(row, qualifier, timestamp, write_number, number), value)
+        self._index.payload_bytes.append(len(value) - layout.HEADER_BYTES)
+        self._index.cell_counts.append(batch.num_rows)
+        self._index.checksums.append(layout.unpack_header(value, Path(), 0).checksum)
+        self._index.first_rows.append(row)
+        self._index.last_rows.append(batch.column(0)[last].as_py())
+
+    def index(self, offsets: list[int]) -> BlockIndex:
+        """The finished index, given where LMDB put the blocks."""
+        assert len(offsets) == len(self._index.first_rows), f"{len(offsets)} of {len(self._index.first_rows)} blocks"
+        return replace(self._index, offsets=offsets)
+
+
+def _info(facts: Facts, number: int, block_count: int) -> StoreFileInfo:
+    return StoreFileInfo(
+        number=number,
+        cell_count=facts.cell_count,
+        row_count=facts.row_count,
+        block_count=block_count,
+        write_number_min=facts.write_number_min,
+        write_number_max=facts.write_number_max,
+        timestamp_min=facts.timestamp_min,
+        timestamp_max=facts.timestamp_max,
+        first_row=facts.first_row,
+        last_row=facts.last_row,
+        delete_version_count=facts.delete_version_count,
+        delete_column_count=facts.delete_column_count,
+        delete_family_count=facts.delete_family_count,
+        has_versions=facts.has_versions,
+        file_bytes=0,
+        metadata_offset=0,
+        metadata_bytes=0,
+        metadata_checksum=0,
+        container_checksum=0,
+    )
+
+
+def _read_back_and_sync(path: Path, files: Files, info: StoreFileInfo, extents: list[Extent]) -> StoreFileInfo:
+    """Checks and syncs the finished file; gives `info` with the places."""
+    file_bytes = files.size(path)
+    descriptor = files.open(path, os.O_RDONLY)
+    try:
+        for extent in extents:
+            read_payload(files, descriptor, path, extent)
+        container_checksum = 0
+        for offset, byte_count in pieces_between(extents, file_bytes):
+            piece = read_exactly(files, descriptor, path, byte_count, offset)
+            container_checksum = google_crc32c.extend(container_checksum, piece)
+        # When it fails, the file is removed, never synced again.
+        files.fsync(descriptor)
+    finally:
+        files.close(descriptor)
+    place = extents[-1]
+    return replace(
+        info,
+        file_bytes=file_bytes,
+        metadata_offset=place.offset,
+        metadata_bytes=place.stop - place.offset,
+        metadata_checksum=place.header.checksum,
+        container_checksum=container_checksum,
+    )
