@@ -10,6 +10,7 @@ An increment or append reads the column's newest visible cell, of the row as sto
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -222,8 +223,11 @@ class RowChanger:
     def _newest(self, family_name: bytes, qualifier: bytes) -> Cell | None:
         """The column's newest visible cell, the mutation so far included."""
         family = self._families[family_name]
-        stored = column_cells(self._row_state.family_cells(family), qualifier)
+        cells = self._row_state.family_cells(family)
         change = self._changes.get(family.number)
+        if change is None and not family.time_to_live_ms and (newest := _plainly_newest(cells, qualifier)) is not None:
+            return newest
+        stored = _column_cells(cells, qualifier)
         if change is not None:
             stored += [
                 (own, timestamp, -NEWEST, kind, value)
@@ -235,6 +239,21 @@ class RowChanger:
         return next((cell for cell in live if cell[0] == qualifier), None)
 
 
-def column_cells(cells: Sequence[Cell], qualifier: bytes) -> list[Cell]:
+def _plainly_newest(cells: Sequence[Cell], qualifier: bytes) -> Cell | None:
+    """The column's newest cell where nothing can hide it, found without looking at the others; None: look at all.
+
+    Tombstones of the whole family stand in front, under the empty qualifier; one of the column that could hide the
+    newest put stands before it.
+    """
+    if not cells or cells[0][0] == b"":
+        return None
+    at = bisect_left(cells, (qualifier,))
+    if at == len(cells):
+        return None
+    newest = cells[at]
+    return newest if newest[0] == qualifier and newest[3] == PUT else None
+
+
+def _column_cells(cells: Sequence[Cell], qualifier: bytes) -> list[Cell]:
     """The cells of one column, and the family tombstones that may hide them, in store order."""
     return [cell for cell in cells if cell[0] == qualifier or cell[3] == DELETE_FAMILY]

@@ -16,6 +16,7 @@ next flush takes them along. A crash anywhere leaves either the old manifest and
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -197,21 +198,23 @@ class Flusher:
 
         self._stores.change(exchange)
 
-    def forget_families(self, family_numbers: Sequence[int]) -> None:
-        """Takes the files of dropped families out of the manifest, and removes them."""
+    @contextlib.contextmanager
+    def no_flush(self) -> Iterator[None]:
+        """Waits for the flush that runs, and lets none begin."""
         with self._lock:
-            gone = {
-                number: self._manifest.store_files[number]
-                for number in family_numbers
-                if number in self._manifest.store_files
-            }
-            if not gone:
-                return
-            kept = {number: infos for number, infos in self._manifest.store_files.items() if number not in gone}
-            self._commit(replace(self._manifest, store_files=kept))
-            for number, infos in gone.items():
-                for info in infos:
-                    self._files.remove_if_there(store_file_path(self._folder, number, info.number))
+            yield
+
+    def forget_families(self, family_numbers: Sequence[int]) -> None:
+        """Takes the files of dropped families out of the manifest, and removes them. The caller lets no flush run."""
+        manifest = self._manifest
+        gone = {number: infos for number, infos in manifest.store_files.items() if number in family_numbers}
+        if not gone:
+            return
+        kept = {number: infos for number, infos in manifest.store_files.items() if number not in gone}
+        self._commit(replace(manifest, store_files=kept))
+        for number, infos in gone.items():
+            for info in infos:
+                self._files.remove_if_there(store_file_path(self._folder, number, info.number))
 
 
 def _chain(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:

@@ -143,12 +143,13 @@ class Region:
     def alter(self, table: Table) -> None:
         """Serves the altered table, which the catalog has committed; the cells of dropped families are gone."""
         contents = self._contents
-        with contents.gate.exclusive():
-            dropped = contents.stores.alter(table)
-            contents.table = self._write_path.table = self._read_path.table = table
-        for store in dropped:
-            contents.memory.add(-store.memstore.bytes_held)
-        contents.flusher.forget_families([store.family.number for store in dropped])
+        with contents.flusher.no_flush():
+            with contents.gate.exclusive():
+                dropped = contents.stores.alter(table)
+                contents.table = self._write_path.table = self._read_path.table = table
+            for store in dropped:
+                contents.memory.add(-store.memstore.bytes_held)
+            contents.flusher.forget_families([store.family.number for store in dropped])
 
     def close(self) -> None:
         """Serves nobody any more; waits for the writes that are under way. Later calls are told to look elsewhere."""

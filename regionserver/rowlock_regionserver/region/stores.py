@@ -40,6 +40,7 @@ class Stores:
         # Guarded by self._lock; read without it through `view` and `of`, which are replaced whole.
         self._stores: dict[int, Store] = {}
         self.view: View = {}
+        self.has_files = False
         self._replace(
             Store(family, Memstore(family.versions, recovering=True), files.get(family.number, ()))
             for family in table.families
@@ -52,10 +53,6 @@ class Stores:
     def all(self) -> Sequence[Store]:
         """All stores, by family name."""
         return tuple(self._stores.values())
-
-    @property
-    def has_files(self) -> bool:
-        return any(store.files for store in self._stores.values())
 
     @property
     def memstore_bytes(self) -> int:
@@ -96,6 +93,7 @@ class Stores:
         self._show()
 
     def _show(self) -> None:
+        self.has_files = any(store.files for store in self._stores.values())
         self.view = {
             number: (store.family, (*store.memstore.sources(), *store.files)) for number, store in self._stores.items()
         }
@@ -104,23 +102,23 @@ class Stores:
 class RowState:
     """One row as stored, unpublished writes included; each family is read at most once, when it is first asked for."""
 
-    __slots__ = ("_by_family", "_row", "_view", "newest_write_number")
+    __slots__ = ("_by_family", "_row", "_view")
 
     def __init__(self, view: View, row: bytes) -> None:
         self._view = view
         self._row = row
         self._by_family: dict[int, Sequence[Cell]] = {}
-        # Of all cells read so far; 0 when there were none.
-        self.newest_write_number = 0
+
+    @property
+    def newest_write_number(self) -> int:
+        """Of all cells read so far; 0 when there were none."""
+        return -min((cell[2] for cells in self._by_family.values() for cell in cells), default=0)
 
     def family_cells(self, family: Family) -> Sequence[Cell]:
         """All cells of the row in the family, tombstones and old versions too, in store order."""
         cells = self._by_family.get(family.number)
         if cells is None:
             cells = self._by_family[family.number] = gather(self._view[family.number][1], self._row)
-            if cells:
-                newest = -min(cell[2] for cell in cells)
-                self.newest_write_number = max(self.newest_write_number, newest)
         return cells
 
 
