@@ -1,0 +1,118 @@
+"""Row locks and the gate."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.errors import DeadlineError
+from rowlock_regionserver.region.gate import Gate
+from rowlock_regionserver.region.row_locks import RowLocks
+
+SOON = 0.02
+
+
+def in_s(seconds: float) -> float:
+    return time.monotonic() + seconds
+
+
+def test_a_locked_row_is_refused_to_whoever_may_not_wait() -> None:
+    locks = RowLocks(Clock())
+    assert locks.try_acquire([b"a", b"b"])
+    assert not locks.try_acquire([b"b", b"c"])
+    assert locks.try_acquire([b"c"])
+
+
+def test_refused_locks_leave_none_taken() -> None:
+    locks = RowLocks(Clock())
+    assert locks.try_acquire([b"b"])
+    assert not locks.try_acquire([b"a", b"b"])
+    assert locks.try_acquire([b"a"])
+
+
+def test_waiting_past_the_deadline_gives_up_with_nothing_taken() -> None:
+    locks = RowLocks(Clock())
+    assert locks.try_acquire([b"b"])
+    with pytest.raises(DeadlineError) as caught:
+        locks.acquire([b"a", b"b"], in_s(SOON))
+    assert caught.value.row == b"b"
+    locks.release([b"b"])
+    assert locks.statistics().held == 0
+    assert locks.statistics().waiting == 0
+
+
+def test_locks_pass_on_in_the_order_of_arrival() -> None:
+    locks = RowLocks(Clock())
+    assert locks.try_acquire([b"a"])
+    served: list[int] = []
+
+    def writer(number: int) -> None:
+        locks.acquire([b"a"], in_s(30))
+        served.append(number)
+        locks.release([b"a"])
+
+    threads = []
+    for number in range(5):
+        thread = threading.Thread(target=writer, args=(number,))
+        thread.start()
+        threads.append(thread)
+        while locks.statistics().waiting != number + 1:
+            threading.Event().wait(0.001)
+    assert not locks.try_acquire([b"a"])
+    locks.release([b"a"])
+    for thread in threads:
+        thread.join(30)
+    assert served == [0, 1, 2, 3, 4]
+
+
+def test_writers_of_the_same_rows_never_wait_in_a_circle() -> None:
+    locks = RowLocks(Clock())
+    rows = [b"a", b"b", b"c"]
+    counts = dict.fromkeys(rows, 0)
+
+    def writer() -> None:
+        for _ in range(300):
+            locks.acquire(rows, in_s(30))
+            for row in rows:
+                counts[row] += 1
+            locks.release(rows)
+
+    threads = [threading.Thread(target=writer) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert set(counts.values()) == {1200}
+
+
+def test_the_gate_held_alone_waits_for_those_inside_and_keeps_newcomers_out() -> None:
+    gate = Gate(Clock())
+    assert gate.try_enter()
+    inside = threading.Event()
+
+    def hold() -> None:
+        with gate.exclusive():
+            inside.set()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    while gate.try_enter():  # Until the holder waits.
+        gate.leave()
+    assert not inside.is_set()
+    with pytest.raises(DeadlineError):
+        gate.enter(in_s(SOON))
+    gate.leave()
+    holder.join(30)
+    assert inside.is_set()
+    gate.enter(in_s(30))
+    gate.leave()
+
+
+def test_many_pass_the_gate_together() -> None:
+    gate = Gate(Clock())
+    assert gate.try_enter()
+    assert gate.try_enter()
+    gate.leave()
+    gate.leave()

@@ -1,0 +1,64 @@
+"""Request ids: kept, forgotten below the floor, and carried by a manifest."""
+
+from __future__ import annotations
+
+import pytest
+from rowlock_regionserver.clock import ManualClock
+from rowlock_regionserver.errors import UnknownOutcomeError
+from rowlock_regionserver.operations import RequestId, RowResult
+from rowlock_regionserver.region.requests import RequestIds
+
+CLIENT = b"c" * 16
+HOUR_MS = 3600 * 1000
+
+
+def kept_by(ids: RequestIds, sequence: int, floor: int = 1, write_number: int = 9) -> RowResult:
+    result = RowResult(timestamp=sequence)
+    ids.keep(RequestId(CLIENT, sequence, floor), b"row", write_number, result, ids._clock.now_ms())
+    return result
+
+
+def test_a_kept_answer_is_found_with_its_write_number() -> None:
+    ids = RequestIds(ManualClock(), HOUR_MS)
+    result = kept_by(ids, 5)
+    assert ids.find(RequestId(CLIENT, 5, 1)) == (9, result)
+    assert ids.find(RequestId(CLIENT, 6, 1)) is None
+    assert ids.find(RequestId(b"d" * 16, 5, 1)) is None
+
+
+def test_an_id_below_the_floor_is_answered_with_unknown_outcome() -> None:
+    ids = RequestIds(ManualClock(), HOUR_MS)
+    kept_by(ids, 5, floor=5)
+    with pytest.raises(UnknownOutcomeError):
+        ids.find(RequestId(CLIENT, 4, 1))
+
+
+def test_what_is_kept_is_bounded_by_what_is_in_flight() -> None:
+    ids = RequestIds(ManualClock(), HOUR_MS)
+    for sequence in range(1, 10_000):
+        kept_by(ids, sequence, floor=max(1, sequence - 8))
+        assert ids.statistics().kept_answers <= 100
+
+
+def test_a_silent_client_is_forgotten_after_an_hour() -> None:
+    clock = ManualClock()
+    ids = RequestIds(clock, HOUR_MS)
+    kept_by(ids, 5)
+    clock.advance(HOUR_MS - 1)
+    assert len(ids.kept(100)) == 1
+    clock.advance(2)
+    assert ids.kept(100) == []
+    assert ids.statistics().clients == 0
+
+
+def test_a_manifest_gets_only_answers_of_flushed_writes_and_gives_them_back() -> None:
+    ids = RequestIds(ManualClock(), HOUR_MS)
+    first = kept_by(ids, 5, write_number=9)
+    kept_by(ids, 6, write_number=10)
+    kept = ids.kept(9)
+    assert [answer.sequence for answer in kept] == [5]
+    again = RequestIds(ManualClock(), HOUR_MS)
+    again.restore(kept)
+    assert again.find(RequestId(CLIENT, 5, 1)) == (9, first)
+    with pytest.raises(UnknownOutcomeError):
+        again.find(RequestId(CLIENT, 0, 0))
