@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from rowlock_regionserver.cells import Cell
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
-from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN, RowSegment
 
 Segment = RowSegment | ArrowSegment
 
@@ -33,13 +33,17 @@ class MemstoreStatistics:
 class Memstore:
     """One family's cells of one region that are not yet flushed. Any number of threads may use it."""
 
-    def __init__(self, versions: int, *, recovering: bool = False) -> None:
+    def __init__(self, versions: int, *, recovering: bool = False, prune_cells_min: int = PRUNE_CELLS_MIN) -> None:
         """`versions` is the family's. One that is `recovering` is not read before `recovered()`, but may be flushed."""
+        self._prune_cells_min = prune_cells_min
         self._lock = threading.Lock()
         # Guarded by self._lock for writing; read without it, each by one look:
         self._versions = versions
         self._is_recovering = recovering
-        self._segments: tuple[Segment, ...] = (RowSegment(versions, recovering=recovering),)
+        self._segments: tuple[Segment, ...] = (self._new_segment(),)
+
+    def _new_segment(self) -> RowSegment:
+        return RowSegment(self._versions, recovering=self._is_recovering, prune_cells_min=self._prune_cells_min)
 
     def apply(self, row: bytes, cells: Sequence[Cell], oldest_read_point: Callable[[], int]) -> int:
         """Adds one write's cells to the row, as `RowSegment.apply` says. The caller passed the gate shared."""
@@ -72,7 +76,7 @@ class Memstore:
             active.seal()
             if active.cell_count:
                 sealed = (active, *sealed)
-            self._segments = (RowSegment(self._versions, recovering=self._is_recovering), *sealed)
+            self._segments = (self._new_segment(), *sealed)
         return sealed
 
     def add_segment(self, segment: ArrowSegment) -> None:

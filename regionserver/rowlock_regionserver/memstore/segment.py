@@ -41,6 +41,9 @@ CELL_BYTES = (
 # A row: its list, its key, and its share of the map's hash table (about 70 bytes at its usual fill) and sorted keys.
 ROW_BYTES = sys.getsizeof([]) + sys.getsizeof(b"") + 8 + 80
 
+# Shorter rows are never pruned.
+PRUNE_CELLS_MIN = 64
+
 # The least that a reader copies at once; it grows to `slice_rows`, so that short scans hold the lock briefly.
 _FIRST_SLICE_ROWS = 8
 
@@ -63,7 +66,12 @@ class RowSegment:
     """
 
     def __init__(
-        self, versions: int, *, recovering: bool = False, slice_rows: int = 1000, prune_cells_min: int = 64
+        self,
+        versions: int,
+        *,
+        recovering: bool = False,
+        slice_rows: int = 1000,
+        prune_cells_min: int = PRUNE_CELLS_MIN,
     ) -> None:
         assert versions > 0, f"versions is {versions}"
         self._versions = versions
@@ -187,7 +195,7 @@ class RowSegment:
             cells_by_row.append(cells)
             byte_count += sum([len(cell[0]) + len(cell[4]) for cell in cells]) + len(cells) * (len(row) + 17)
             if byte_count >= bytes_max:
-                frontier = row if reverse else row + b"\x00"
+                frontier = _frontier(row, start, stop, reverse)
                 break
         else:
             frontier = None
@@ -261,6 +269,14 @@ def _merge(held: list[Cell], cells: Sequence[Cell]) -> None:
     else:
         held += cells
         held.sort()  # two sorted runs: one merge
+
+
+def _frontier(last: bytes, start: bytes, stop: bytes, reverse: bool) -> bytes | None:
+    """How far a chunk of [start, stop) reaches whose last row read is `last`; None when that ends the range."""
+    if reverse:
+        return last if last > start else None
+    behind = last + b"\x00"
+    return behind if not stop or behind < stop else None
 
 
 def _bytes_of(cells: Sequence[Cell]) -> int:

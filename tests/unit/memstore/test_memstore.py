@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import pytest
+from rowlock_regionserver.cells import NEWEST, Cell
+from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
+from rowlock_regionserver.memstore.memstore import Memstore, MemstoreStatistics
+from rowlock_regionserver.scan.columns import cells_table
+
+
+def _apply(memstore: Memstore, row: bytes, write_number: int) -> int:
+    cells: list[Cell] = [(b"q", -1, -write_number, 0, b"v")]
+    return memstore.apply(row, cells, lambda: 0)
+
+
+def _bulk(row: bytes, write_number: int) -> ArrowSegment:
+    return ArrowSegment(cells_table([row], [[(b"q", -1, -write_number, 0, b"bulk")]]))
+
+
+def _write_numbers(memstore: Memstore, row: bytes) -> list[int]:
+    return [-cell[2] for source in memstore.sources() for cell in source.row_cells(row)]
+
+
+def test_a_new_memstore_is_one_empty_active_segment() -> None:
+    memstore = Memstore(1)
+    assert memstore.sources() == (memstore.active,)
+    assert memstore.statistics() == MemstoreStatistics(segment_count=1, row_count=0, cell_count=0, bytes_held=0)
+    memstore._check()
+
+
+def test_writes_go_to_the_new_segment_after_a_switch_and_all_is_read() -> None:
+    memstore = Memstore(1)
+    _apply(memstore, b"r", 1)
+    before = memstore.active
+    sealed = memstore.switch()
+    _apply(memstore, b"r", 2)
+    assert sealed == (before,)
+    assert memstore.sources() == (memstore.active, before)
+    assert _write_numbers(memstore, b"r") == [2, 1]
+    memstore._check()
+
+
+def test_a_switch_gives_everything_that_waits_for_a_flush_newest_first() -> None:
+    memstore = Memstore(1)
+    _apply(memstore, b"r", 1)
+    (first,) = memstore.switch()
+    bulk = _bulk(b"r", 2)
+    memstore.add_segment(bulk)
+    _apply(memstore, b"r", 3)
+    active = memstore.active
+    assert memstore.switch() == (active, bulk, first)
+    memstore._check()
+
+
+def test_an_empty_active_segment_is_not_kept_by_a_switch() -> None:
+    memstore = Memstore(1)
+    assert memstore.switch() == ()
+    assert memstore.switch() == ()
+    assert memstore.statistics().segment_count == 1
+
+
+def test_a_flush_drops_what_it_wrote_and_nothing_that_came_since() -> None:
+    memstore = Memstore(1)
+    _apply(memstore, b"r", 1)
+    memstore.add_segment(_bulk(b"r", 2))
+    flushed = memstore.switch()
+    later = _bulk(b"r", 3)
+    memstore.add_segment(later)
+    _apply(memstore, b"r", 4)
+    view = memstore.sources()
+    memstore.drop(flushed)
+    assert memstore.sources() == (memstore.active, later)
+    assert _write_numbers(memstore, b"r") == [4, 3]
+    assert sum(len(source.row_cells(b"r")) for source in view) == 4, "an open view keeps what was dropped"
+    memstore._check()
+
+
+def test_only_sealed_segments_that_are_held_can_be_dropped() -> None:
+    memstore = Memstore(1)
+    _apply(memstore, b"r", 1)
+    with pytest.raises(AssertionError, match="active"):
+        memstore.drop([memstore.active])
+    sealed = memstore.switch()
+    memstore.drop(sealed)
+    with pytest.raises(AssertionError, match="1 segments to drop, 0 of them held"):
+        memstore.drop(sealed)
+
+
+def test_bytes_held_are_the_growth_of_writes_and_the_bulk_buffers_until_dropped() -> None:
+    memstore = Memstore(1)
+    grown = _apply(memstore, b"a", 1) + _apply(memstore, b"b", 2) + _apply(memstore, b"b", 3)
+    assert memstore.bytes_held == grown > 0
+    bulk = _bulk(b"c", 4)
+    memstore.add_segment(bulk)
+    assert memstore.bytes_held == grown + bulk.bytes_held
+    statistics = memstore.statistics()
+    assert (statistics.segment_count, statistics.row_count, statistics.cell_count) == (2, 3, 4)
+    memstore.drop(memstore.switch())
+    assert memstore.bytes_held == 0
+
+
+def test_an_altered_number_of_versions_holds_for_the_segment_after_the_switch() -> None:
+    def fill(memstore: Memstore, first: int) -> int:
+        for number in range(first, first + 500):
+            memstore.apply(b"r", [(b"q", -number, -number, 0, b"v")], lambda: NEWEST)
+        return memstore.active.cell_count
+
+    memstore = Memstore(1)
+    assert fill(memstore, 1) < 130
+    memstore.switch(versions=200)
+    assert fill(memstore, 1000) >= 200
+    memstore.switch()
+    assert fill(memstore, 2000) >= 200
+
+
+def test_a_memstore_that_recovers_can_be_flushed_meanwhile_and_read_afterwards() -> None:
+    memstore = Memstore(1, recovering=True)
+    for row in (b"b", b"a"):
+        _apply(memstore, row, 1)
+    (sealed,) = memstore.switch()
+    assert [table.column(0).to_pylist() for table in sealed.tables()] == [[b"a", b"b"]]
+    memstore.drop([sealed])
+    for row in (b"d", b"c"):
+        _apply(memstore, row, 2)
+    memstore.recovered()
+    assert memstore.active.read_rows(b"", b"", 1000).table.column(0).to_pylist() == [b"c", b"d"]
+    memstore.switch()
+    _apply(memstore, b"e", 3)
+    assert memstore.active.read_rows(b"", b"", 1000).table.num_rows == 1
+    memstore._check()

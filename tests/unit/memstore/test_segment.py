@@ -1,0 +1,331 @@
+from __future__ import annotations
+
+import sys
+import threading
+import tracemalloc
+from collections.abc import Callable, Iterator
+
+import pytest
+from rowlock_regionserver.cells import NEWEST, Cell
+from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.scan.cell_columns import CellColumns
+
+
+def _put(qualifier: bytes, timestamp: int, write_number: int, value: bytes = b"v") -> Cell:
+    return (qualifier, -timestamp, -write_number, 0, value)
+
+
+def _nothing_published() -> int:
+    return 0
+
+
+def _everything_published() -> int:
+    return NEWEST
+
+
+def _published_up_to(write_number: int) -> Callable[[], int]:
+    return lambda: write_number
+
+
+def _names(
+    segment: RowSegment, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False
+) -> list[list[bytes]]:
+    """The rows of [start, stop), one list a chunk, read through all frontiers."""
+    chunks: list[list[bytes]] = []
+    while True:
+        chunk = segment.read_rows(start, stop, bytes_max, reverse=reverse)
+        columns = CellColumns(chunk.table)
+        names = sorted({columns.row(place) for place in range(len(columns))})
+        chunks.append(names)
+        if chunk.frontier is None:
+            return chunks
+        if reverse:
+            assert names[0] >= chunk.frontier > start
+            stop = chunk.frontier
+        else:
+            assert names[-1] < chunk.frontier
+            start = chunk.frontier
+
+
+@pytest.fixture
+def segment() -> RowSegment:
+    """Rows r00 to r24, one cell each, copied three at a time."""
+    segment = RowSegment(1, slice_rows=3)
+    for number in range(25):
+        segment.apply(b"r%02d" % number, [_put(b"q", 100, number + 1)], _nothing_published)
+    return segment
+
+
+ALL = [b"r%02d" % number for number in range(25)]
+
+
+def test_cells_of_several_writes_are_one_sorted_row() -> None:
+    segment = RowSegment(3)
+    segment.apply(b"r", [_put(b"b", 5, 1), _put(b"d", 5, 1)], _nothing_published)
+    segment.apply(b"r", [_put(b"b", 6, 2)], _nothing_published)
+    segment.apply(
+        b"r", [(b"", -9, -3, 3, b""), _put(b"a", 7, 3), _put(b"c", 1, 3), _put(b"d", 5, 3)], _nothing_published
+    )
+    assert segment.row_cells(b"r") == [
+        (b"", -9, -3, 3, b""),
+        _put(b"a", 7, 3),
+        _put(b"b", 6, 2),
+        _put(b"b", 5, 1),
+        _put(b"c", 1, 3),
+        _put(b"d", 5, 3),
+        _put(b"d", 5, 1),
+    ]
+    assert (segment.write_number_min, segment.write_number_max, segment.cell_count) == (1, 3, 7)
+    segment._check()
+
+
+def test_few_cells_come_sorted_into_a_long_row() -> None:
+    segment = RowSegment(1, prune_cells_min=1000)
+    segment.apply(b"r", [_put(b"%03d" % place, 1, 1) for place in range(0, 200, 2)], _nothing_published)
+    segment.apply(b"r", [_put(b"%03d" % place, 1, 2) for place in (1, 99, 201)], _nothing_published)
+    assert [cell[0] for cell in segment.row_cells(b"r")][-2:] == [b"198", b"201"]
+    segment._check()
+
+
+def test_an_empty_segment_has_nothing() -> None:
+    segment = RowSegment(1)
+    assert segment.row_cells(b"r") == []
+    assert (segment.write_number_min, segment.write_number_max) == (NEWEST, 0)
+    chunk = segment.read_rows(b"", b"", 100)
+    assert (chunk.table.num_rows, chunk.frontier, chunk.has_tombstones, chunk.has_versions) == (0, None, False, False)
+    assert list(segment.tables()) == []
+    segment._check()
+
+
+def test_what_a_reader_got_does_not_change_with_later_writes(segment: RowSegment) -> None:
+    cells = segment.row_cells(b"r00")
+    segment.apply(b"r00", [_put(b"q", 200, 99)], _nothing_published)
+    assert cells == [_put(b"q", 100, 1)]
+
+
+@pytest.mark.parametrize("bytes_max", [1, 21, 22, 60, 10_000])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_chunks_through_all_frontiers_are_every_row_once(segment: RowSegment, bytes_max: int, reverse: bool) -> None:
+    chunks = _names(segment, b"", b"", bytes_max, reverse=reverse)
+    assert [name for chunk in (reversed(chunks) if reverse else chunks) for name in chunk] == ALL
+    if bytes_max == 1:
+        assert max(map(len, chunks)) == 1
+    if bytes_max == 10_000:
+        assert len(chunks) == 1
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "expected"),
+    [
+        (b"r05", b"r08", ALL[5:8]),
+        (b"r05\x00", b"r08\x00", ALL[6:9]),
+        (b"", b"r02", ALL[:2]),
+        (b"r23", b"", ALL[23:]),
+        (b"r05", b"r05", []),
+        (b"s", b"", []),
+        (b"r08", b"r05", []),
+    ],
+)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_range_is_half_open(
+    segment: RowSegment, start: bytes, stop: bytes, expected: list[bytes], reverse: bool
+) -> None:
+    assert sorted(name for chunk in _names(segment, start, stop, 50, reverse=reverse) for name in chunk) == expected
+
+
+def test_a_chunk_tells_of_tombstones_versions_and_bounds() -> None:
+    segment = RowSegment(3)
+    segment.apply(b"a", [_put(b"q", 50, 7)], _nothing_published)
+    segment.apply(b"b", [_put(b"q", 60, 8)], _nothing_published)
+    plain = segment.read_rows(b"", b"", 1000)
+    assert (plain.has_tombstones, plain.has_versions) == (False, False)
+    assert (plain.write_number_max, plain.timestamp_min) == (8, 50)
+    segment.apply(b"b", [_put(b"q", 60, 9)], _nothing_published)
+    assert segment.read_rows(b"", b"", 1000).has_versions
+    assert not segment.read_rows(b"a", b"b", 1000).has_versions
+    segment.apply(b"c", [(b"q", -1, -10, 1, b"")], _nothing_published)
+    assert segment.read_rows(b"", b"", 1000).has_tombstones
+
+
+def test_a_flush_reads_all_cells_in_order_in_slices(segment: RowSegment) -> None:
+    tables = list(segment.tables(slice_bytes=60))
+    assert len(tables) > 5
+    assert [name for table in tables for name in table.column(0).to_pylist()] == ALL
+
+
+def test_a_sealed_segment_takes_no_write_and_is_still_read(segment: RowSegment) -> None:
+    segment.seal()
+    with pytest.raises(AssertionError, match="sealed"):
+        segment.apply(b"r", [_put(b"q", 1, 100)], _nothing_published)
+    assert segment.row_cells(b"r03") == [_put(b"q", 100, 4)]
+    assert segment.is_row_in_memory(b"anything")
+
+
+# ---- recovery
+
+
+def test_rows_that_come_in_any_order_in_recovery_are_sorted_at_its_end() -> None:
+    segment = RowSegment(1, recovering=True)
+    for number in (5, 1, 4, 2, 3):
+        segment.apply(b"r%d" % number, [_put(b"q", 1, number)], _nothing_published)
+    with pytest.raises(AssertionError, match="before it is recovered"):
+        segment.read_rows(b"", b"", 1000)
+    segment.recovered()
+    assert _names(segment, b"", b"", 1000) == [[b"r1", b"r2", b"r3", b"r4", b"r5"]]
+    segment.apply(b"r0", [_put(b"q", 1, 6)], _nothing_published)
+    assert _names(segment, b"", b"r2", 1000) == [[b"r0", b"r1"]]
+    segment._check()
+
+
+def test_sealing_ends_recovery() -> None:
+    segment = RowSegment(1, recovering=True)
+    segment.apply(b"b", [_put(b"q", 1, 1)], _nothing_published)
+    segment.apply(b"a", [_put(b"q", 1, 2)], _nothing_published)
+    segment.seal()
+    assert _names(segment, b"", b"", 1000) == [[b"a", b"b"]]
+
+
+# ---- pruning
+
+
+def test_a_counter_stays_short_however_often_it_is_written() -> None:
+    segment = RowSegment(1, prune_cells_min=8)
+    longest = most_bytes = 0
+    for number in range(1, 5001):
+        segment.apply(b"r", [_put(b"counter", number, number)], _published_up_to(number - 1))
+        longest = max(longest, segment.cell_count)
+        most_bytes = max(most_bytes, segment.bytes_held)
+    assert longest <= 9
+    assert most_bytes < 4000
+    assert segment.row_cells(b"r")[0] == _put(b"counter", 5000, 5000)
+    assert segment.statistics().pruned_cell_count == 5000 - segment.cell_count
+    segment._check()
+
+
+def test_growth_and_pruning_add_up_to_the_bytes_held() -> None:
+    segment = RowSegment(2, prune_cells_min=4)
+    growths = [
+        segment.apply(b"r%d" % (number % 3), [_put(b"q", number, number, b"v" * number)], _everything_published)
+        for number in range(1, 200)
+    ]
+    assert sum(growths) == segment.bytes_held
+    assert min(growths) < 0
+    segment._check()
+
+
+def test_what_a_registered_read_point_needs_is_not_pruned() -> None:
+    segment = RowSegment(1, prune_cells_min=4)
+    for number in range(1, 100):
+        segment.apply(b"r", [_put(b"q", number, number)], _published_up_to(10))
+    numbers = {-cell[2] for cell in segment.row_cells(b"r")}
+    assert {10, *range(11, 100)} <= numbers
+    assert len(numbers) < 99
+    segment._check()
+
+
+def test_a_row_that_cannot_be_pruned_is_tried_again_only_when_it_has_doubled() -> None:
+    asked = []
+
+    def oldest_read_point() -> int:
+        asked.append(1)
+        return 0
+
+    segment = RowSegment(1, prune_cells_min=4)
+    for number in range(1, 1025):
+        segment.apply(b"r", [_put(b"q", number, number)], oldest_read_point)
+    assert segment.cell_count == 1024
+    assert len(asked) <= 9
+
+
+def test_columns_that_a_tombstone_touches_are_not_pruned() -> None:
+    segment = RowSegment(1, prune_cells_min=4)
+    segment.apply(b"r", [(b"kept", -500, -1, 1, b"")], _everything_published)
+    for number in range(2, 50):
+        segment.apply(b"r", [_put(b"kept", number, number), _put(b"pruned", number, number)], _everything_published)
+    qualifiers = [cell[0] for cell in segment.row_cells(b"r")]
+    assert qualifiers.count(b"kept") == 49
+    assert qualifiers.count(b"pruned") < 30
+    segment._check()
+
+
+# ---- memory
+
+
+def test_memory_is_counted_about_as_python_holds_it() -> None:
+    def mutations() -> Iterator[tuple[bytes, list[Cell]]]:
+        for number in range(5000):
+            yield (
+                b"row%06d" % ((number * 7919) % 5000),
+                [
+                    (b"qualifier%d" % place, -(1_700_000_000_000 + number), -((1 << 31) + number), 0, b"%0100d" % place)
+                    for place in range(6)
+                ],
+            )
+
+    segment = RowSegment(1)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for row, cells in mutations():
+            segment.apply(row, cells, _nothing_published)
+        held = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert 0.85 < segment.bytes_held / held < 1.15, f"{segment.bytes_held} bytes counted, {held} held"
+
+
+# ---- threads
+
+
+def test_readers_beside_writers_lose_no_row_and_see_none_twice() -> None:
+    """Rows that are there from the start are in every scan once, whole and in order, while others come between them."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    segment = RowSegment(1, slice_rows=7)
+    steady = [b"%04d" % number for number in range(0, 2000, 2)]
+    write_numbers = iter(range(1, 1 << 30))
+    for row in steady:
+        segment.apply(row, [_put(b"q", 1, next(write_numbers))], _nothing_published)
+    is_done = threading.Event()
+    failures: list[str] = []
+
+    def write(first: int) -> None:
+        # Each writer has rows of its own, as row locks would give it, and two cells a write.
+        for number in range(first, 2000, 4):
+            write_number = next(write_numbers)
+            cells = [_put(b"a", 1, write_number), _put(b"b", 1, write_number)]
+            segment.apply(b"%04d" % number, cells, _nothing_published)
+            segment.apply(b"%04d" % number, [_put(b"a", 2, next(write_numbers))], _nothing_published)
+
+    def scan(reverse: bool) -> None:
+        while not is_done.is_set():
+            chunks = _names(segment, b"", b"", 400, reverse=reverse)
+            names = [name for chunk in (reversed(chunks) if reverse else chunks) for name in chunk]
+            if names != sorted(set(names)):
+                failures.append(f"out of order or doubled: {names}")
+            if not set(steady) <= set(names):
+                failures.append(f"lost: {set(steady) - set(names)}")
+
+    def get() -> None:
+        while not is_done.is_set():
+            for number in range(1, 2000, 50):
+                if len(segment.row_cells(b"%04d" % number)) not in (0, 2, 3):
+                    failures.append(f"row {number} is torn")
+
+    readers = [threading.Thread(target=scan, args=(reverse,)) for reverse in (False, True)]
+    readers.append(threading.Thread(target=get))
+    writers = [threading.Thread(target=write, args=(first,)) for first in (1, 3)]
+    try:
+        for thread in readers + writers:
+            thread.start()
+        for thread in writers:
+            thread.join(60)
+    finally:
+        is_done.set()
+        for thread in readers:
+            thread.join(60)
+        sys.setswitchinterval(interval)
+    assert not any(thread.is_alive() for thread in readers + writers)
+    assert failures == []
+    assert segment.row_count == 2000
+    segment._check()
