@@ -1,0 +1,174 @@
+"""The command `rowlock-server`: serves a data folder, or looks into one.
+
+Signals are taken before anything heavy is imported, so that a server which is told to stop while it starts ends in
+order too. SIGTERM, SIGINT and SIGHUP stop it: what was begun is answered, what was acknowledged is flushed, and the
+exit is 0. Another one later ends it at once; the log then keeps what was acknowledged. Exit 2: it could not start, and
+one line on standard error says why. Exit 3: the disk failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rowlock_regionserver.config import Config
+    from rowlock_regionserver.server import Server
+
+STARTED = time.perf_counter()
+DEFAULT_LISTEN = "127.0.0.1:7460"
+DEFAULT_LINGER_SECONDS = 3.0
+EXIT_CANT_START = 2
+# A signal that follows sooner is the same one: `timeout` signals the process and then its group.
+SAME_SIGNAL_SECONDS = 0.5
+
+
+class Signals:
+    """Turns signals into an orderly stop, whatever the server is at."""
+
+    def __init__(self) -> None:
+        self._stop_asked_at: float | None = None
+        self._server: Server | None = None
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP, and means it.
+                signal.signal(number, self._taken)
+
+    def attach(self, server: Server) -> None:
+        """From now on it is this server that is stopped."""
+        self._server = server
+        if self._stop_asked_at is not None:
+            server.ask_to_stop()
+
+    def _taken(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self._stop_asked_at is not None:
+            if now - self._stop_asked_at > SAME_SIGNAL_SECONDS:
+                _say_error(f"{signal.Signals(number).name} again: ending at once; the next start recovers from the log")
+                os._exit(1)
+            return
+        self._stop_asked_at = now
+        if self._server is not None:
+            self._server.ask_to_stop()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Ends the process with the command's exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["verify"]:
+        from rowlock_regionserver.inspection import verify
+
+        sys.exit(verify.main(words[1:]))
+    if words[:1] == ["salvage"]:
+        from rowlock_regionserver.inspection import salvage
+
+        sys.exit(salvage.main(words[1:]))
+    signals = Signals()
+    asked = _parser().parse_args(words)
+    sys.exit(_serve(asked, signals))
+
+
+def _serve(asked: argparse.Namespace, signals: Signals) -> int:
+    """Serves until a signal, or until the last client of an embedded server has gone; gives the exit code."""
+    # gRPC's own log goes to standard error in a format of its own, and says what we say better.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # A thread that computes gives way after half a millisecond: a request beside a flush waits 2 ms instead of 15.
+    sys.setswitchinterval(0.0005)
+    # Heavy imports come only now, when signals are taken.
+    from rowlock_regionserver.errors import RegionServerError
+    from rowlock_regionserver.rpc.addresses import ListenError
+    from rowlock_regionserver.server import Server, limit_arrow
+
+    limit_arrow()
+    try:
+        server = Server(
+            asked.data,
+            listen=asked.listen if asked.listen is not None else "127.0.0.1:0" if asked.embedded else DEFAULT_LISTEN,
+            advertise=asked.advertise,
+            is_insecure=asked.insecure,
+            linger_seconds=asked.linger if asked.embedded else None,
+            config=_config(asked.config),
+        )
+        signals.attach(server)
+        server.start()
+    except (RegionServerError, ListenError, ValueError, OSError) as error:
+        _say_error(f"can't start: {error}")
+        return EXIT_CANT_START
+    with contextlib.suppress(OSError):  # Whoever started us may not care to read.
+        seconds = time.perf_counter() - STARTED
+        print(f"rowlock-server ready on {server.address}, data in {asked.data}, {seconds:.2f} s", flush=True)
+    server.wait()
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rowlock-server",
+        description="Serves the rows in a data folder, which is made when it is new.",
+        epilog="'rowlock-server verify DIR' checks every checksum of a stopped server's folder; "
+        "'rowlock-server salvage DIR OUT' writes out what is whole of a damaged one.",
+    )
+    parser.add_argument("--data", metavar="DIR", required=True, help="the data folder")
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", help=f"where to listen ({DEFAULT_LISTEN}); port 0 takes any that is free"
+    )
+    parser.add_argument("--advertise", metavar="HOST:PORT", help="where clients find it, if not where it listens")
+    parser.add_argument(
+        "--insecure",
+        action="store_true",
+        help="allow other addresses than this machine's own, though there is neither encryption nor a password",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="change a limit or size, like memstore_bytes_max=2GiB; may be given several times",
+    )
+    parser.add_argument(
+        "--embedded",
+        action="store_true",
+        help="serve the clients of this folder only: write the address into it, and stop after the last one has gone",
+    )
+    parser.add_argument(
+        "--linger",
+        metavar="SECONDS",
+        type=float,
+        default=DEFAULT_LINGER_SECONDS,
+        help=f"with --embedded: how long after the last client ({DEFAULT_LINGER_SECONDS:g})",
+    )
+    return parser
+
+
+def _config(settings: Sequence[str]) -> Config:
+    """The configuration with these settings changed; ValueError for one that there isn't or that is no number."""
+    from rowlock_regionserver.config import GIB, KIB, MIB, Config
+
+    units = {"": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
+    changed: dict[str, int] = {}
+    for setting in settings:
+        match = re.fullmatch(r"([a-z_]+)=(\d{1,15})(|KiB|MiB|GiB)", setting)
+        if match is None:
+            raise ValueError(f"--config {setting!r} is not NAME=VALUE, where VALUE is a number like 64, 32KiB or 2GiB")
+        if match[1] not in Config.__slots__:
+            raise ValueError(f"--config {match[1]} is no setting; there are: {', '.join(Config.__slots__)}")
+        changed[match[1]] = int(match[2]) * units[match[3]]
+    return Config(**changed)
+
+
+def _say_error(message: str) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, f"rowlock-server: {' '.join(message.split())}\n".encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""A server that belongs to the clients of its folder: they find it there, and it ends after the last one.
+
+1. `address` in the folder holds HOST:PORT and a line end, 0600. It is there, whole, only while the server lets clients
+   in: it appears by a rename once it does, and goes before it stops doing so. One that a killed server left behind is
+   removed by the next one, which alone holds the folder's lock.
+2. A client counts for as long as a call of its is under way, so for as long as it keeps its point stream open, however
+   it ends. When none was there for the linger, the server stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from rowlock_regionserver.data_folder import write_file
+from rowlock_regionserver.files import Files
+
+ADDRESS = "address"
+_ADDRESS_TEMPORARY = "address.temporary"
+
+# Whoever started the server needs a moment until it connects.
+FIRST_CLIENT_SECONDS = 10.0
+
+
+class AddressFile:
+    """Where the folder says who serves it. The caller holds the folder's lock."""
+
+    def __init__(self, folder: Path, files: Files) -> None:
+        self._path = folder / ADDRESS
+        self._temporary = folder / _ADDRESS_TEMPORARY
+        self._files = files
+
+    def write(self, address: str) -> None:
+        """Tells clients the address; blocks on the disk."""
+        write_file(self._path, self._temporary, f"{address}\n".encode(), self._files)
+
+    def remove(self) -> None:
+        """Tells clients that nobody serves the folder."""
+        self._files.remove_if_there(self._path)
+
+
+class Presence:
+    """Knows whether a client is there, and with a linger tells when nobody was for that long. For the event loop."""
+
+    def __init__(self, linger_seconds: float | None, when_over: Callable[[], None]) -> None:
+        self.nobody = asyncio.Event()  # set while no call is under way
+        self.nobody.set()
+        self._linger_seconds = linger_seconds
+        self._when_over = when_over
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Clients may come from now on."""
+        if self._linger_seconds is not None and self.nobody.is_set():
+            self._timer = self._loop.call_later(max(self._linger_seconds, FIRST_CLIENT_SECONDS), self._when_over)
+
+    def count_changed(self, open_count: int) -> None:
+        """So many calls are under way now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if open_count:
+            self.nobody.clear()
+            return
+        self.nobody.set()
+        if self._linger_seconds is not None:
+            self._timer = self._loop.call_later(self._linger_seconds, self._when_over)

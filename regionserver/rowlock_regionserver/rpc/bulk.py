@@ -1,0 +1,194 @@
+"""The bulk stream: batches of cells, each applied whole, answered in order.
+
+1. Batches of one stream are begun in order: the next one's steps up to APPLY start when those of the one before ended,
+   while that one is still being synced.
+2. At most two batches are in the server unanswered; the third is read when the first is answered.
+3. A batch that is refused is answered with its error, and the stream goes on. Bytes that are no BulkBatch end it.
+4. A batch that was begun is carried out, whether its client is still there or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Protocol
+
+import pyarrow as pa
+from rowlock_proto.v1.region_pb2 import BulkAnswer, BulkBatch
+
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import InvalidRequestError, StoppingError
+from rowlock_regionserver.operations import RequestId, WriteOptions
+from rowlock_regionserver.region.bulk_load import BulkOutcome, BulkResult
+from rowlock_regionserver.rpc.budget import ByteBudget
+from rowlock_regionserver.rpc.bulk_batches import bulk_table
+from rowlock_regionserver.rpc.changes import check_client_id, request_id
+from rowlock_regionserver.rpc.enums import durability
+from rowlock_regionserver.rpc.failures import error_message, parsed
+from rowlock_regionserver.rpc.workers import Workers
+
+UNANSWERED_BATCHES_MAX = 2
+
+# What became of a batch.
+Told = BulkResult | Exception
+
+
+class BulkRegion(Protocol):
+    """A region as bulk streams see it."""
+
+    def bulk_put(
+        self,
+        batch: pa.Table,
+        request: RequestId | None,
+        options: WriteOptions,
+        done: Callable[[BulkOutcome], None],
+    ) -> None:
+        """Blocks up to APPLY; `done` is told once the batch is published, from any thread."""
+
+
+class BulkStreams:
+    """Carries out bulk batches for all streams. Used on the event loop, except where a method says otherwise."""
+
+    def __init__(
+        self,
+        region: Callable[[int], BulkRegion],
+        workers: Workers,
+        budget: ByteBudget,
+        config: Config,
+        clock: Clock,
+    ) -> None:
+        self._region = region  # Raises NotServingRegionError.
+        self._workers = workers
+        self._budget = budget
+        self._config = config
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._stopping: asyncio.Future[None] = self._loop.create_future()
+
+    def stop(self) -> None:
+        """Begins no batch from now on. What was begun is answered, then the streams end with SERVER_STOPPING."""
+        if not self._stopping.done():
+            self._stopping.set_result(None)
+
+    async def serve(
+        self,
+        read: Callable[[], Coroutine[None, None, bytes | None]],
+        write: Callable[[bytes], Coroutine[None, None, None]],
+    ) -> None:
+        """Reads batches until `read` gives None, and writes an answer for each.
+
+        Raises InvalidRequestError for bytes that are no BulkBatch, once the answers to those before are written.
+        """
+        slots = asyncio.Semaphore(UNANSWERED_BATCHES_MAX)
+        arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
+        begun: asyncio.Queue[asyncio.Future[Told] | None] = asyncio.Queue()
+        reader = self._loop.create_task(self._read_all(read, slots, arrived))
+        beginner = self._loop.create_task(self._begin_all(arrived, begun))
+        answerer = self._loop.create_task(self._answer_all(begun, slots, write))
+        try:
+            refusal, _ = await asyncio.gather(beginner, answerer)
+            if refusal is not None:
+                raise refusal
+            await reader
+        finally:
+            for task in (reader, beginner, answerer):
+                task.cancel()
+        if self._stopping.done():
+            raise StoppingError("the server is stopping; send the batches that were not answered again")
+
+    async def _read_all(
+        self,
+        read: Callable[[], Coroutine[None, None, bytes | None]],
+        slots: asyncio.Semaphore,
+        arrived: asyncio.Queue[bytes | None],
+    ) -> None:
+        data: bytes | None = b""
+        try:
+            while data is not None:
+                await slots.acquire()
+                reading: asyncio.Future[bytes | None] = self._loop.create_task(read())
+                try:
+                    await asyncio.wait((reading, self._stopping), return_when=asyncio.FIRST_COMPLETED)
+                    data = None if self._stopping.done() else await reading
+                finally:
+                    reading.cancel()
+                if data is not None:
+                    arrived.put_nowait(data)
+        finally:
+            arrived.put_nowait(None)
+
+    async def _begin_all(
+        self, arrived: asyncio.Queue[bytes | None], begun: asyncio.Queue[asyncio.Future[Told] | None]
+    ) -> InvalidRequestError | None:
+        """What was wrong with the bytes that ended the stream; None when it ended by itself."""
+        try:
+            while (data := await arrived.get()) is not None:
+                begun.put_nowait(await self._begin(data))
+        except InvalidRequestError as error:
+            return error
+        finally:
+            begun.put_nowait(None)
+        return None
+
+    async def _begin(self, data: bytes) -> asyncio.Future[Told]:
+        outcome: asyncio.Future[Told] = self._loop.create_future()
+        refusal = self._budget.take(len(data))
+        if refusal is not None:
+            outcome.set_result(refusal)
+            return outcome
+
+        def tell(told: Told) -> None:
+            self._budget.give(len(data))
+            outcome.set_result(told)
+
+        def tell_on_loop(told: Told) -> None:
+            with contextlib.suppress(RuntimeError):  # The loop is closed: nobody is there to be told.
+                self._loop.call_soon_threadsafe(tell, told)
+
+        # Shielded, so that it is carried out, and what it holds given back, when this stream is cancelled.
+        await asyncio.shield(self._loop.run_in_executor(self._workers.streams, self._apply, data, tell_on_loop))
+        return outcome
+
+    def _apply(self, data: bytes, told: Callable[[Told], None]) -> None:
+        """Carries out a batch up to APPLY, in a worker; `told` is called once. Raises when it is no BulkBatch."""
+        try:
+            message = parsed(BulkBatch, data)
+        except InvalidRequestError as error:
+            told(error)
+            raise
+        try:
+            config = self._config
+            check_client_id(message.client_id)
+            request = request_id(message.client_id, message.sequence, message.sequence_floor)
+            deadline = self._clock.monotonic() + config.row_lock_wait_ms / 1000
+            options = WriteOptions(deadline, durability(message.durability))
+            region = self._region(message.region_id)
+            table = bulk_table(message.arrow, message.uncompressed_bytes, config.request_bytes_max)
+            region.bulk_put(table, request, options, told)
+        except Exception as error:
+            told(error)
+
+    async def _answer_all(
+        self,
+        begun: asyncio.Queue[asyncio.Future[Told] | None],
+        slots: asyncio.Semaphore,
+        write: Callable[[bytes], Coroutine[None, None, None]],
+    ) -> None:
+        while (outcome := await begun.get()) is not None:
+            # Shielded, because the region tells its outcome also when nobody waits for it any more.
+            told = await asyncio.shield(outcome)
+            await write(_answer(told).SerializeToString())
+            slots.release()
+
+
+def _answer(told: Told) -> BulkAnswer:
+    if isinstance(told, Exception):
+        return BulkAnswer(error=error_message(told, "applying a bulk batch"))
+    return BulkAnswer(
+        cell_count=told.cell_count,
+        row_count=told.row_count,
+        timestamp=told.timestamp,
+        repeated_request=told.repeated_request,
+    )

@@ -1,0 +1,99 @@
+"""How gRPC calls reach their methods: refused while stopping, counted, and every error told in the protocol's way.
+
+Methods get and give bytes, not message objects: a message that can't be parsed is then told like any other error, and
+the large ones are put together by hand (scan_batches.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import grpc
+from google.protobuf.descriptor import ServiceDescriptor
+
+from rowlock_regionserver.errors import LimitExceededError, StoppingError
+from rowlock_regionserver.rpc.failures import end_call, error_message
+
+Context = grpc.aio.ServicerContext[bytes, bytes]
+# A method that takes one message has it as its first argument; one that takes a stream reads it from the context. A
+# method that answers one message returns it; one that answers a stream writes it to the context.
+Method = Callable[[bytes, Context], Awaitable[bytes | None]]
+
+
+class Calls:
+    """The calls that are under way. Used on the event loop."""
+
+    def __init__(self, request_bytes_max: int, when_count_changed: Callable[[int], None]) -> None:
+        """`when_count_changed` is told how many calls are under way, each time one begins or ends."""
+        self._request_bytes_max = request_bytes_max
+        self._when_count_changed = when_count_changed
+        self._is_stopping = False
+        self._open_count = 0
+
+    @property
+    def open_count(self) -> int:
+        """Calls under way."""
+        return self._open_count
+
+    def _count(self, change: int) -> None:
+        self._open_count += change
+        self._when_count_changed(self._open_count)
+
+    def stop(self) -> None:
+        """Refuses new calls with SERVER_STOPPING."""
+        self._is_stopping = True
+
+    def check_size(self, data: bytes) -> bytes:
+        """The message, unless it is too long to be looked at."""
+        if len(data) > self._request_bytes_max:
+            raise LimitExceededError(
+                f"the message has {len(data)} bytes, more than request_bytes_max = {self._request_bytes_max}; "
+                "send several smaller ones",
+                limit="request_bytes_max",
+                limit_value=self._request_bytes_max,
+                found=len(data),
+            )
+        return data
+
+    def handler(self, service: ServiceDescriptor, methods: Mapping[str, Method]) -> grpc.GenericRpcHandler:
+        """What gRPC asks for the methods of the service; there must be one for each that the .proto file names."""
+        described = {method.name: method for method in service.methods}
+        assert described.keys() == methods.keys(), (described.keys(), methods.keys())
+        handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+        for name, method in methods.items():
+            takes_stream, answers_stream = described[name].client_streaming, described[name].server_streaming
+            make = {
+                (False, False): grpc.unary_unary_rpc_method_handler,
+                (False, True): grpc.unary_stream_rpc_method_handler,
+                (True, True): grpc.stream_stream_rpc_method_handler,
+            }[takes_stream, answers_stream]
+            handlers[name] = make(self._guarded(name, method, takes_stream=takes_stream))
+        return grpc.method_handlers_generic_handler(service.full_name, handlers)
+
+    def _guarded(self, name: str, method: Method, *, takes_stream: bool) -> Method:
+        async def call(request: bytes, context: Context) -> bytes | None:
+            self._count(1)
+            try:
+                if self._is_stopping:
+                    raise StoppingError("the server is stopping; nothing was changed, try again in a moment")
+                return await method(request if takes_stream else self.check_size(request), context)
+            except grpc.aio.AbortError:
+                raise
+            except grpc.aio.InternalError:
+                # gRPC could not read or write: the client is gone, and there is nobody to tell.
+                return b""
+            except Exception as error:
+                failure = error_message(error, f"serving {name}")
+            finally:
+                self._count(-1)
+            # The call counts as ended, since a client that reads nothing could make this last for ever.
+            return await end_call(context, failure)
+
+        return call
+
+
+async def read_message(context: Context) -> bytes | None:
+    """The next message of the client's stream; None when it has sent its last one, or is gone."""
+    message: object = await context.read()
+    return message if isinstance(message, bytes) else None

@@ -1,0 +1,155 @@
+"""Catalog: which tables and regions exist, and which server has each region."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib.metadata
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from google.protobuf.message import Message
+from rowlock_proto.v1 import catalog_pb2
+
+from rowlock_regionserver.cells import Durability, Family
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.table import Table
+from rowlock_regionserver.rpc.calls import Context, Method
+from rowlock_regionserver.rpc.enums import durability
+from rowlock_regionserver.rpc.failures import parsed
+from rowlock_regionserver.rpc.tables import families, region_message, statistics_message, table_message
+from rowlock_regionserver.rpc.workers import Workers
+
+PROTOCOL = 1
+
+
+class CatalogEngine(Protocol):
+    """The region server as this service sees it. Thread-safe; what changes tables blocks."""
+
+    @property
+    def incarnation_id(self) -> str: ...
+    def create_table(self, name: str, families: Sequence[Family], durability: Durability) -> Table: ...
+    def alter_table(
+        self, name: str, set_families: Sequence[Family], drop_families: Sequence[bytes], durability: Durability | None
+    ) -> Table: ...
+    def drop_table(self, name: str) -> None: ...
+    def truncate_table(self, name: str) -> Table: ...
+    def tables(self) -> Sequence[Table]: ...
+    def table(self, name: str) -> Table: ...
+    def regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> Sequence[Region]: ...
+
+
+class CatalogService:
+    """The methods of rowlock.v1.Catalog. `server`: the host:port under which clients reach this one."""
+
+    def __init__(
+        self,
+        engine: CatalogEngine,
+        workers: Workers,
+        server: str,
+        data_folder_id: str,
+        config: Config,
+        clock: Clock,
+    ) -> None:
+        self._engine = engine
+        self._data_folder_id = data_folder_id
+        self._workers = workers
+        self._server = server
+        self._config = config
+        self._clock = clock
+
+    def methods(self) -> dict[str, Method]:
+        """By their names in catalog.proto. Each is answered by a worker thread, since a table operation may be slow."""
+        answers: dict[str, Callable[[bytes], Message]] = {
+            "CreateTable": self._create_table,
+            "AlterTable": self._alter_table,
+            "DropTable": self._drop_table,
+            "TruncateTable": self._truncate_table,
+            "DescribeTable": self._describe_table,
+            "ListTables": self._list_tables,
+            "LocateRegions": self._locate_regions,
+            "ServerInfo": self._server_info,
+        }
+        return {name: self._in_worker(answer) for name, answer in answers.items()}
+
+    def _in_worker(self, answer: Callable[[bytes], Message]) -> Method:
+        async def method(data: bytes, _: Context) -> bytes:
+            loop = asyncio.get_running_loop()
+            message = await loop.run_in_executor(self._workers.tables, answer, data)
+            return message.SerializeToString()
+
+        return method
+
+    def _create_table(self, data: bytes) -> catalog_pb2.CreateTableResponse:
+        message = parsed(catalog_pb2.CreateTableRequest, data)
+        if message.splits:
+            raise InvalidRequestError(
+                "a table can't be created with splits yet; leave CreateTableRequest.splits empty",
+                table=message.table.name,
+            )
+        table = self._engine.create_table(
+            message.table.name,
+            families(message.table.families),
+            durability(message.table.durability) or Durability.FSYNC,
+        )
+        return catalog_pb2.CreateTableResponse(table=table_message(table))
+
+    def _alter_table(self, data: bytes) -> catalog_pb2.AlterTableResponse:
+        message = parsed(catalog_pb2.AlterTableRequest, data)
+        table = self._engine.alter_table(
+            message.name, families(message.set_families), tuple(message.drop_families), durability(message.durability)
+        )
+        return catalog_pb2.AlterTableResponse(table=table_message(table))
+
+    def _drop_table(self, data: bytes) -> catalog_pb2.DropTableResponse:
+        self._engine.drop_table(parsed(catalog_pb2.DropTableRequest, data).name)
+        return catalog_pb2.DropTableResponse()
+
+    def _truncate_table(self, data: bytes) -> catalog_pb2.TruncateTableResponse:
+        table = self._engine.truncate_table(parsed(catalog_pb2.TruncateTableRequest, data).name)
+        return catalog_pb2.TruncateTableResponse(table=table_message(table))
+
+    def _describe_table(self, data: bytes) -> catalog_pb2.DescribeTableResponse:
+        name = parsed(catalog_pb2.DescribeTableRequest, data).name
+        table = self._engine.table(name)
+        return catalog_pb2.DescribeTableResponse(
+            table=table_message(table),
+            regions=[statistics_message(region, self._server) for region in self._engine.regions_of(name)],
+        )
+
+    def _list_tables(self, data: bytes) -> catalog_pb2.ListTablesResponse:
+        parsed(catalog_pb2.ListTablesRequest, data)
+        tables = sorted(self._engine.tables(), key=lambda table: table.name)
+        return catalog_pb2.ListTablesResponse(tables=[table_message(table) for table in tables])
+
+    def _locate_regions(self, data: bytes) -> catalog_pb2.LocateRegionsResponse:
+        message = parsed(catalog_pb2.LocateRegionsRequest, data)
+        regions = self._engine.regions_of(message.table, message.start, message.stop)
+        return catalog_pb2.LocateRegionsResponse(regions=[region_message(region, self._server) for region in regions])
+
+    def _server_info(self, data: bytes) -> catalog_pb2.ServerInfoResponse:
+        parsed(catalog_pb2.ServerInfoRequest, data)
+        config = self._config
+        return catalog_pb2.ServerInfoResponse(
+            version=_version(),
+            protocol=PROTOCOL,
+            now_ms=self._clock.now_ms(),
+            data_folder_id=self._data_folder_id,
+            incarnation_id=self._engine.incarnation_id,
+            limits=catalog_pb2.Limits(
+                row_bytes_max=config.row_bytes_max,
+                qualifier_bytes_max=config.qualifier_bytes_max,
+                cell_bytes_max=config.cell_bytes_max,
+                request_bytes_max=config.request_bytes_max,
+                timestamp_ahead_ms_max=config.timestamp_ahead_ms_max,
+            ),
+        )
+
+
+@functools.cache
+def _version() -> str:
+    """The distribution's version; looked up at the first question, since that reads files."""
+    return importlib.metadata.version("rowlock")

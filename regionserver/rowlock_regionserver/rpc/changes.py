@@ -1,0 +1,174 @@
+"""Mutations: messages in, values out. The put is the hot path, so each field of it is read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
+from rowlock_regionserver.operations import (
+    Append,
+    Change,
+    Check,
+    CompareOp,
+    Condition,
+    Delete,
+    DeleteKind,
+    Existence,
+    Increment,
+    Put,
+    RequestId,
+    RowMutation,
+    RowOutcome,
+)
+from rowlock_regionserver.rpc.enums import member_of
+from rowlock_regionserver.rpc.filters import row_filter
+
+CLIENT_ID_BYTES = 16
+
+
+def check_client_id(client_id: bytes) -> None:
+    """Refuses an id that is not 16 bytes; none at all is fine for who numbers no changes."""
+    if client_id and len(client_id) != CLIENT_ID_BYTES:
+        raise InvalidRequestError(
+            f"client_id is {len(client_id)} bytes; draw {CLIENT_ID_BYTES} random ones when the client starts, "
+            "or leave it out and send no sequence"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Mutations:
+    """The mutations of one mutate that could be read, in order, and what was wrong with the others, by their index."""
+
+    read: tuple[RowMutation, ...]
+    refused: Mapping[int, InvalidRequestError]
+
+    def outcomes_in_order(self, outcomes: Sequence[RowOutcome]) -> list[RowOutcome]:
+        """One outcome for each mutation of the message, given those of the ones that could be read."""
+        assert len(outcomes) == len(self.read), (len(outcomes), len(self.read))
+        rest = iter(outcomes)
+        count = len(self.read) + len(self.refused)
+        return [self.refused[i] if i in self.refused else next(rest) for i in range(count)]
+
+
+_NONE_REFUSED: Mapping[int, InvalidRequestError] = {}
+
+
+def row_mutations(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int, config: Config) -> Mutations:
+    """The mutations as values; one bad mutation doesn't spoil the others. `client_id` was checked.
+
+    What a mutation means is judged at CHECK; here only what can't be read as a value is refused. InvalidRequestError
+    concerns the whole batch.
+    """
+    mutations = message.mutations
+    count = len(mutations)
+    if count == 0:
+        raise InvalidRequestError("the mutate holds no mutation; set Mutate.mutations")
+    if count > config.rows_per_request_max:
+        raise LimitExceededError(
+            f"the mutate holds {count} mutations, at most {config.rows_per_request_max} go into one; send several",
+            limit="rows_per_request_max",
+            limit_value=config.rows_per_request_max,
+            found=count,
+        )
+    read: list[RowMutation] = []
+    refused: dict[int, InvalidRequestError] | None = None
+    for mutation in mutations:
+        try:
+            read.append(_row_mutation(mutation, client_id, sequence_floor, config))
+        except InvalidRequestError as error:
+            error.row = mutation.row
+            refused = refused or {}
+            refused[len(read) + len(refused)] = error
+    return Mutations(tuple(read), _NONE_REFUSED if refused is None else refused)
+
+
+def request_id(client_id: bytes, sequence: int, sequence_floor: int) -> RequestId | None:
+    """The id under which the change is made once; None when it has no sequence."""
+    if not sequence:
+        return None
+    if not client_id:
+        raise InvalidRequestError(
+            f"sequence {sequence} comes without a client_id; send the client's 16 bytes, or no sequence"
+        )
+    return RequestId(client_id, sequence, sequence_floor)
+
+
+def _row_mutation(
+    message: region_pb2.RowMutation, client_id: bytes, sequence_floor: int, config: Config
+) -> RowMutation:
+    changes = message.changes
+    if len(changes) == 1 and changes[0].HasField("put"):
+        made: tuple[Change, ...] = (_put(changes[0].put),)
+    else:
+        made = tuple([_change(change) for change in changes])
+    sequence = message.sequence
+    return RowMutation(
+        message.row,
+        made,
+        _condition(message.condition, config) if message.HasField("condition") else None,
+        tuple([_change(change) for change in message.otherwise]),
+        request_id(client_id, sequence, sequence_floor) if sequence else None,
+    )
+
+
+def _put(message: types_pb2.Put) -> Put:
+    return Put(
+        message.family,
+        message.qualifier,
+        message.value,
+        message.timestamp if message.HasField("timestamp") else None,
+    )
+
+
+def _change(message: types_pb2.Change) -> Change:
+    match message.WhichOneof("change"):
+        case "put":
+            return _put(message.put)
+        case "increment":
+            increment = message.increment
+            return Increment(increment.family, increment.qualifier, increment.amount)
+        case "append":
+            append = message.append
+            return Append(append.family, append.qualifier, append.suffix)
+        case "delete":
+            return _delete(message.delete)
+        case _:
+            raise InvalidRequestError(
+                "a change says nothing; set one of put, delete, increment, append "
+                "(a kind that this server is too old to know looks the same)"
+            )
+
+
+def _delete(message: types_pb2.Delete) -> Delete:
+    kind = member_of(DeleteKind, message.kind, "Delete.kind")
+    timestamp = message.timestamp if message.HasField("timestamp") else None
+    if kind is DeleteKind.ROW:
+        return Delete(kind, timestamp=timestamp)
+    if kind is DeleteKind.FAMILY:
+        return Delete(kind, message.family, timestamp=timestamp)
+    return Delete(kind, message.family, message.qualifier, timestamp)
+
+
+def _condition(message: region_pb2.Condition, config: Config) -> Condition:
+    return Condition(
+        checks=tuple([_check(check) for check in message.checks]),
+        existence=member_of(Existence, message.existence, "Condition.existence"),
+        filter=row_filter(message.filter, config.filter_depth_max) if message.HasField("filter") else None,
+    )
+
+
+def _check(message: region_pb2.Check) -> Check:
+    op = member_of(CompareOp, message.op, "Check.op")
+    operand = message.operand if message.HasField("operand") else None
+    if operand is None and op not in (CompareOp.EQUAL, CompareOp.NOT_EQUAL):
+        raise InvalidRequestError(
+            f"a check has op {op.name} and no operand; without an operand only EQUAL (absent) and NOT_EQUAL (present) "
+            "have a meaning",
+            family=message.family,
+            qualifier=message.qualifier,
+        )
+    return Check(message.family, message.qualifier, op, operand)

@@ -1,0 +1,135 @@
+"""The long-lived point stream: requests in, answers out in any order, many of each in one message.
+
+1. A message's requests are begun in its order; those that have nothing to wait for are answered before the next
+   message is read, together in one message.
+2. Whatever is finished later joins the outbox, and leaves with all else that is finished by then.
+3. A client that does not take its answers is not read from either, once the outbox holds as much as a message may.
+4. No stream keeps the event loop for longer than a few milliseconds.
+5. When the client has sent its last message, or the server stops, what was begun is answered before the stream ends.
+   When the client is gone, what has not begun never begins, and answers are dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from rowlock_proto.v1.region_pb2 import PointRequests
+
+from rowlock_regionserver.config import KIB
+from rowlock_regionserver.rpc.answers import error_answer
+from rowlock_regionserver.rpc.budget import ByteBudget
+from rowlock_regionserver.rpc.failures import parsed
+from rowlock_regionserver.rpc.outbox import Outbox
+from rowlock_regionserver.rpc.point_run import Asker
+from rowlock_regionserver.rpc.points import Points
+
+# A larger message is parsed, converted and made by workers.
+INLINE_MESSAGE_BYTES_MAX = 256 * KIB
+# Looking at the clock and letting the loop turn cost little beside this, and a caller hardly notices it.
+_LOOP_HELD_MAX = 0.003
+
+
+class Conversation:
+    """One stream. Used on the event loop, but for `is_gone`."""
+
+    def __init__(self, points: Points, write: Callable[[bytes], Awaitable[None]]) -> None:
+        self._points = points
+        self._outbox = Outbox(write, points.config.request_bytes_max)
+        self._open_count = 0
+        self._is_taking = False
+        self._when_all_answered: asyncio.Future[None] | None = None
+        self.is_gone = False
+        self.is_reading = False  # kept by who reads the stream: nothing of a message would be lost by ending it now
+
+    async def take(self, data: bytes) -> None:
+        """Begins the requests of a PointRequests message, and sends what is answered at once.
+
+        Waits while the client does not take its answers. InvalidRequestError when it is no such message.
+        """
+        if len(data) > INLINE_MESSAGE_BYTES_MAX:
+            await self._take_large(data)
+        else:
+            message = parsed(PointRequests, data)
+            await self._begin_all(message, self, is_large=False)
+        await self._outbox.flush()
+        if self._outbox.byte_count > self._points.config.request_bytes_max:
+            await self._outbox.written()
+
+    async def _take_large(self, data: bytes) -> None:
+        points = self._points
+        loop = asyncio.get_running_loop()
+        message = await loop.run_in_executor(points.workers.points, parsed, PointRequests, data)
+        if not message.requests:
+            return
+        refusal = points.large_messages.take(len(data))
+        if refusal is None:
+            asker = LargeMessage(self, points.large_messages, len(data), len(message.requests))
+            await self._begin_all(message, asker, is_large=True)
+        else:
+            self._open_count += len(message.requests)
+            for request in message.requests:
+                self.answered(error_answer(request.id, refusal, "accepting a request"))
+
+    async def _begin_all(self, message: PointRequests, asker: Asker, *, is_large: bool) -> None:
+        client_id, sequence_floor = message.client_id, message.sequence_floor
+        accept = self._points.accept
+        requests = message.requests
+        self._open_count += len(requests)
+        self._is_taking = True
+        if len(requests) == 1:
+            accept(requests[0], client_id, sequence_floor, asker, is_large=is_large)
+        else:
+            since = time.monotonic()
+            for request in requests:
+                accept(request, client_id, sequence_floor, asker, is_large=is_large)
+                if time.monotonic() - since > _LOOP_HELD_MAX:
+                    self._is_taking = False
+                    self._outbox.flush_soon()
+                    await asyncio.sleep(0)
+                    self._is_taking = True
+                    since = time.monotonic()
+        self._is_taking = False
+
+    def answered(self, answer: bytes) -> None:
+        """Takes an answer into the outbox. Those given while a message is being taken leave together."""
+        self._open_count -= 1
+        self._outbox.add(answer)
+        if not self._is_taking:
+            self._outbox.flush_soon()
+        if not self._open_count and self._when_all_answered is not None:
+            self._when_all_answered.set_result(None)
+            self._when_all_answered = None
+
+    async def all_answered(self) -> None:
+        """Waits until every request taken is answered and the answers are written, or the client is gone."""
+        while self._open_count:
+            self._when_all_answered = asyncio.get_running_loop().create_future()
+            await self._when_all_answered
+        await self._outbox.written()
+
+    def leave(self) -> None:
+        """The client is gone: begins nothing more and drops all answers."""
+        self.is_gone = True
+        self._outbox.close()
+
+
+class LargeMessage:
+    """The asker of a large message's requests: gives its bytes back when all of them are answered."""
+
+    def __init__(self, conversation: Conversation, budget: ByteBudget, byte_count: int, request_count: int) -> None:
+        self._conversation = conversation
+        self._budget = budget
+        self._byte_count = byte_count
+        self._unanswered_count = request_count
+
+    @property
+    def is_gone(self) -> bool:
+        return self._conversation.is_gone
+
+    def answered(self, answer: bytes) -> None:
+        self._unanswered_count -= 1
+        if not self._unanswered_count:
+            self._budget.give(self._byte_count)
+        self._conversation.answered(answer)

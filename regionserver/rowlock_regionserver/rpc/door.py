@@ -1,0 +1,90 @@
+"""The gRPC server: where it listens, what it offers beside our services, and how it is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import grpc
+from google.protobuf.descriptor import ServiceDescriptor
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from rowlock_proto.v1 import catalog_pb2, region_pb2
+
+from rowlock_regionserver.config import MIB, Config
+from rowlock_regionserver.rpc.addresses import Address, ListenError
+from rowlock_regionserver.rpc.calls import Calls, Method
+
+CATALOG: ServiceDescriptor = catalog_pb2.DESCRIPTOR.services_by_name["Catalog"]
+REGION_SERVICE: ServiceDescriptor = region_pb2.DESCRIPTOR.services_by_name["RegionService"]
+
+# How much longer than a request may be a message may be, before gRPC ends the call with a less friendly word than ours.
+_MESSAGE_SLACK_BYTES = 1 * MIB
+# Between the last of our calls and the end of the connections: what health and reflection clients get.
+_LAST_WORDS_SECONDS = 0.5
+
+
+def _options(config: Config) -> list[tuple[str, int]]:
+    return [
+        # Otherwise a second server could listen on the same port, and clients would be dealt out between the two.
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_receive_message_length", config.request_bytes_max + _MESSAGE_SLACK_BYTES),
+        ("grpc.max_send_message_length", -1),
+        # Clients hold one connection for hours, often idle, and may ping to learn whether we are still there.
+        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ("grpc.http2.max_ping_strikes", 0),
+        ("grpc.keepalive_permit_without_calls", 1),
+        # A client whose machine vanished is noticed within a minute and a half, and its scans end.
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+    ]
+
+
+class Door:
+    """A gRPC server on one address. Used on the event loop."""
+
+    def __init__(self, config: Config) -> None:
+        self._server = grpc.aio.server(options=_options(config))
+        self._health = health.aio.HealthServicer()
+        self._is_open = False
+
+    def bind(self, address: Address) -> Address:
+        """Takes the port, so that nobody else does; clients that connect wait until `open`. The real port is told."""
+        try:
+            port = self._server.add_insecure_port(str(address))
+        except RuntimeError:
+            raise ListenError(
+                f"can't listen on {address}: {address.why_not()}; choose another address with --listen"
+            ) from None
+        return Address(address.host, port)
+
+    async def open(self, calls: Calls, catalog: dict[str, Method], regions: dict[str, Method]) -> None:
+        """Lets clients in."""
+        handlers = (calls.handler(CATALOG, catalog), calls.handler(REGION_SERVICE, regions))
+        self._server.add_generic_rpc_handlers(handlers)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        ours = (CATALOG.full_name, REGION_SERVICE.full_name)
+        names = (*ours, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, self._server)
+        for name in ("", *ours):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        self._is_open = True
+        await self._server.start()
+
+    async def close(self, all_ended: asyncio.Event, grace: float) -> None:
+        """Lets nobody in any more, waits for `all_ended` as long as `grace` seconds, and ends what is left."""
+        with contextlib.suppress(TimeoutError):  # A watcher that reads nothing would hold this up for ever.
+            await asyncio.wait_for(self._health.enter_graceful_shutdown(), _LAST_WORDS_SECONDS)
+        closing = asyncio.create_task(self._server.stop(grace))
+        ended = asyncio.create_task(all_ended.wait())
+        await asyncio.wait((closing, ended), return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        # Streams of the health service never end by themselves.
+        await self._server.stop(_LAST_WORDS_SECONDS)
+        await closing
+
+    async def abandon(self) -> None:
+        """Gives the port back when the door was never opened."""
+        if not self._is_open:
+            await self._server.start()  # gRPC closes only what was started.
+            await self._server.stop(None)

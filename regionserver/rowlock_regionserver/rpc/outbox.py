@@ -1,0 +1,95 @@
+"""What a stream has to send: answers gather here while the message before is being written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+
+class Outbox:
+    """The serialized answers of one stream; joined, they are one message. Used on the event loop only.
+
+    Whoever adds an answer calls `flush` or `flush_soon`; one writer at a time sends all there is, as few messages as
+    `message_bytes_max` allows.
+    """
+
+    def __init__(self, write: Callable[[bytes], Awaitable[None]], message_bytes_max: int) -> None:
+        self._write = write
+        self._message_bytes_max = message_bytes_max
+        self._answers: list[bytes] = []
+        self._byte_count = 0
+        self._is_writing = False
+        self._is_closed = False
+        self._task: asyncio.Task[None] | None = None
+        self._when_written: asyncio.Future[None] | None = None
+
+    @property
+    def byte_count(self) -> int:
+        """Bytes that wait to be written."""
+        return self._byte_count
+
+    @property
+    def is_empty(self) -> bool:
+        """Everything was written, or the stream is gone."""
+        return self._is_closed or not (self._answers or self._is_writing)
+
+    def add(self, answer: bytes) -> None:
+        """Puts the answer behind those that wait. Dropped when the stream is gone."""
+        if not self._is_closed:
+            self._answers.append(answer)
+            self._byte_count += len(answer)
+
+    async def flush(self) -> None:
+        """Writes what waits, unless somebody is at it, who will then write this too."""
+        if self._is_writing or not self._answers:
+            return
+        self._is_writing = True
+        try:
+            while self._answers:
+                await self._write(self._next_message())
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._is_writing = False
+            if self._when_written is not None and self.is_empty:
+                self._when_written.set_result(None)
+                self._when_written = None
+
+    def flush_soon(self) -> None:
+        """The same from a callback: a task of its own writes."""
+        if not self._is_writing and self._answers:
+            self._task = asyncio.get_running_loop().create_task(self._flush_quietly())
+
+    async def _flush_quietly(self) -> None:
+        try:
+            await self.flush()
+        except Exception:
+            # The client is gone, which the stream's reader learns by itself.
+            self.close()
+
+    async def written(self) -> None:
+        """Waits until everything was written or the stream is gone. One waiter at a time."""
+        while not self.is_empty:
+            self._when_written = asyncio.get_running_loop().create_future()
+            await self._when_written
+
+    def close(self) -> None:
+        """Drops what waits and whatever comes."""
+        self._is_closed = True
+        self._answers.clear()
+        self._byte_count = 0
+
+    def _next_message(self) -> bytes:
+        answers = self._answers
+        if self._byte_count <= self._message_bytes_max:
+            self._answers = []
+            self._byte_count = 0
+            return answers[0] if len(answers) == 1 else b"".join(answers)
+        count, byte_count = 0, 0
+        while count < len(answers) and (not count or byte_count + len(answers[count]) <= self._message_bytes_max):
+            byte_count += len(answers[count])
+            count += 1
+        self._answers = answers[count:]
+        self._byte_count -= byte_count
+        return b"".join(answers[:count])

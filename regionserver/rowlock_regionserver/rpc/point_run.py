@@ -1,0 +1,202 @@
+"""One point request on its way from message to answer; points.py has the outline."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from rowlock_proto.v1.region_pb2 import PointRequest
+
+from rowlock_regionserver.errors import DeadlineError, InvalidRequestError, LimitExceededError
+from rowlock_regionserver.operations import AnswerCell, RowMutation, RowOutcome, Selection, WriteOptions
+from rowlock_regionserver.rpc.answers import error_answer, get_answer, mutate_answer
+from rowlock_regionserver.rpc.changes import Mutations, check_client_id, row_mutations
+from rowlock_regionserver.rpc.enums import durability
+from rowlock_regionserver.rpc.reads import rows_of, selection
+
+if TYPE_CHECKING:
+    from rowlock_regionserver.rpc.points import Points
+
+logger = logging.getLogger(__name__)
+
+# A request of more rows is converted and made by a worker, so that the loop stays quick for everybody else.
+INLINE_ROWS_MAX = 64
+
+
+class PointRegion(Protocol):
+    """A region as point operations see it. Thread-safe."""
+
+    def get(
+        self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool
+    ) -> Sequence[Sequence[AnswerCell]] | None:
+        """The rows' cells, in the order asked; None: it would have to wait for a disk and may not."""
+
+    def mutate(
+        self,
+        mutations: Sequence[RowMutation],
+        options: WriteOptions,
+        done: Callable[[list[RowOutcome]], None],
+        *,
+        may_wait: bool,
+    ) -> bool:
+        """Makes the changes and calls `done` once, from any thread; False: it would have to wait and may not."""
+
+
+class Asker(Protocol):
+    """Who waits for an answer."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Nobody will read the answer, so what has not begun need not begin. Read from any thread."""
+
+    def answered(self, answer: bytes) -> None:
+        """Takes a PointAnswers message with the one answer; on the loop, once for each request."""
+
+
+class PointRun:
+    """One accepted request."""
+
+    __slots__ = (
+        "_asker",
+        "_client_id",
+        "_deadline",
+        "_future",
+        "_is_answered",
+        "_mutations",
+        "_points",
+        "_request",
+        "_sequence_floor",
+        "_timer",
+    )
+
+    def __init__(
+        self,
+        points: Points,
+        request: PointRequest,
+        client_id: bytes,
+        sequence_floor: int,
+        asker: Asker,
+        deadline: float,
+    ) -> None:
+        self._points = points
+        self._request = request
+        self._client_id = client_id
+        self._sequence_floor = sequence_floor
+        self._asker = asker
+        self._deadline = deadline
+        self._mutations: Mutations | None = None
+        self._future: Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_answered = False
+
+    def try_inline(self) -> bool:
+        """2 Try, on the loop. False: it would have to wait, or is large; nothing was done."""
+        request = self._request
+        rows = request.mutate.mutations if request.HasField("mutate") else request.get.rows
+        return len(rows) <= INLINE_ROWS_MAX and self._run(may_wait=False)
+
+    def hand_over(self, pool: Executor, loop: asyncio.AbstractEventLoop, timeout: float) -> None:
+        """3 Hand over, on the loop."""
+        self._timer = loop.call_later(timeout, self._give_up)
+        self._future = pool.submit(self._run_in_worker)
+
+    def _give_up(self) -> None:
+        """The deadline has passed. What a worker has begun looks at the deadline by itself."""
+        assert self._future is not None
+        if self._future.cancel():
+            self._answer(error_answer(self._request.id, _too_late(), "waiting for a worker"))
+
+    def _run_in_worker(self) -> None:
+        if self._asker.is_gone:
+            self._points.on_loop(partial(self._answer, b""))
+        elif self._points.is_late(self._deadline):
+            self._points.on_loop(partial(self._answer, error_answer(self._request.id, _too_late(), "")))
+        else:
+            is_done = self._run(may_wait=True)
+            assert is_done
+
+    def _run(self, *, may_wait: bool) -> bool:
+        """Makes the request; False: it would have to wait and may not."""
+        request = self._request
+        try:
+            if request.HasField("mutate"):
+                return self._mutate(may_wait=may_wait)
+            if request.HasField("get"):
+                answer = self._get(may_wait=may_wait)
+                if answer is None:
+                    return False
+            else:
+                raise InvalidRequestError(
+                    f"request {request.id} asks for nothing; set one of get, mutate "
+                    "(an operation that this server is too old to know looks the same)"
+                )
+        except Exception as error:
+            answer = error_answer(request.id, error, "making a point request")
+        self._points.on_loop(partial(self._answer, answer))
+        return True
+
+    def _get(self, *, may_wait: bool) -> bytes | None:
+        points, request = self._points, self._request
+        config = points.config
+        get = request.get
+        rows = rows_of(get, config)
+        cells = points.region(request.region_id).get(rows, selection(get, config), may_wait=may_wait)
+        if cells is None:
+            return None
+        answer = get_answer(request.id, cells)
+        if len(answer) > config.request_bytes_max:
+            raise LimitExceededError(
+                f"the answer to the get would have {len(answer)} bytes, more than request_bytes_max = "
+                f"{config.request_bytes_max}; ask for fewer rows or columns, page with CellFilter, or scan",
+                limit="request_bytes_max",
+                limit_value=config.request_bytes_max,
+                found=len(answer),
+                row=rows[0],
+            )
+        return answer
+
+    def _mutate(self, *, may_wait: bool) -> bool:
+        points, request = self._points, self._request
+        mutate = request.mutate
+        if self._mutations is None:
+            check_client_id(self._client_id)
+            self._mutations = row_mutations(mutate, self._client_id, self._sequence_floor, points.config)
+        region = points.region(request.region_id)
+        options = WriteOptions(self._deadline, durability(mutate.durability))
+        return region.mutate(self._mutations.read, options, self._done, may_wait=may_wait)
+
+    def _done(self, outcomes: list[RowOutcome]) -> None:
+        """Every change is published, or not made; called by the region from any thread, most often the log's."""
+        if len(outcomes) > INLINE_ROWS_MAX:
+            self._points.workers.points.submit(self._answer_many, outcomes)
+        else:
+            self._points.on_loop(partial(self._answer_outcomes, outcomes))
+
+    def _answer_outcomes(self, outcomes: list[RowOutcome]) -> None:
+        self._answer(self._mutate_answer(outcomes))
+
+    def _answer_many(self, outcomes: list[RowOutcome]) -> None:
+        self._points.on_loop(partial(self._answer, self._mutate_answer(outcomes)))
+
+    def _mutate_answer(self, outcomes: list[RowOutcome]) -> bytes:
+        assert self._mutations is not None
+        if self._mutations.refused:
+            outcomes = self._mutations.outcomes_in_order(outcomes)
+        return mutate_answer(self._request.id, outcomes)
+
+    def _answer(self, answer: bytes) -> None:
+        """4 Answer, on the loop."""
+        assert not self._is_answered, f"request {self._request.id} was answered twice"
+        self._is_answered = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._points.finished()
+        self._asker.answered(answer)
+
+
+def _too_late() -> DeadlineError:
+    return DeadlineError("the deadline passed while the request waited for a worker; nothing was changed, try again")

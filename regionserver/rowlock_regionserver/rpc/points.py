@@ -1,0 +1,106 @@
+"""Point requests: made at once on the event loop when nothing has to be waited for, else by a worker thread.
+
+The outline of one request, which is accepted and answered exactly once:
+
+1. Accept: counted, or refused when too many are in flight. Its deadline starts to run.
+2. Try: read from its message and made on the loop with may_wait=False. Most end here, because a thread's hand-over
+   costs more than they do. What is large by its look goes to a worker at once.
+3. Hand over: what would have to wait is done by a worker with may_wait=True. If the deadline passes before a worker
+   is free, it is answered DEADLINE_EXCEEDED and never begun.
+4. Answer: on the loop. A change's comes when the log's thread says that it is published, carried by completions.py.
+
+A change that has begun is never cancelled: a deadline that passes later is the client's matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rowlock_proto.v1.region_pb2 import PointRequest
+
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import RegionTooBusyError
+from rowlock_regionserver.rpc.answers import error_answer
+from rowlock_regionserver.rpc.budget import ByteBudget
+from rowlock_regionserver.rpc.completions import Completions
+from rowlock_regionserver.rpc.point_run import Asker, PointRegion, PointRun
+from rowlock_regionserver.rpc.workers import Workers
+
+
+@dataclass(frozen=True, slots=True)
+class PointStatistics:
+    """What point operations are at, and what they were since the start."""
+
+    in_flight: int
+    accepted_count: int
+    handed_over_count: int
+    refused_count: int
+
+
+class Points:
+    """Carries out point requests. Used on the event loop, except where a method says otherwise."""
+
+    def __init__(self, region: Callable[[int], PointRegion], workers: Workers, config: Config, clock: Clock) -> None:
+        self.region = region  # Raises NotServingRegionError.
+        self.workers = workers
+        self.config = config
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._completions = Completions(self._loop, lambda: self._in_flight)
+        self.large_messages = ByteBudget(config.request_bytes_in_flight_max, config.retry_after_ms)
+        self._in_flight = 0
+        self._accepted_count = 0
+        self._handed_over_count = 0
+        self._refused_count = 0
+
+    def statistics(self) -> PointStatistics:
+        """From any thread."""
+        return PointStatistics(self._in_flight, self._accepted_count, self._handed_over_count, self._refused_count)
+
+    def accept(
+        self, request: PointRequest, client_id: bytes, sequence_floor: int, asker: Asker, *, is_large: bool = False
+    ) -> None:
+        """Sees to it that the asker is answered once: perhaps before this returns, perhaps later.
+
+        `is_large`: the request came in a message too large for the loop to look into.
+        """
+        config = self.config
+        if self._in_flight >= config.requests_in_flight_max:
+            self._refused_count += 1
+            asker.answered(error_answer(request.id, self._too_busy(), "accepting a request"))
+            return
+        self._in_flight += 1
+        self._accepted_count += 1
+        timeout_ms = request.timeout_ms or config.row_lock_wait_ms
+        deadline = self._clock.monotonic() + timeout_ms / 1000
+        run = PointRun(self, request, client_id, sequence_floor, asker, deadline)
+        if is_large or not run.try_inline():
+            self._handed_over_count += 1
+            run.hand_over(self.workers.points, self._loop, timeout_ms / 1000)
+
+    def _too_busy(self) -> RegionTooBusyError:
+        return RegionTooBusyError(
+            f"{self._in_flight} requests are in flight, as many as requests_in_flight_max allows; try again",
+            retry_after_ms=self.config.retry_after_ms,
+        )
+
+    def is_late(self, deadline: float) -> bool:
+        """The deadline has passed. From any thread."""
+        return self._clock.monotonic() >= deadline
+
+    def on_loop(self, callback: Callable[[], None]) -> None:
+        """Runs the callback now on the loop, or soon if this is another thread."""
+        if threading.get_ident() == self._loop_thread:
+            callback()
+        else:
+            self._completions.post(callback)
+
+    def finished(self) -> None:
+        """One accepted request less; on the loop."""
+        assert self._in_flight > 0, self._in_flight
+        self._in_flight -= 1

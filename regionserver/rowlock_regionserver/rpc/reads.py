@@ -1,0 +1,76 @@
+"""Gets and scans: messages in, selections and plans out."""
+
+from __future__ import annotations
+
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+from rowlock_regionserver.config import MIB, Config
+from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
+from rowlock_regionserver.operations import CellFilter, ColumnSelector, ScanPlan, Selection
+from rowlock_regionserver.rpc.filters import cell_filter, row_filter
+
+# What a client may ask for as the size of one scan answer; beyond it the server takes this.
+SCAN_BATCH_BYTES_MAX = 16 * MIB
+SCAN_BATCH_ROWS_MAX = 1_000_000
+# Greater than any count that a scan can reach, and still 64 signed bits.
+_COUNT_MAX = (1 << 63) - 1
+
+_EVERYTHING = Selection()
+_EVERY_CELL = CellFilter()
+
+
+def rows_of(message: region_pb2.Get, config: Config) -> tuple[bytes, ...]:
+    """The rows that a get asks for, in its order."""
+    rows = tuple(message.rows)
+    if not rows:
+        raise InvalidRequestError("the get names no row; set Get.rows")
+    if len(rows) > config.rows_per_request_max:
+        raise LimitExceededError(
+            f"the get names {len(rows)} rows, at most {config.rows_per_request_max} go into one; send several",
+            limit="rows_per_request_max",
+            limit_value=config.rows_per_request_max,
+            found=len(rows),
+        )
+    return rows
+
+
+def selection(message: region_pb2.Get | region_pb2.ScanRequest, config: Config) -> Selection:
+    """What is answered of each row. Whether it makes sense (families, time range) is for the region to judge."""
+    columns = message.columns
+    has_range = message.HasField("time_range")
+    has_where = message.HasField("where")
+    has_cells = message.HasField("cells")
+    versions = message.versions
+    if not (columns or has_range or has_where or has_cells or versions > 1):
+        return _EVERYTHING
+    return Selection(
+        columns=tuple([_column(column) for column in columns]),
+        time_start=message.time_range.start,
+        time_stop=message.time_range.stop,
+        versions=versions or 1,
+        where=row_filter(message.where, config.filter_depth_max) if has_where else None,
+        cells=cell_filter(message.cells) if has_cells else _EVERY_CELL,
+    )
+
+
+def _column(message: types_pb2.Column) -> ColumnSelector:
+    return ColumnSelector(message.family, message.qualifier if message.HasField("qualifier") else None)
+
+
+def scan_plan(message: region_pb2.ScanRequest, config: Config) -> ScanPlan:
+    """The scan as a value. A size of batch beyond the server's bounds is cut to them, not refused."""
+    if len(message.ranges) > config.rows_per_request_max:
+        raise LimitExceededError(
+            f"the scan names {len(message.ranges)} ranges, at most {config.rows_per_request_max} go into one",
+            limit="rows_per_request_max",
+            limit_value=config.rows_per_request_max,
+            found=len(message.ranges),
+        )
+    return ScanPlan(
+        selection=selection(message, config),
+        ranges=tuple([(each.start, each.stop) for each in message.ranges]),
+        row_limit=min(message.row_limit, _COUNT_MAX),
+        reverse=message.reverse,
+        batch_bytes=min(message.batch_bytes, SCAN_BATCH_BYTES_MAX) or config.scan_batch_bytes,
+        batch_rows=min(message.batch_rows, SCAN_BATCH_ROWS_MAX) or config.scan_batch_rows,
+    )

@@ -1,0 +1,162 @@
+"""Scans: one step a batch in a worker thread, one batch read ahead while the client takes the one before.
+
+1. Nothing of a scan runs on the event loop. Its steps may run in different threads, never two at once.
+2. A scan that is left frees its read point at once: at the end of the step that is running, or now.
+3. A client that doesn't take the next batch within the lease is told LEASE_EXPIRED; its read point is freed before.
+4. There are at most scans_open_max; more are refused with REGION_TOO_BUSY.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import LeaseExpiredError, RegionTooBusyError, StoppingError
+from rowlock_regionserver.operations import ScanPlan
+from rowlock_regionserver.rpc.scan_batches import scan_batch
+from rowlock_regionserver.rpc.workers import Workers
+from rowlock_regionserver.scan.batches import ScanAnswer
+
+
+class ScannedRegion(Protocol):
+    """A region as scans see it."""
+
+    def scan(self, plan: ScanPlan) -> AbstractContextManager[tuple[int, Iterator[ScanAnswer]]]:
+        """The read point and the answers; blocking, for worker threads. Leaving frees the read point."""
+
+
+class OpenScan:
+    """One scan, stepped by worker threads. Thread-safe."""
+
+    def __init__(self, region: ScannedRegion, plan: ScanPlan) -> None:
+        self._lock = threading.Lock()  # held for a whole step
+        # Guarded by self._lock:
+        self._context: AbstractContextManager[tuple[int, Iterator[ScanAnswer]]] | None = region.scan(plan)
+        self._answers: Iterator[ScanAnswer] | None = None
+        self._read_point = 0
+        # Raised by whoever leaves the scan, read after each step.
+        self._is_left = False
+
+    def step(self) -> bytes | None:
+        """The next ScanBatch; None at the end and once the scan is left. Blocks; closes the scan when it fails."""
+        try:
+            with self._lock:
+                return self._step()
+        except BaseException:
+            self._is_left = True
+            raise
+        finally:
+            if self._is_left:
+                self.leave()
+
+    def _step(self) -> bytes | None:
+        if self._context is None or self._is_left:
+            return None
+        if self._answers is None:
+            self._read_point, self._answers = self._context.__enter__()
+        answer = next(self._answers, None)
+        if answer is None:
+            self._is_left = True
+            return None
+        return scan_batch(
+            answer.table, answer.row_count, row_continues=answer.row_continues, read_point=self._read_point
+        )
+
+    def leave(self) -> None:
+        """Frees the read point and all else, at the latest when the step that is running ends. Doesn't wait for it."""
+        self._is_left = True
+        # Whoever has the lock looks at the flag after releasing it, so one of the two closes.
+        if self._lock.acquire(blocking=False):
+            try:
+                context, self._context = self._context, None
+                was_entered, self._answers = self._answers is not None, None
+                if context is not None and was_entered:
+                    context.__exit__(None, None, None)
+            finally:
+                self._lock.release()
+
+
+@dataclass(frozen=True, slots=True)
+class ScanStatistics:
+    """Scans open now, and what became of the others."""
+
+    open_count: int
+    opened_count: int
+    lease_expired_count: int
+
+
+class Scans:
+    """The scans of a server. Used on the event loop."""
+
+    def __init__(self, workers: Workers, config: Config) -> None:
+        self._workers = workers
+        self._config = config
+        self._loop = asyncio.get_running_loop()
+        self._stopping: asyncio.Future[None] = self._loop.create_future()
+        self._open_count = 0
+        self._opened_count = 0
+        self._lease_expired_count = 0
+
+    def statistics(self) -> ScanStatistics:
+        """From any thread."""
+        return ScanStatistics(self._open_count, self._opened_count, self._lease_expired_count)
+
+    def stop(self) -> None:
+        """Ends every scan with SERVER_STOPPING, where it stands."""
+        if not self._stopping.done():
+            self._stopping.set_result(None)
+
+    async def serve(
+        self, region: ScannedRegion, plan: ScanPlan, write: Callable[[bytes], Coroutine[None, None, None]]
+    ) -> None:
+        """Writes the scan's batches. Raises RegionServerError when it ends early; its read point is free then."""
+        if self._open_count >= self._config.scans_open_max:
+            raise RegionTooBusyError(
+                f"{self._open_count} scans are open, which is scans_open_max; close those you leave and try again",
+                retry_after_ms=self._config.retry_after_ms,
+            )
+        self._open_count += 1
+        self._opened_count += 1
+        scan = OpenScan(region, plan)
+        try:
+            await self._write_batches(scan, write)
+        finally:
+            self._open_count -= 1
+            # Freeing may close files, so it is done by a thread, unless the running step sees to it.
+            self._workers.tables.submit(scan.leave)
+
+    async def _write_batches(self, scan: OpenScan, write: Callable[[bytes], Coroutine[None, None, None]]) -> None:
+        pool = self._workers.streams
+        ahead = self._loop.run_in_executor(pool, scan.step)
+        try:
+            while (batch := await ahead) is not None:
+                ahead = self._loop.run_in_executor(pool, scan.step)
+                await self._write(write(batch))
+        finally:
+            ahead.cancel()
+
+    async def _write(self, writing: Coroutine[None, None, None]) -> None:
+        """Waits until gRPC has taken the batch, as long as the lease lasts."""
+        task = self._loop.create_task(writing)
+        try:
+            await asyncio.wait(
+                {task, self._stopping},
+                timeout=self._config.scan_lease_ms / 1000,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if self._stopping.done():
+                raise StoppingError("the server is stopping; scan on from the row after the last whole one")
+            if not task.done():
+                self._lease_expired_count += 1
+                raise LeaseExpiredError(
+                    f"the next batch was not taken for scan_lease_ms = {self._config.scan_lease_ms}; "
+                    "scan on from the row after the last whole one, at a new read point"
+                )
+            await task
+        finally:
+            task.cancel()

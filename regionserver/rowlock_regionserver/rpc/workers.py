@@ -1,0 +1,27 @@
+"""The threads that may wait: for a lock, a disk, or a long computation. The event loop never does."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+_TABLE_THREADS = 4
+
+
+class Workers:
+    """Three pools, so that no kind of waiting holds up another. Threads start when they are first needed.
+
+    Their queues are not bounded by themselves: whoever submits counts what is in flight and refuses early.
+    """
+
+    def __init__(self, thread_count: int) -> None:
+        # Point operations that met a lock or a block that is not in memory.
+        self.points = ThreadPoolExecutor(thread_count, thread_name_prefix="point")
+        # Steps of scans, and bulk batches: each takes milliseconds, all of them together for as long as they like.
+        self.streams = ThreadPoolExecutor(thread_count, thread_name_prefix="stream")
+        # Tables made, dropped and flushed, and scans closed.
+        self.tables = ThreadPoolExecutor(_TABLE_THREADS, thread_name_prefix="table")
+
+    def stop(self) -> None:
+        """Drops what has not begun and waits for what has."""
+        for pool in (self.points, self.streams, self.tables):
+            pool.shutdown(wait=True, cancel_futures=True)

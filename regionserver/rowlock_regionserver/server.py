@@ -1,0 +1,224 @@
+"""A region server process: a data folder, the regions in it, and the gRPC door before them.
+
+Start; when a step fails, those before are undone:
+
+1. Take the port. Nothing was changed yet when that fails.
+2. Take the folder (data_folder.py), and make it if it is new.
+3. Recover the regions from it.
+4. Let clients in. The server is ready.
+
+Stop, so that every acknowledged change is safe at each point:
+
+1. Let nobody in; new calls are refused with SERVER_STOPPING.
+2. What was begun is answered; streams end.
+3. Flush, sync, close the log.
+4. Let go of the folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+
+from rowlock_regionserver.catalog.region_server import RegionServer, RegionServerStatistics
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.data_folder import DataFolder
+from rowlock_regionserver.embedded import AddressFile, Presence
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.rpc.addresses import Address, checked_listen
+from rowlock_regionserver.rpc.calls import Calls
+from rowlock_regionserver.rpc.catalog_service import CatalogService
+from rowlock_regionserver.rpc.door import Door
+from rowlock_regionserver.rpc.region_service import RegionService, RegionServiceStatistics
+from rowlock_regionserver.rpc.workers import Workers
+
+# How long calls that were begun may take to end when the server stops.
+STOP_GRACE_SECONDS = 10.0
+
+
+def end_process(error: BaseException) -> None:
+    """Ends the process at once, so that nothing is acknowledged after a sync that failed."""
+    message = f"rowlock-server: the log or a manifest could not be made durable, ending at once: {error!r}\n"
+    with contextlib.suppress(OSError):
+        os.write(sys.stderr.fileno(), message.encode())
+    os._exit(3)
+
+
+def limit_arrow() -> None:
+    """Keeps Arrow to one thread of each kind: our own threads are those that work, and an idle one costs memory."""
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+
+
+def _set_from_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    with contextlib.suppress(RuntimeError):  # The loop is closed: it has stopped already.
+        loop.call_soon_threadsafe(event.set)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatistics:
+    """What the server is at."""
+
+    region_server: RegionServerStatistics
+    region_service: RegionServiceStatistics
+
+
+class Server:
+    """A server on a folder. Its event loop has a thread of its own; every method may be called from any thread."""
+
+    def __init__(
+        self,
+        folder: Path | str,
+        *,
+        listen: str = "127.0.0.1:0",
+        advertise: str | None = None,
+        is_insecure: bool = False,
+        linger_seconds: float | None = None,
+        config: Config | None = None,
+        clock: Clock | None = None,
+        files: Files | None = None,
+        on_fatal: Callable[[BaseException], None] = end_process,
+    ) -> None:
+        """Nothing is done yet.
+
+        `listen`: HOST:PORT, where port 0 lets the system choose; other hosts than this machine's own need
+        `is_insecure`. `advertise`: the HOST:PORT that clients are told. `linger_seconds`: embedded, and ends so long
+        after the last client. `on_fatal`: told when a sync failed, and must end the process.
+        """
+        self._path = Path(folder)
+        self._listen = Address.parse(listen)
+        self._advertise = Address.parse(advertise) if advertise is not None else None
+        self._is_insecure = is_insecure
+        self._linger_seconds = linger_seconds
+        self._config = config or Config()
+        self._clock = clock or Clock()
+        self._files = files or Files()
+        self._on_fatal = on_fatal
+        self._thread = threading.Thread(target=self._run, name="server")
+        self._started = threading.Event()  # or failed to
+        self._stop_lock = threading.Lock()
+        # Guarded by self._stop_lock:
+        self._is_stop_asked = False
+        self._ask_loop_to_stop: Callable[[], None] | None = None
+        # Written by the server's thread before it sets _started or ends.
+        self._error: BaseException | None = None
+        self._address: Address | None = None
+        self._region_server: RegionServer | None = None
+        self._region_service: RegionService | None = None
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT where it listens, with the real port."""
+        assert self._address is not None, "the server has not started"
+        return str(self._address)
+
+    def start(self) -> Server:
+        """Returns when clients are let in; blocks as long as recovery takes.
+
+        Raises ListenError, DataFolderError, CorruptionError or OSError when it can't.
+        """
+        self._thread.start()
+        self._started.wait()
+        if self._error is not None:
+            self._thread.join()
+            raise self._error
+        return self
+
+    def ask_to_stop(self) -> None:
+        """Begins an orderly stop, and doesn't wait for it. A server that is still starting stops once it has."""
+        with self._stop_lock:
+            self._is_stop_asked = True
+            if self._ask_loop_to_stop is not None:
+                self._ask_loop_to_stop()
+
+    def wait(self) -> None:
+        """Blocks until the server has stopped. Raises what it died of, if it did."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Stops in order: everything begun is answered, everything acknowledged is flushed. Blocks until it is done."""
+        self.ask_to_stop()
+        self.wait()
+
+    def statistics(self) -> ServerStatistics:
+        """Of a server that has started."""
+        assert self._region_server is not None
+        assert self._region_service is not None
+        return ServerStatistics(self._region_server.statistics(), self._region_service.statistics())
+
+    def __enter__(self) -> Server:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        stopping = asyncio.Event()
+        with self._stop_lock:
+            self._ask_loop_to_stop = lambda: _set_from_thread(loop, stopping)
+            if self._is_stop_asked:
+                stopping.set()
+        listen = await loop.run_in_executor(None, checked_listen, self._listen, self._advertise, self._is_insecure)
+        async with contextlib.AsyncExitStack() as undo:
+            door = Door(self._config)
+            address = door.bind(listen)
+            undo.push_async_callback(door.abandon)
+            folder = await loop.run_in_executor(None, DataFolder.open, self._path, self._files)
+            undo.callback(folder.close)
+            AddressFile(self._path, self._files).remove()
+            region_server = await loop.run_in_executor(None, self._recover)
+            undo.callback(region_server.stop)
+            workers = Workers(self._config.worker_threads)
+            undo.callback(workers.stop)
+            self._address = address
+            self._region_server = region_server
+            await self._serve_clients(door, folder, region_server, workers, stopping)
+            # From here on nothing is left for the loop to do, so it may be blocked.
+
+    def _recover(self) -> RegionServer:
+        return RegionServer.open(self._path, self._config, self._clock, self._files, self._on_fatal)
+
+    async def _serve_clients(
+        self, door: Door, folder: DataFolder, region_server: RegionServer, workers: Workers, stopping: asyncio.Event
+    ) -> None:
+        """From the first client to the last."""
+        presence = Presence(self._linger_seconds, stopping.set)
+        calls = Calls(self._config.request_bytes_max, presence.count_changed)
+        regions = RegionService(region_server, workers, calls, self._config, self._clock)
+        server = str(self._advertise or self._address)
+        catalog = CatalogService(region_server, workers, server, folder.folder_id, self._config, self._clock)
+        self._region_service = regions
+        await door.open(calls, catalog.methods(), regions.methods())
+        address_file = AddressFile(self._path, self._files)
+        if self._linger_seconds is not None:
+            address_file.write(str(self._address))
+        presence.begin()
+        self._started.set()
+        await stopping.wait()
+        address_file.remove()
+        calls.stop()
+        regions.stop()
+        await door.close(presence.nobody, STOP_GRACE_SECONDS)
