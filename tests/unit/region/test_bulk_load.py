@@ -1,0 +1,186 @@
+"""Bulk batches: arranged, applied whole at one write number, and found again after a restart."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import (
+    FamilyNotFoundError,
+    InvalidRequestError,
+    LimitExceededError,
+    NotServingRegionError,
+)
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.operations import Put, RequestId
+from rowlock_regionserver.region.bulk_load import BulkResult
+
+from .conftest import Engine, bulk_batch
+
+Cell = tuple[bytes, bytes, bytes, int | None, bytes | None]
+CLIENT = b"c" * 16
+
+
+def many(count: int, value: bytes = b"v" * 50) -> list[Cell]:
+    """Enough cells for a bulk file of their own."""
+    return [(b"%06d" % i, b"f", b"q", None, value) for i in range(count)]
+
+
+@pytest.mark.parametrize("count", [3, 500])
+def test_a_batch_is_one_write_and_is_read_back(engine: Engine, count: int) -> None:
+    before = engine.region.statistics().read_point
+    outcome = engine.bulk(bulk_batch(*many(count)))
+    assert isinstance(outcome, BulkResult)
+    assert (outcome.cell_count, outcome.row_count) == (count, count)
+    assert engine.region.statistics().read_point == before + 1
+    assert len(engine.scan()) == count
+    assert engine.values(b"000002") == {b"f:q": b"v" * 50}
+
+
+@pytest.mark.parametrize("count", [3, 500])
+@pytest.mark.parametrize("flush", [False, True])
+def test_a_batch_is_there_after_a_restart(engine: Engine, count: int, flush: bool) -> None:
+    engine.bulk(bulk_batch(*many(count)))
+    scanned = engine.scan()
+    if flush:
+        engine.server.flush("t")
+    engine.restart()
+    assert engine.scan() == scanned
+
+
+def test_a_bulk_file_goes_when_its_cells_are_in_store_files(engine: Engine) -> None:
+    engine.bulk(bulk_batch(*many(500)))
+    assert len(list((engine.folder / "bulk").iterdir())) == 1
+    engine.server.flush("t")
+    assert list((engine.folder / "bulk").iterdir()) == []
+
+
+def test_of_cells_with_one_key_and_timestamp_the_later_stays(engine: Engine) -> None:
+    engine.bulk(bulk_batch((b"r", b"f", b"q", 5, b"a"), (b"r", b"f", b"q", 5, b"b"), (b"r", b"f", b"q", 4, b"c")))
+    assert engine.values(b"r") == {b"f:q": b"b"}
+
+
+def test_a_null_value_deletes_what_came_before_it_in_the_batch_and_in_the_table(engine: Engine) -> None:
+    engine.change(b"r", Put(b"f", b"q", b"old"))
+    engine.change(b"s", Put(b"f", b"q", b"old"))
+    engine.bulk(
+        bulk_batch(
+            (b"r", b"f", b"q", None, b"a"),
+            (b"r", b"f", b"q", None, None),
+            (b"s", b"f", b"q", None, None),
+            (b"s", b"f", b"q", None, b"b"),
+        )
+    )
+    assert engine.values(b"r") == {}
+    assert engine.values(b"s") == {b"f:q": b"b"}
+
+
+def test_random_batches_do_what_their_cells_do_one_by_one(tmp_path: Path) -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    choice = random.Random(seed)
+    config = Config(bulk_file_bytes_min=600)
+    bulk = Engine(_made(tmp_path / "bulk"), config, Clock(), Files(), Durability.OS)
+    model: dict[tuple[bytes, bytes, bytes], dict[int, bytes]] = {}
+    for _ in range(60):
+        cells: list[Cell] = [
+            (
+                choice.choice([b"a", b"ab", b"b"]),
+                choice.choice([b"f", b"g"]),
+                choice.choice([b"", b"q", b"r"]),
+                choice.randrange(1, 6),
+                choice.choice([None, b"v%d" % choice.randrange(1000)]),
+            )
+            for _ in range(choice.randrange(1, 30))
+        ]
+        bulk.bulk(bulk_batch(*cells))
+        # The batch is one write: first its deletes, then the puts that no later delete of it covers.
+        for i, (row, family, qualifier, timestamp, value) in enumerate(cells):
+            versions = model.setdefault((row, family, qualifier), {})
+            assert timestamp is not None
+            if value is None:
+                for old in [old for old in versions if old <= timestamp]:
+                    del versions[old]
+            assert i >= 0
+        _put_all(model, cells)
+        assert {cell[:3]: cell[4] for cell in bulk.scan()} == {
+            key: versions[max(versions)] for key, versions in model.items() if versions
+        }, cells
+        if choice.random() < 0.2:
+            bulk.server.flush("t")
+        if choice.random() < 0.1:
+            bulk.restart()
+    bulk.server.stop()
+
+
+def _put_all(model: dict[tuple[bytes, bytes, bytes], dict[int, bytes]], cells: list[Cell]) -> None:
+    limits = {b"f": 1, b"g": 3}
+    touched = set()
+    for i, (row, family, qualifier, timestamp, value) in enumerate(cells):
+        assert timestamp is not None
+        covered = any(
+            later[:3] == (row, family, qualifier)
+            and later[4] is None
+            and later[3] is not None
+            and later[3] >= timestamp
+            for later in cells[i + 1 :]
+        )
+        if value is not None and not covered:
+            model[row, family, qualifier][timestamp] = value
+            touched.add((row, family, qualifier))
+    for key in touched:
+        versions = model[key]
+        for timestamp in sorted(versions)[: -limits[key[1]]]:
+            del versions[timestamp]
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def test_a_repeated_bulk_request_is_applied_once(engine: Engine) -> None:
+    request = RequestId(CLIENT, 1, 1)
+    first = engine.bulk(bulk_batch(*many(500)), request)
+    engine.change(b"000001", Put(b"f", b"q", b"newer"))
+    again = engine.bulk(bulk_batch(*many(500)), request)
+    assert isinstance(first, BulkResult)
+    assert isinstance(again, BulkResult)
+    assert again.repeated_request
+    assert (again.cell_count, again.timestamp) == (first.cell_count, first.timestamp)
+    assert engine.values(b"000001") == {b"f:q": b"newer"}
+    assert len(list((engine.folder / "bulk").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("cell", "error"),
+    [
+        ((b"", b"f", b"q", None, b"v"), InvalidRequestError),
+        ((b"r" * 40_000, b"f", b"q", None, b"v"), LimitExceededError),
+        ((b"r", b"nofam", b"q", None, b"v"), FamilyNotFoundError),
+        ((b"r", b"f", b"q" * 40_000, None, b"v"), LimitExceededError),
+        ((b"r", b"f", b"q", -1, b"v"), InvalidRequestError),
+        ((b"r", b"f", b"q", 1 << 62, b"v"), LimitExceededError),
+    ],
+)
+def test_a_batch_with_one_bad_cell_is_refused_whole(engine: Engine, cell: Cell, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        engine.bulk(bulk_batch(*many(3), cell))
+    assert engine.scan() == []
+
+
+def test_an_empty_batch_is_refused(engine: Engine) -> None:
+    with pytest.raises(InvalidRequestError):
+        engine.bulk(bulk_batch((b"r", b"f", b"q", None, b"v")).slice(0, 0))
+
+
+def test_a_closed_region_takes_no_batch(engine: Engine) -> None:
+    region = engine.region
+    engine.server.truncate_table("t")
+    assert engine.scan() == []
+    with pytest.raises(NotServingRegionError):
+        region.bulk_put(bulk_batch(*many(3)), None, None, lambda _: None)  # type: ignore[arg-type]

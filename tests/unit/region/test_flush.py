@@ -1,0 +1,141 @@
+"""Flush: what goes to store files, what stays readable, and what a failure leaves."""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import DiskFullError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.operations import Delete, DeleteKind, Put, ScanPlan, Selection
+
+from .conftest import WAIT_S, Engine
+
+
+def test_a_flush_makes_one_store_file_a_family_and_empties_the_memstore(engine: Engine) -> None:
+    engine.change(b"r", Put(b"f", b"q", b"1"), Put(b"g", b"q", b"2"))
+    result = engine.server.flush("t")
+    statistics = engine.region.statistics()
+    assert (result.store_file_count, result.cell_count) == (2, 2)
+    assert (statistics.store_file_count, statistics.memstore_bytes) == (2, 0)
+    assert engine.values(b"r") == {b"f:q": b"1", b"g:q": b"2"}
+
+
+def test_a_second_flush_of_nothing_makes_no_file(engine: Engine) -> None:
+    engine.change(b"r", Put(b"f", b"q", b"1"))
+    engine.server.flush("t")
+    assert engine.server.flush("t").store_file_count == 0
+
+
+def test_an_open_scan_goes_on_over_a_flush_at_its_read_point(engine: Engine) -> None:
+    for i in range(100):
+        engine.change(b"%03d" % i, Put(b"f", b"q", b"old"))
+    with engine.region.scan(ScanPlan(batch_rows=10)) as (_, answers):
+        seen = next(answers).table.num_rows
+        for i in range(100):
+            engine.change(b"%03d" % i, Put(b"f", b"q", b"new"))
+        engine.server.flush("t")
+        for answer in answers:
+            assert set(answer.table.column("value").to_pylist()) == {b"old"}
+            seen += answer.table.num_rows
+    assert seen == 100
+    assert {cell[4] for cell in engine.scan()} == {b"new"}
+
+
+def test_a_flush_drops_versions_that_no_reader_can_see(engine: Engine) -> None:
+    for i in range(50):
+        engine.change(b"r", Put(b"f", b"q", b"%d" % i))
+    assert engine.server.flush("t").cell_count == 1
+
+
+def test_answers_never_depend_on_what_has_been_flushed(engine: Engine) -> None:
+    engine.change(b"r", Put(b"f", b"q", b"a", 100))
+    engine.server.flush("t")
+    engine.change(b"r", Put(b"f", b"q", b"b", 200))
+    engine.change(b"r", Delete(DeleteKind.VERSION, b"f", b"q", 200))
+    engine.server.flush("t")
+    assert engine.values(b"r") == {}
+    engine.change(b"r", Delete(DeleteKind.COLUMN, b"f", b"q", 500))
+    engine.server.flush("t")
+    engine.change(b"r", Put(b"f", b"q", b"c", 50))
+    assert engine.values(b"r") == {b"f:q": b"c"}
+
+
+class FullDisk(Files):
+    """A disk that takes no rename while it is full."""
+
+    is_full = False
+
+    def rename(self, source: Path, target: Path) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().rename(source, target)
+
+
+def test_a_flush_without_space_loses_nothing_and_the_next_one_takes_all(tmp_path: Path) -> None:
+    files = FullDisk()
+    engine = Engine(tmp_path, Config(), Clock(), files, Durability.OS)
+    engine.change(b"a", Put(b"f", b"q", b"1"))
+    files.is_full = True
+    with pytest.raises(DiskFullError):
+        engine.server.flush("t")
+    engine.change(b"b", Put(b"f", b"q", b"2"))
+    assert [cell[0] for cell in engine.scan()] == [b"a", b"b"]
+    files.is_full = False
+    assert engine.server.flush("t").cell_count == 2
+    engine.restart()
+    assert [cell[0] for cell in engine.scan()] == [b"a", b"b"]
+    engine.server.stop()
+    assert engine.fatal == []
+
+
+def test_regions_are_flushed_by_themselves_when_they_hold_too_much(tmp_path: Path) -> None:
+    config = Config(memstore_flush_bytes=50_000)
+    engine = Engine(tmp_path, config, Clock(), Files(), Durability.OS)
+    deadline = time.monotonic() + WAIT_S
+    i = 0
+    while engine.region.statistics().store_file_count < 3:
+        engine.change(b"%06d" % i, Put(b"f", b"q", b"v" * 500))
+        i += 1
+        assert time.monotonic() < deadline
+    assert len(engine.scan()) == i
+    engine.server.stop()
+
+
+def test_rows_stay_whole_while_the_memstore_is_flushed_all_the_time(engine: Engine) -> None:
+    columns = [b"%02d" % i for i in range(10)]
+    stop = threading.Event()
+    failures: list[object] = []
+
+    def write() -> None:
+        for number in range(150):
+            value = b"%06d" % number
+            engine.change(b"r", *[Put(family, column, value) for family in (b"f", b"g") for column in columns])
+        stop.set()
+
+    def read() -> None:
+        before = b""
+        while not stop.is_set():
+            answer = engine.region.get([b"r"], Selection(), may_wait=True)
+            assert answer is not None
+            values = {cell[3] for cell in answer[0]}
+            if len(values) > 1 or (values and min(values) < before) or len(answer[0]) not in (0, 20):
+                failures.append((before, answer))
+            before = min(values, default=before)
+
+    def flush() -> None:
+        while not stop.is_set():
+            engine.server.flush("t")
+
+    threads = [threading.Thread(target=target) for target in (write, read, read, flush)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failures
