@@ -1,0 +1,139 @@
+"""A torn tail is cut: exactly the whole records before it are found, also by the next restart and the one after."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.wal.recovery import Recovered
+from rowlock_regionserver.wal.segment import segment_path
+
+from tests.crash.simulated_files import Loss, SimulatedFiles, UnsyncedFiles, copy_folder
+from tests.unit.wal.log_case import Change, LogCase, read_all, small_config
+
+RECORDS = 8
+
+
+def garbage(count: int) -> bytes:
+    return random.Random(count).randbytes(count)
+
+
+def killed_image(disk: SimulatedFiles, durability: Durability, target: Path) -> tuple[Path, list[Change], list[int]]:
+    """The folder of a log with RECORDS records whose server was killed, the records, and where each of them ends."""
+    case = LogCase(disk.root / "log", disk, small_config(log_segment_bytes=2048)).open()
+    stops = []
+    for number in range(RECORDS):
+        change = case.append(1 + number % 2, b"payload %d" % number * (number % 4), durability)
+        case.wait(lambda change=change: change in case.completed)  # type: ignore[misc]
+        stops.append(read_all(case.folder)[0].end_bytes)
+    image = disk.power_failure(target, Loss.NOTHING) / "log"
+    case.log.close()
+    return image, case.appended, stops
+
+
+def reopened_twice(folder: Path) -> tuple[list[Change], list[Change], Recovered]:
+    """What the first and the second restart deliver, a kill between them, and what the first one said."""
+    first = LogCase(folder, UnsyncedFiles(), small_config()).open()
+    again = copy_folder(folder, folder.parent / f"{folder.name}-again")
+    first.log.close()
+    second = LogCase(again, UnsyncedFiles(), small_config()).open()
+    second.log.close()
+    return first.delivered, second.delivered, first.recovered
+
+
+@pytest.mark.parametrize("durability", [Durability.OS, Durability.FSYNC])
+@pytest.mark.parametrize("tail", [lambda count: b"", bytes, garbage], ids=["cut off", "zeros", "garbage"])
+def test_a_log_cut_at_every_byte_of_its_last_three_records_has_exactly_the_whole_ones(
+    disk: SimulatedFiles, tmp_path: Path, durability: Durability, tail: Callable[[int], bytes]
+) -> None:
+    image, changes, stops = killed_image(disk, durability, tmp_path / "image")
+    data = segment_path(image, 1).read_bytes()
+    for cut in range(stops[-4], stops[-1]):
+        folder = copy_folder(image, tmp_path / f"cut-{cut}")
+        tailed = data[:cut] + tail(len(data) - cut)
+        segment_path(folder, 1).write_bytes(tailed)
+        # A cut inside a record's last zeros that is followed by zeros changes nothing.
+        whole = [change for change, stop in zip(changes, stops, strict=True) if tailed[:stop] == data[:stop]]
+        first, second, recovered = reopened_twice(folder)
+        assert first == second == whole, f"cut at {cut}"
+        assert recovered.gaps == ()
+        assert recovered.broken == {}
+
+
+def test_valid_records_behind_a_bad_one_that_prove_nothing_go_with_the_tail(
+    disk: SimulatedFiles, tmp_path: Path
+) -> None:
+    image, changes, stops = killed_image(disk, Durability.OS, tmp_path / "image")
+    data = bytearray(segment_path(image, 1).read_bytes())
+    data[stops[3] + 20] ^= 1
+    segment_path(image, 1).write_bytes(data)
+    first, second, recovered = reopened_twice(image)
+    assert first == second == changes[:4]
+    assert recovered.torn == (1, stops[3])
+    assert recovered.broken == {}
+
+
+def test_the_cut_is_done_before_a_new_segment_exists(disk: SimulatedFiles, tmp_path: Path) -> None:
+    image, _, stops = killed_image(disk, Durability.OS, tmp_path / "image")
+    with segment_path(image, 1).open("r+b") as file:
+        file.seek(stops[5])
+        file.write(b"\xff" * 100)
+    work = SimulatedFiles(tmp_path / "work")
+    folder = copy_folder(image, work.root / "log")
+    LogCase(folder, work).open().log.close()
+    names = [(call.name, call.path.name) for call in work.calls]
+    cut = names.index(("truncate", "0000000001.wal"))
+    assert names[cut + 1] == ("fsync", "0000000001.wal")
+    assert cut < names.index(("create", "spare.wal")) < names.index(("rename", "0000000002.wal"))
+    assert os.stat(segment_path(folder, 1)).st_size == stops[5]
+
+
+def test_what_was_valid_but_not_proven_is_written_anew_and_synced(disk: SimulatedFiles, tmp_path: Path) -> None:
+    image, changes, _ = killed_image(disk, Durability.OS, tmp_path / "image")
+    work = SimulatedFiles(tmp_path / "work")
+    folder = copy_folder(image, work.root / "log")
+    case = LogCase(folder, work, numbers={1: 4, 2: 4}).open()
+    assert case.delivered == changes
+    assert len(case.recovered.unproven) == RECORDS
+    # The first segment's file was never synced on this disk: only what was written anew is left of it.
+    os.truncate(segment_path(folder, 1), case.recovered.proven_bytes)
+    after = copy_folder(folder, tmp_path / "after")
+    recovered, delivered = read_all(after)
+    assert delivered == changes
+    assert recovered.gaps == ()
+    more = [case.append_synced(1, b"more"), case.append_synced(2, b"more")]
+    case.log.close()
+    recovered, delivered = read_all(folder)
+    assert delivered == changes + more
+    assert recovered.broken == {}
+
+
+def test_an_empty_folder_and_a_missing_one_are_a_new_log(tmp_path: Path) -> None:
+    case = LogCase(tmp_path / "log", UnsyncedFiles()).open()
+    assert case.recovered.last_segment == 0
+    assert case.delivered == []
+    log_id = case.log.log_id
+    case.log.close()
+    again = LogCase(tmp_path / "log", UnsyncedFiles()).open()
+    assert again.log.log_id == log_id
+    again.log.close()
+    other = LogCase(tmp_path / "other", UnsyncedFiles()).open()
+    assert other.log.log_id != log_id
+    other.log.close()
+
+
+def test_a_log_of_many_restarts_without_writes_stays_whole(tmp_path: Path) -> None:
+    case = LogCase(tmp_path / "log", UnsyncedFiles()).open()
+    case.reserve(1, 10, 10)
+    case.append_synced(1, b"x")
+    case.log.close()
+    for _ in range(5):
+        again = LogCase(tmp_path / "log", UnsyncedFiles()).open()
+        assert again.delivered == case.appended
+        assert again.recovered.broken == {}
+        assert again.recovered.regions[1].numbers_until == 10
+        again.log.close()
