@@ -281,8 +281,8 @@ def test_readers_beside_writers_lose_no_row_and_see_none_twice() -> None:
     """Rows that are there from the start are in every scan once, whole and in order, while others come between them."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
-    segment = RowSegment(1, slice_rows=7)
-    steady = [b"%04d" % number for number in range(0, 2000, 2)]
+    segment = RowSegment(1)
+    steady = [b"%04d" % number for number in range(0, 6000, 2)]
     write_numbers = iter(range(1, 1 << 30))
     for row in steady:
         segment.apply(row, [_put(b"q", 1, next(write_numbers))], _nothing_published)
@@ -291,15 +291,15 @@ def test_readers_beside_writers_lose_no_row_and_see_none_twice() -> None:
 
     def write(first: int) -> None:
         # Each writer has rows of its own, as row locks would give it, and two cells a write.
-        for number in range(first, 2000, 4):
+        for number in range(first, 6000, 4):
             write_number = next(write_numbers)
             cells = [_put(b"a", 1, write_number), _put(b"b", 1, write_number)]
             segment.apply(b"%04d" % number, cells, _nothing_published)
             segment.apply(b"%04d" % number, [_put(b"a", 2, next(write_numbers))], _nothing_published)
 
-    def scan(reverse: bool) -> None:
+    def scan(reverse: bool, bytes_max: int) -> None:
         while not is_done.is_set():
-            chunks = _names(segment, b"", b"", 400, reverse=reverse)
+            chunks = _names(segment, b"", b"", bytes_max, reverse=reverse)
             names = [name for chunk in (reversed(chunks) if reverse else chunks) for name in chunk]
             if names != sorted(set(names)):
                 failures.append(f"out of order or doubled: {names}")
@@ -308,11 +308,12 @@ def test_readers_beside_writers_lose_no_row_and_see_none_twice() -> None:
 
     def get() -> None:
         while not is_done.is_set():
-            for number in range(1, 2000, 50):
+            for number in range(1, 6000, 50):
                 if len(segment.row_cells(b"%04d" % number)) not in (0, 2, 3):
                     failures.append(f"row {number} is torn")
 
-    readers = [threading.Thread(target=scan, args=(reverse,)) for reverse in (False, True)]
+    readers = [threading.Thread(target=scan, args=(reverse, 1 << 20)) for reverse in (False, True)]
+    readers.append(threading.Thread(target=scan, args=(False, 1000)))
     readers.append(threading.Thread(target=get))
     writers = [threading.Thread(target=write, args=(first,)) for first in (1, 3)]
     try:
@@ -327,5 +328,5 @@ def test_readers_beside_writers_lose_no_row_and_see_none_twice() -> None:
         sys.setswitchinterval(interval)
     assert not any(thread.is_alive() for thread in readers + writers)
     assert failures == []
-    assert segment.row_count == 2000
+    assert segment.row_count == 6000
     segment._check()
