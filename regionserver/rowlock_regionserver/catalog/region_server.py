@@ -149,18 +149,20 @@ class RegionServer:
     def _replay(self, contents: dict[int, RegionContents]) -> Recovered:
         """Fills the memstores from the log. Regions that the log lost something of are closed and named."""
 
+        replays = {region_id: region.replay for region_id, region in contents.items()}
+
         def apply(region_id: int, write_number: int, kind: int, payload: bytes) -> None:
-            region = contents.get(region_id)
-            if region is None:
+            replay = replays.get(region_id)
+            if replay is None:
                 return  # Dropped, or damaged already.
             try:
-                region.replay(write_number, kind, payload)
+                replay.apply(write_number, kind, payload)
             except CorruptionError as error:
                 self._damaged[region_id] = error
+                del replays[region_id]
                 contents.pop(region_id).abandon()
-                return
             if self._memory.is_under_pressure:
-                max(contents.values(), key=lambda other: other.stores.memstore_bytes).flush_while_recovering()
+                max(contents.values(), key=lambda region: region.stores.memstore_bytes).flush_while_recovering()
 
         flushed = {region_id: region.mvcc.last for region_id, region in contents.items()}
         recovered = recover(self._folder / "log", self._files, apply, flushed=flushed)

@@ -14,21 +14,20 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.operations import RowResult
 from rowlock_regionserver.region.apply import Applier
-from rowlock_regionserver.region.bulk_file import WrittenBulkFile, bulk_file_path, decode_tables, read_bulk_file
+from rowlock_regionserver.region.bulk_file import bulk_file_path
 from rowlock_regionserver.region.flush import Flusher, store_file_path
 from rowlock_regionserver.region.gate import Gate
 from rowlock_regionserver.region.manifest import Manifest, read_manifest, write_manifest
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.mvcc import Mvcc
+from rowlock_regionserver.region.replay import Replay
 from rowlock_regionserver.region.requests import RequestIds
 from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import TEMPORARY_SUFFIX
-from rowlock_regionserver.wal.mutation import KIND_BULK, KIND_ROW, BulkRecord, decode_row
 
 _STORE_FILE_NAME = re.compile(r"\d+-\d{12}\.store")
 
@@ -60,7 +59,6 @@ class RegionContents:
         self.memory = memory
         self._bulk_folder = bulk_folder
         self._files = files
-        self._clock = clock
         self._tell_flushed = flushed
         generation, manifest = read_manifest(files, folder)
         if manifest.region_id != region_id:
@@ -90,23 +88,12 @@ class RegionContents:
         # Bulk files that the log's records name, with the write number of each: they stay until they are flushed.
         # Guarded by the gate held alone (adding), and by the flush that runs (removing).
         self.bulk_files: dict[int, int] = {}
-
-    def replay(self, write_number: int, kind: int, payload: bytes) -> None:
-        """Takes a record of the log, unless it is in a store file already. Records come in order of write numbers."""
-        if write_number <= self.mvcc.last:
-            return
-        if kind == KIND_ROW:
-            self._replay_row(write_number, payload)
-        elif kind == KIND_BULK:
-            self._replay_bulk(write_number, BulkRecord.decode(payload))
-        else:
-            raise CorruptionError("the log", 0, "a record kind of this version", str(kind))
-        self.mvcc.restore(write_number)
+        self.replay = Replay(table, self.stores, self.mvcc, self.requests, memory, bulk_folder, files, clock)
 
     def recovered(self) -> None:
-        """Replay is over: the segments it filled are sorted and can be read."""
-        for store in self.stores.all():
-            store.memstore.recovered()
+        """Replay is over, or at a pause: what it brought can be read."""
+        self.replay.settle()
+        self.bulk_files.update(self.replay.bulk_files)
 
     def flush_while_recovering(self) -> None:
         """Replay has passed the memory limit: what it brought so far goes to store files."""
@@ -115,6 +102,7 @@ class RegionContents:
 
     def abandon(self) -> None:
         """The region will not be served: its memory is given back, and its bulk files are left to salvage."""
+        self.replay.count_memory()
         self.memory.add(-self.stores.memstore_bytes)
 
     def remove_bulk_files(self, through: int) -> None:
@@ -127,30 +115,6 @@ class RegionContents:
     def _flushed(self, write_number: int) -> None:
         self.remove_bulk_files(write_number)
         self._tell_flushed(self.region_id, write_number)
-
-    def _replay_row(self, write_number: int, payload: bytes) -> None:
-        names = self.table.name_by_number
-        record = decode_row(payload, write_number, names)
-        cells = [part for part in record.cells if part[0] in names]  # Families dropped since are passed over.
-        self.applier.apply_row(record.row, cells)
-        if record.request is not None and record.result is not None:
-            now_ms = self._clock.now_ms()
-            self.requests.keep(record.request, record.row, write_number, record.result, now_ms)
-
-    def _replay_bulk(self, write_number: int, record: BulkRecord) -> None:
-        if record.file_number:
-            written = WrittenBulkFile(record.file_number, record.file_bytes, record.file_checksum)
-            tables = read_bulk_file(self._files, self._bulk_folder, written)
-            self.bulk_files[record.file_number] = write_number
-        else:
-            tables = decode_tables(record.cells)
-        names = self.table.name_by_number
-        known = {number: cells for number, cells in tables.items() if number in names}
-        self.applier.apply_tables(known, write_number, record.stamp, as_segments=record.file_number != 0)
-        if record.request is not None:
-            result = RowResult(timestamp=record.stamp)
-            now_ms = self._clock.now_ms()
-            self.requests.keep(record.request, record.first_row, write_number, result, now_ms)
 
 
 def make_region_folder(files: Files, folder: Path, region_id: int, table_id: int) -> None:

@@ -15,8 +15,8 @@ Integers are little-endian. A row record's payload:
         seen count u32, results count u32, then for each cell:
         family number u16, timestamp i64, qualifier length u16, value length u32, qualifier, value
 
-A bulk record's payload is a JSON object (BulkRecord) in UTF-8, its length u32 in front; without a bulk file, the cells follow
-it in that file's layout (region/bulk_file.py). The write number is the record's, so cells don't repeat it.
+A bulk record's payload is a JSON object (BulkRecord) in UTF-8, its length u32 in front; without a bulk file, the cells
+follow it in that file's layout (region/bulk_file.py). The write number is the record's, so cells don't repeat it.
 """
 
 from __future__ import annotations
@@ -94,25 +94,29 @@ def _is_the_one_cell(change: RowChange, result: RowResult, family_numbers: Mappi
     return number == family_numbers[family] and cells[0] == (qualifier, -timestamp, PUT, value)
 
 
-@dataclass(slots=True)
-class RowRecord:
-    """A row record as replay needs it: numbered cells by family, and the request it answers."""
-
-    row: bytes
-    cells: list[tuple[int, list[Cell]]]
-    request: RequestId | None
-    result: RowResult | None
+# Numbered cells by family number.
+CellsByFamily = list[tuple[int, list[Cell]]]
 
 
-def decode_row(payload: bytes, write_number: int, family_names: Mapping[int, bytes]) -> RowRecord:
-    """The inverse of `encode_row`. The payload was checked by the record's checksum, so it is as it was written."""
+def decode_cells(payload: bytes, write_number: int) -> tuple[bytes, CellsByFamily, int, int]:
+    """Row, cells, where they end, and flags of what `encode_row` gave; HAS_REQUEST in the flags: a request follows.
+
+    The payload was checked by the record's checksum, so it is as it was written. About 2 µs for one cell.
+    """
     flags, row_length, count = _HEAD.unpack_from(payload)
     position = 7 + row_length
     row = payload[7:position]
-    by_family: list[tuple[int, list[Cell]]] = []
+    unpack = _CELL.unpack_from
+    negative = -write_number
+    if count == 1:
+        family, kind, timestamp, qualifier_length, value_length = unpack(payload, position)
+        value_start = position + 17 + qualifier_length
+        stop = value_start + value_length
+        cell = (payload[position + 17 : value_start], -timestamp, negative, kind, payload[value_start:stop])
+        return row, [(family, [cell])], stop, flags
+    by_family: CellsByFamily = []
     last_family = -1
     cells: list[Cell] = []
-    unpack = _CELL.unpack_from
     for _ in range(count):
         family, kind, timestamp, qualifier_length, value_length = unpack(payload, position)
         value_start = position + 17 + qualifier_length
@@ -122,9 +126,20 @@ def decode_row(payload: bytes, write_number: int, family_names: Mapping[int, byt
             last_family = family
         qualifier = payload[position + 17 : value_start]
         position = value_start + value_length
-        cells.append((qualifier, -timestamp, -write_number, kind, payload[value_start:position]))
-    if not flags & HAS_REQUEST:
-        return RowRecord(row, by_family, None, None)
+        cells.append((qualifier, -timestamp, negative, kind, payload[value_start:position]))
+    return row, by_family, position, flags
+
+
+def request_of(payload: bytes, position: int) -> tuple[bytes, int, int]:
+    """(client, sequence, floor) of a row record's request, which begins at `position`."""
+    client, sequence, floor, _, _ = _REQUEST.unpack_from(payload, position)
+    return client, sequence, floor
+
+
+def decode_request(
+    payload: bytes, position: int, flags: int, by_family: CellsByFamily, family_names: Mapping[int, bytes]
+) -> tuple[RequestId, RowResult]:
+    """The request that begins at `position`, and its answer. Names of families dropped since are empty."""
     client, sequence, floor, condition_met, stamp = _REQUEST.unpack_from(payload, position)
     seen: tuple[AnswerCell, ...] = ()
     results: tuple[AnswerCell, ...] = ()
@@ -133,8 +148,7 @@ def decode_row(payload: bytes, write_number: int, family_names: Mapping[int, byt
         results = ((family_names.get(family, b""), cell[0], -cell[1], cell[4]),)
     elif flags & HAS_CELLS_IN_ANSWER:
         seen, results = _decode_answer_cells(payload, position + _REQUEST.size, family_names)
-    result = RowResult(condition_met != 0, seen, results, stamp)
-    return RowRecord(row, by_family, RequestId(client, sequence, floor), result)
+    return RequestId(client, sequence, floor), RowResult(condition_met != 0, seen, results, stamp)
 
 
 def _decode_answer_cells(
