@@ -1,0 +1,194 @@
+"""rowlock: a row store for Python, the client.
+
+    import rowlock
+
+    with rowlock.connect("127.0.0.1:7460") as db:
+        db.create_table("flights", {"info": rowlock.Family()})
+        flights = db.table("flights")
+        flights.put(b"UA1545", {b"info:delay": b"5"})
+        flights.row(b"UA1545")                              # {b"info:delay": b"5"}
+
+`rowlock.aio` has the same names for asyncio. Nothing heavy is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+# First of all, and before grpc: see there.
+from rowlock import fork  # noqa: F401
+
+if TYPE_CHECKING:
+    from rowlock.batch import Batch
+    from rowlock.bulk_send import BulkResult
+    from rowlock.changes import Append, Delete, Increment, Put
+    from rowlock.checks import Check, CheckResult
+    from rowlock.client import Client
+    from rowlock.connect import connect, open
+    from rowlock.errors import (
+        BatchError,
+        BulkError,
+        ClosedError,
+        CorruptionError,
+        CounterOverflowError,
+        DeadlineError,
+        DiskFullError,
+        EmbeddedServerError,
+        FamilyNotFoundError,
+        FilterTypeError,
+        InvalidArgumentError,
+        LeaseExpiredError,
+        LimitExceededError,
+        MappingError,
+        NotACounterError,
+        NotServingRegionError,
+        RegionTooBusyError,
+        RowlockError,
+        ServerError,
+        ServerStoppingError,
+        ServerUnavailableError,
+        TableExistsError,
+        TableNotFoundError,
+        UnknownOutcomeError,
+    )
+    from rowlock.filters import Filter, column, row_key
+    from rowlock.mapping import Mapping
+    from rowlock.rows import Cell
+    from rowlock.scan import Scan
+    from rowlock.schema import (
+        Durability,
+        Family,
+        FlushResult,
+        Limits,
+        Region,
+        RegionStatistics,
+        ServerInfo,
+        TableDescription,
+    )
+    from rowlock.selection import CellFilter
+    from rowlock.table import Table
+
+_MODULES = {
+    "rowlock.batch": ("Batch",),
+    "rowlock.bulk_send": ("BulkResult",),
+    "rowlock.changes": ("Append", "Delete", "Increment", "Put"),
+    "rowlock.checks": ("Check", "CheckResult"),
+    "rowlock.client": ("Client",),
+    "rowlock.connect": ("connect", "open"),
+    "rowlock.errors": (
+        "BatchError",
+        "BulkError",
+        "ClosedError",
+        "CorruptionError",
+        "CounterOverflowError",
+        "DeadlineError",
+        "DiskFullError",
+        "EmbeddedServerError",
+        "FamilyNotFoundError",
+        "FilterTypeError",
+        "InvalidArgumentError",
+        "LeaseExpiredError",
+        "LimitExceededError",
+        "MappingError",
+        "NotACounterError",
+        "NotServingRegionError",
+        "RegionTooBusyError",
+        "RowlockError",
+        "ServerError",
+        "ServerStoppingError",
+        "ServerUnavailableError",
+        "TableExistsError",
+        "TableNotFoundError",
+        "UnknownOutcomeError",
+    ),
+    "rowlock.filters": ("Filter", "column", "row_key"),
+    "rowlock.mapping": ("Mapping",),
+    "rowlock.rows": ("Cell",),
+    "rowlock.scan": ("Scan",),
+    "rowlock.schema": (
+        "Durability",
+        "Family",
+        "FlushResult",
+        "Limits",
+        "Region",
+        "RegionStatistics",
+        "ServerInfo",
+        "TableDescription",
+    ),
+    "rowlock.selection": ("CellFilter",),
+    "rowlock.table": ("Table",),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "Append",
+    "Batch",
+    "BatchError",
+    "BulkError",
+    "BulkResult",
+    "Cell",
+    "CellFilter",
+    "Check",
+    "CheckResult",
+    "Client",
+    "ClosedError",
+    "CorruptionError",
+    "CounterOverflowError",
+    "DeadlineError",
+    "Delete",
+    "DiskFullError",
+    "Durability",
+    "EmbeddedServerError",
+    "Family",
+    "FamilyNotFoundError",
+    "Filter",
+    "FilterTypeError",
+    "FlushResult",
+    "Increment",
+    "InvalidArgumentError",
+    "LeaseExpiredError",
+    "LimitExceededError",
+    "Limits",
+    "Mapping",
+    "MappingError",
+    "NotACounterError",
+    "NotServingRegionError",
+    "Put",
+    "Region",
+    "RegionStatistics",
+    "RegionTooBusyError",
+    "RowlockError",
+    "Scan",
+    "ServerError",
+    "ServerInfo",
+    "ServerStoppingError",
+    "ServerUnavailableError",
+    "Table",
+    "TableDescription",
+    "TableExistsError",
+    "TableNotFoundError",
+    "UnknownOutcomeError",
+    "column",
+    "connect",
+    "open",
+    "row_key",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Imports a public name's module at its first use."""
+    import importlib
+
+    if name == "aio":
+        return importlib.import_module("rowlock.aio")
+    module = _HOMES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'rowlock' has no attribute {name!r}")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "aio"])
+

@@ -1,0 +1,121 @@
+"""put_arrow (threads): batches of cells on a stream, the next ones on their way while the server syncs."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable
+
+import grpc
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+from rowlock import methods
+from rowlock.bulk_input import ArrowInput, cell_batches
+from rowlock.bulk_send import BulkResult, BulkSend
+from rowlock.columns import Text, check_timestamp
+from rowlock.errors import (
+    ClosedError,
+    DeadlineError,
+    InvalidArgumentError,
+    RowlockError,
+    ServerUnavailableError,
+)
+from rowlock.mapping import Mapping, as_mapping
+from rowlock.schema import Region
+from rowlock.servers import Servers
+from rowlock.view import View
+
+
+def put_arrow(
+    servers: Servers,
+    view: View[Text],
+    data: ArrowInput,
+    mapping: Mapping | str | None,
+    timestamp: int | None,
+    batch_bytes: int,
+    on_progress: Callable[[int], None] | None,
+) -> BulkResult:
+    """See Table.put_arrow."""
+    check_timestamp(timestamp)
+    if batch_bytes < 1:
+        raise InvalidArgumentError(f"batch_bytes is at least 1, not {batch_bytes}")
+    batches = cell_batches(data, None if mapping is None else as_mapping(mapping), timestamp, batch_bytes)
+    send = BulkSend(view.table, batches, servers.sequences, view.durability, view.timeout_s)
+    try:
+        while not send.is_done:
+            _run_stream(servers, send, on_progress)
+            pause, send.pause_s = send.pause_s, 0.0
+            time.sleep(pause)
+        return send.finish()
+    finally:
+        send.stop()
+
+
+def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[int], None] | None) -> None:
+    """Sends and receives on one stream until nothing is left, the stream is lost, or a batch must pause."""
+    region: Region | None = None
+    stream: _BulkStream | None = None
+    try:
+        while True:
+            while (bulk := send.next(time.monotonic())) is not None:
+                region = servers.region_of(send.table, bulk.first_row, time.monotonic() + send.timeout_s)
+                if stream is None:
+                    stream = _BulkStream(servers, region.server)
+                elif stream.address != region.server:
+                    break
+                stream.put(send.message(bulk, region))
+            if stream is None or not send.is_waiting:
+                return
+            answer = stream.take(send.timeout_s)
+            if answer.error.code == types_pb2.Error.NOT_SERVING_REGION and region is not None:
+                servers.regions.forget(region)
+            send.answered(answer, time.monotonic())
+            if on_progress is not None:
+                on_progress(send.row_count)
+    except ClosedError:
+        raise
+    except RowlockError as error:
+        if isinstance(error, InvalidArgumentError) and not send.is_waiting:
+            # The data itself was refused, here, before any of it was under way.
+            raise
+        send.lost(error, time.monotonic())
+    finally:
+        if stream is not None:
+            stream.close()
+
+
+class _BulkStream:
+    """One stream of bulk batches to one server. Used by one thread."""
+
+    def __init__(self, servers: Servers, address: str) -> None:
+        self.address = address
+        self._servers = servers
+        self._messages: queue.SimpleQueue[region_pb2.BulkBatch | None] = queue.SimpleQueue()
+        self._answers = servers.channel(address).stream_stream(
+            methods.BULK_PUT.path,
+            request_serializer=methods.BULK_PUT.serialize,
+            response_deserializer=methods.BULK_PUT.parse,
+        )(iter(self._messages.get, None))
+
+    def put(self, message: region_pb2.BulkBatch) -> None:
+        """Never blocks; the window bounds what is in the queue."""
+        self._messages.put(message)
+
+    def take(self, timeout_s: float) -> region_pb2.BulkAnswer:
+        """The next answer; raises DeadlineError when none came in time, or what the stream ended with."""
+        with self._servers.watch.limit(timeout_s, self._answers.cancel) as limit:
+            try:
+                answer = next(self._answers, None)
+            except grpc.RpcError as failed:
+                error = self._servers.judged(failed, self.address)
+            else:
+                if answer is not None:
+                    return answer
+                error = ServerUnavailableError(f"the server at {self.address} ended the stream of batches")
+        if limit.has_struck:
+            raise DeadlineError(f"no answer to a batch came within {timeout_s:g} s")
+        raise error
+
+    def close(self) -> None:
+        self._messages.put(None)
+        self._answers.cancel()

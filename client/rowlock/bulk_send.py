@@ -1,0 +1,244 @@
+"""One put_arrow, without I/O: which batches are under way, which come again, and what became of each row of the input.
+
+1. Up to WINDOW batches are on the stream unanswered, so that the next ones are made and sent while the server syncs.
+2. Answers come in the order of the batches.
+3. Of rows with the same key the later one wins: a batch that has a row in common with one under way waits for it.
+   So batches under way have no row in common, and repeating one of them never undoes another.
+4. A batch is repeated under its own number until it was answered.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+from rowlock.bulk_input import CellBatch
+from rowlock.errors import BulkError, InvalidArgumentError, LimitExceededError, RowlockError, UnknownOutcomeError
+from rowlock.retry import Attempts, Kind
+from rowlock.schema import Region
+from rowlock.sequences import Sequences
+from rowlock.wire_errors import error_from
+
+WINDOW = 3
+BATCH_BYTES_DEFAULT = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BulkResult:
+    """What a put_arrow wrote."""
+
+    row_count: int
+    """Rows of the input that were written."""
+    cell_count: int
+    """Cells written; of several with the same key, timestamp and batch one."""
+
+
+class Bulk:
+    """One batch on its way."""
+
+    __slots__ = ("attempts", "batch", "sequence")
+
+    def __init__(self, batch: CellBatch, sequence: int) -> None:
+        self.batch = batch
+        self.sequence = sequence
+        self.attempts: Attempts | None = None
+
+    @property
+    def first_row(self) -> bytes:
+        row: bytes = self.batch.cells.column("row")[0].as_py()
+        return row
+
+    def shares_row_with(self, other: Bulk) -> bool:
+        import pyarrow.compute as pc
+
+        mine, others = self.batch.cells.column("row"), other.batch.cells.column("row")
+        my, their = pc.min_max(mine).as_py(), pc.min_max(others).as_py()
+        if my["max"] < their["min"] or their["max"] < my["min"]:
+            return False
+        shared: bool = pc.any(pc.is_in(mine, value_set=pc.unique(others))).as_py()
+        return shared
+
+
+class BulkSend:
+    """Not thread-safe. Times are seconds on time.monotonic()."""
+
+    def __init__(
+        self,
+        table: str,
+        batches: Iterator[CellBatch],
+        sequences: Sequences,
+        durability: types_pb2.Durability,
+        timeout_s: float,
+    ) -> None:
+        self.table = table
+        self.timeout_s = timeout_s
+        self.pause_s = 0.0
+        self._batches = batches
+        self._sequences = sequences
+        self._durability = durability
+        self._next: deque[Bulk] = deque()
+        self._under_way: deque[Bulk] = deque()
+        # After a failure nothing more is sent until all that is under way was answered.
+        self._is_draining = False
+        self._is_exhausted = False
+        self._applied: list[range] = []
+        self._failed: list[tuple[range, RowlockError]] = []
+        self._unknown: list[tuple[range, RowlockError]] = []
+        self._row_count = 0
+        self._cell_count = 0
+
+    @property
+    def is_done(self) -> bool:
+        return self._is_exhausted and not self._next and not self._under_way
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether answers are to come."""
+        return bool(self._under_way)
+
+    @property
+    def row_count(self) -> int:
+        """Rows of the input applied so far."""
+        return self._row_count
+
+    def next(self, now: float) -> Bulk | None:
+        """The batch to send now, None when there is none or those under way come first."""
+        if self._is_draining or len(self._under_way) >= WINDOW:
+            return None
+        if not self._next and not self._is_exhausted:
+            self._pull()
+        if not self._next:
+            return None
+        bulk = self._next[0]
+        if any(bulk.shares_row_with(other) for other in self._under_way):
+            return None
+        if bulk.attempts is None:
+            bulk.attempts = Attempts(now, self.timeout_s, Kind.NUMBERED_CHANGE)
+        return bulk
+
+    def message(self, bulk: Bulk, region: Region) -> region_pb2.BulkBatch:
+        """The batch for its region; from now on it is under way. Rows of other regions become a batch of their own."""
+        assert bulk is self._next[0], "only the next batch is sent"
+        self._split_off_other_regions(bulk, region)
+        self._next.popleft()
+        self._under_way.append(bulk)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, bulk.batch.cells.schema) as writer:
+            writer.write_batch(bulk.batch.cells)
+        return region_pb2.BulkBatch(
+            region_id=region.region_id,
+            arrow=sink.getvalue().to_pybytes(),
+            uncompressed_bytes=bulk.batch.byte_count,
+            client_id=self._sequences.client_id,
+            sequence=bulk.sequence,
+            sequence_floor=self._sequences.floor(),
+            durability=self._durability,
+        )
+
+    def answered(self, answer: region_pb2.BulkAnswer, now: float) -> None:
+        """The answer to the oldest batch under way."""
+        bulk = self._under_way.popleft()
+        if answer.HasField("error"):
+            self._is_draining = True
+            self._judge(bulk, error_from(answer.error), now, was_sent=False)
+        else:
+            self._end(bulk)
+            self._applied.append(bulk.batch.rows)
+            self._row_count += len(bulk.batch.rows)
+            self._cell_count += answer.cell_count
+        self._go_on_if_drained()
+
+    def lost(self, error: RowlockError, now: float) -> None:
+        """The stream ended, or could not be opened: all under way are in doubt and come again, if they may."""
+        if not self._under_way and self._next:
+            self._judge(self._next.popleft(), error, now, was_sent=False)
+        for bulk in reversed(list(self._under_way)):
+            self._under_way.pop()
+            self._judge(bulk, error, now, was_sent=True)
+        self._go_on_if_drained()
+
+    def finish(self) -> BulkResult:
+        """What was written; raises BulkError unless it is all, or what the first batch failed with if nothing was."""
+        if not self._failed and not self._unknown:
+            return BulkResult(self._row_count, self._cell_count)
+        rows, error = min(self._failed + self._unknown, key=lambda item: item[0].start)
+        if not self._applied and not self._unknown and isinstance(error, InvalidArgumentError):
+            raise error
+        told = "were not written" if not self._unknown else "may or may not have been written"
+        raise BulkError(
+            f"{self._row_count} rows were written; rows {rows.start} to {rows.stop - 1} {told}: {error}",
+            applied=self._applied,
+            failed=self._failed,
+            unknown=self._unknown,
+            table=self.table,
+        ) from error
+
+    def stop(self) -> None:
+        """Nobody waits for what is under way any more."""
+        for bulk in [*self._under_way, *self._next]:
+            self._end(bulk)
+        self._under_way.clear()
+        self._next.clear()
+
+    def _pull(self) -> None:
+        """The next batch of the input; one that can't be made ends the input."""
+        try:
+            batch = next(self._batches, None)
+        except (InvalidArgumentError, TypeError) as error:
+            if not self._applied and not self._under_way:
+                raise
+            refused = error if isinstance(error, InvalidArgumentError) else InvalidArgumentError(str(error))
+            at = max((rows.stop for rows in self._ranges()), default=0)
+            self._failed.append((range(at, at + 1), refused))
+            batch = None
+        if batch is None:
+            self._is_exhausted = True
+        else:
+            self._next.append(Bulk(batch, self._sequences.take()))
+
+    def _ranges(self) -> list[range]:
+        return [*self._applied, *(bulk.batch.rows for bulk in self._under_way)]
+
+    def _judge(self, bulk: Bulk, error: RowlockError, now: float, *, was_sent: bool) -> None:
+        """It comes again, in its place, or it ends everything."""
+        assert bulk.attempts is not None, "a batch that was never to be sent can't fail"
+        try:
+            self.pause_s = max(self.pause_s, bulk.attempts.failed(error, now, was_sent=was_sent))
+        except RowlockError as final:
+            self._end(bulk)
+            ended = self._unknown if isinstance(final, UnknownOutcomeError) else self._failed
+            ended.append((bulk.batch.rows, final))
+            # What was not begun is not begun any more; what is to come again still does, to learn what became of it.
+            self._is_exhausted = True
+        else:
+            place = next((i for i, other in enumerate(self._next) if other.sequence > bulk.sequence), len(self._next))
+            self._next.insert(place, bulk)
+
+    def _go_on_if_drained(self) -> None:
+        if not self._under_way:
+            self._is_draining = False
+
+    def _end(self, bulk: Bulk) -> None:
+        self._sequences.release(bulk.sequence)
+
+    def _split_off_other_regions(self, bulk: Bulk, region: Region) -> None:
+        import pyarrow.compute as pc
+
+        if not region.start and not region.stop:
+            return
+        rows = bulk.batch.cells.column("row")
+        is_inside = pc.greater_equal(rows, pa.scalar(region.start, pa.binary()))
+        if region.stop:
+            is_inside = pc.and_(is_inside, pc.less(rows, pa.scalar(region.stop, pa.binary())))
+        if pc.all(is_inside).as_py():
+            return
+        inside = bulk.batch.cells.filter(is_inside)
+        if inside.num_rows == 0:
+            raise LimitExceededError("a batch has no row in the region it is meant for", table=self.table)
+        rest = Bulk(CellBatch(bulk.batch.rows, bulk.batch.cells.filter(pc.invert(is_inside))), self._sequences.take())
+        bulk.batch = CellBatch(bulk.batch.rows, inside)
+        self._next.insert(1, rest)

@@ -1,0 +1,63 @@
+"""Requests to the catalog, checked before they are sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from rowlock_proto.v1 import catalog_pb2, types_pb2
+
+from rowlock.columns import Name, check_family, encoded_row
+from rowlock.errors import InvalidArgumentError
+from rowlock.schema import Family, durability_message, family_message
+
+TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
+
+
+def check_table_name(name: str) -> None:
+    """Raises InvalidArgumentError unless it can be a table's name, TypeError if it is no str."""
+    if not isinstance(name, str):
+        raise TypeError(f"a table's name is str, not {type(name).__name__}")
+    if TABLE_NAME.fullmatch(name) is None:
+        raise InvalidArgumentError(
+            f"{name[:300]!r} is not the name of a table: 1 to 255 letters, digits, '_', '-' and '.' of ASCII, starting "
+            "with a letter, digit or '_'"
+        )
+
+
+def create_request(
+    name: str, families: Mapping[str, Family] | Iterable[str], durability: str, splits: Iterable[Name]
+) -> catalog_pb2.CreateTableRequest:
+    check_table_name(name)
+    if isinstance(families, str | bytes):
+        raise TypeError(f"families is a mapping of names to rowlock.Family, or a list of names: [{families!r}]")
+    named = families if isinstance(families, Mapping) else {family: Family() for family in families}
+    if not named:
+        raise InvalidArgumentError("a table has at least one column family")
+    return catalog_pb2.CreateTableRequest(
+        table=types_pb2.TableDescriptor(
+            name=name,
+            families=[family_message(family, settings) for family, settings in named.items()],
+            durability=durability_message(durability),
+        ),
+        splits=[encoded_row(split) for split in splits],
+    )
+
+
+def alter_request(
+    name: str, set_families: Mapping[str, Family], drop_families: Iterable[str], durability: str | None
+) -> catalog_pb2.AlterTableRequest:
+    check_table_name(name)
+    if isinstance(drop_families, str | bytes):
+        raise TypeError(f"drop_families is a list of names: [{drop_families!r}]")
+    dropped = [family.encode() if isinstance(family, str) else bytes(family) for family in drop_families]
+    for family in dropped:
+        check_family(family, family)
+    if not set_families and not dropped and durability is None:
+        raise InvalidArgumentError("nothing to alter is given: families to set, families to drop, or a durability")
+    return catalog_pb2.AlterTableRequest(
+        name=name,
+        set_families=[family_message(family, settings) for family, settings in set_families.items()],
+        drop_families=dropped,
+        durability=durability_message(durability),
+    )

@@ -1,0 +1,145 @@
+"""Changes of one row, as a caller names them, and on the wire. Those of one mutation take effect in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+from rowlock.columns import Name, Value, check_timestamp, encoded_value, parse_cell_column, parse_column
+from rowlock.errors import InvalidArgumentError
+
+AMOUNT_MAX = (1 << 63) - 1
+AMOUNT_MIN = -(1 << 63)
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Sets one column. Without a timestamp (milliseconds since the epoch) the server stamps it."""
+
+    column: Name
+    value: Value
+    timestamp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Removes a column's versions (`family:qualifier`), a family's (`family`) or the whole row's (None).
+
+    With a timestamp: those at or before it. With `exact`: only the one version of the column at the timestamp, or its
+    newest one without a timestamp.
+    """
+
+    column: Name | None = None
+    timestamp: int | None = None
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Increment:
+    """Adds to a column's 64-bit counter; a missing cell counts as 0."""
+
+    column: Name
+    amount: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Appends to a column's value; a missing cell counts as empty."""
+
+    column: Name
+    suffix: Value
+
+
+Change = Put | Delete | Increment | Append
+
+
+class Changes(Protocol):
+    """What `changes` and `otherwise` of a mutation on the wire offer."""
+
+    def add(self) -> types_pb2.Change: ...
+
+
+def add_put(mutation: region_pb2.RowMutation, column: Name, value: Value, timestamp: int | None) -> None:
+    """One put more; the hot path of `Table.put`, which has checked the timestamp."""
+    put = mutation.changes.add().put
+    put.family, put.qualifier = parse_cell_column(column)
+    put.value = value if type(value) is bytes else encoded_value(value)
+    if timestamp is not None:
+        put.timestamp = timestamp
+
+
+def add_delete(changes: Changes, column: Name | None, timestamp: int | None, exact: bool) -> None:
+    """One delete more."""
+    check_timestamp(timestamp)
+    delete = changes.add().delete
+    if column is None:
+        if exact:
+            raise InvalidArgumentError("a delete of one exact version names a column, 'family:qualifier'")
+        delete.kind = types_pb2.Delete.KIND_ROW
+    else:
+        delete.family, qualifier = parse_column(column)
+        if qualifier is not None:
+            delete.qualifier = qualifier
+            delete.kind = types_pb2.Delete.KIND_VERSION if exact else types_pb2.Delete.KIND_COLUMN
+        elif exact:
+            raise InvalidArgumentError(f"a delete of one exact version names a column, not the family {column!r}")
+        else:
+            delete.kind = types_pb2.Delete.KIND_FAMILY
+    if timestamp is not None:
+        delete.timestamp = timestamp
+
+
+def add_changes(changes: Changes, given: Iterable[Change]) -> None:
+    """All of a caller's changes in their order.
+
+    Raises InvalidArgumentError for a malformed column, timestamp or amount, TypeError for anything that is no change.
+    """
+    for change in given:
+        if isinstance(change, Put):
+            check_timestamp(change.timestamp)
+            put = changes.add().put
+            put.family, put.qualifier = parse_cell_column(change.column)
+            put.value = encoded_value(change.value)
+            if change.timestamp is not None:
+                put.timestamp = change.timestamp
+        elif isinstance(change, Delete):
+            add_delete(changes, change.column, change.timestamp, change.exact)
+        elif isinstance(change, Increment):
+            increment = changes.add().increment
+            increment.family, increment.qualifier = parse_cell_column(change.column)
+            increment.amount = checked_amount(change.amount)
+        elif isinstance(change, Append):
+            append = changes.add().append
+            append.family, append.qualifier = parse_cell_column(change.column)
+            append.suffix = encoded_value(change.suffix)
+        else:
+            raise TypeError(f"a change is a Put, Delete, Increment or Append, not {type(change).__name__}")
+
+
+def checked_amount(amount: int) -> int:
+    """The amount of an increment; raises TypeError or InvalidArgumentError if it is no signed 64-bit int."""
+    if not isinstance(amount, int) or isinstance(amount, bool):
+        raise TypeError(f"the amount of an increment is an int, not {type(amount).__name__}")
+    if not AMOUNT_MIN <= amount <= AMOUNT_MAX:
+        raise InvalidArgumentError(f"the amount of an increment fits 64 signed bits, {amount} does not")
+    return amount
+
+
+def change_results(changes: Sequence[Change], cells: Sequence[types_pb2.Cell]) -> list[int | bytes | None]:
+    """One for each change: the new number of an increment, the new value of an append, None for puts and deletes.
+
+    `cells` are the answer's new cells, in the order of the increments and appends.
+    """
+    new_cells = iter(cells)
+    results: list[int | bytes | None] = []
+    for change in changes:
+        if isinstance(change, Increment):
+            results.append(int.from_bytes(next(new_cells).value, "big", signed=True))
+        elif isinstance(change, Append):
+            results.append(next(new_cells).value)
+        else:
+            results.append(None)
+    return results

@@ -1,0 +1,45 @@
+"""Channels to servers: how they are opened, for threads and for asyncio alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rowlock.errors import InvalidArgumentError
+
+DEFAULT_PORT = 7460
+
+# Sizes are limited by the server, in words that say which. A client keeps its connection as long as it lives: an
+# embedded server stops when the last one closes. A server that was restarted should be found at once. Proxies of the
+# web have no business between a database and its client. Channels don't share connections, so that closing a client
+# closes its own and a forked child never meets its parent's.
+CHANNEL_OPTIONS: Sequence[tuple[str, int]] = (
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.client_idle_timeout_ms", (1 << 31) - 1),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+def parse_addresses(text: str) -> tuple[str, ...]:
+    """`host:port` of each address in a comma-separated list; the port may be left out.
+
+    Raises InvalidArgumentError for an empty list or a malformed address.
+    """
+    addresses = tuple(_address(part.strip()) for part in text.split(",") if part.strip())
+    if not addresses:
+        raise InvalidArgumentError("no address of a server is given; an address is 'host:port', '127.0.0.1:7460' say")
+    return addresses
+
+
+def _address(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        # No port; an IPv6 address stands in brackets.
+        return f"{text}:{DEFAULT_PORT}"
+    if not host or not port.isdigit() or not 0 < int(port) < 65536 or any(sign in text for sign in " /@"):
+        raise InvalidArgumentError(f"{text!r} is not the address of a server; an address is 'host:port'")
+    return text

@@ -1,0 +1,97 @@
+"""Conditions of a change: what is checked, how it looks on the wire, and what a check saw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Literal
+
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+from rowlock.columns import Name, Text, Value, encoded_value, parse_cell_column
+from rowlock.errors import InvalidArgumentError
+from rowlock.filters import Filter
+
+CompareOp = Literal["=", "!=", "<", "<=", ">", ">="]
+
+_OPS: dict[str, types_pb2.CompareOp] = {
+    "=": types_pb2.COMPARE_OP_EQUAL,
+    "==": types_pb2.COMPARE_OP_EQUAL,
+    "!=": types_pb2.COMPARE_OP_NOT_EQUAL,
+    "<": types_pb2.COMPARE_OP_LESS,
+    "<=": types_pb2.COMPARE_OP_LESS_OR_EQUAL,
+    ">": types_pb2.COMPARE_OP_GREATER,
+    ">=": types_pb2.COMPARE_OP_GREATER_OR_EQUAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Reads "stored op expected", of the newest cell of a column, as bytes.
+
+    expected None: the cell is absent (op "="), or present (op "!="). b"" is an empty value, not an absent one. An
+    absent cell fails every other comparison, also "!=".
+    """
+
+    column: Name
+    expected: Value | None
+    op: CompareOp = "="
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult(Generic[Text]):
+    """What became of a conditional change; true when its condition held and `then` was made."""
+
+    applied: bool
+    current: Text | None
+    """What the first check saw: the value of its column, None when that was absent."""
+    seen: Mapping[Text, Text | None] = field(default_factory=dict)
+    """The same of every check, by column."""
+    results: Sequence[int | bytes | None] = ()
+    """As mutate_row returns them, of the changes that were made."""
+
+    def __bool__(self) -> bool:
+        return self.applied
+
+
+def compare_op(op: str) -> types_pb2.CompareOp:
+    """The operator on the wire; raises InvalidArgumentError for an unknown one."""
+    try:
+        return _OPS[op]
+    except (KeyError, TypeError):
+        raise InvalidArgumentError(
+            f"the operator of a check is one of =, !=, <, <=, >, >=; {op!r} is none of them"
+        ) from None
+
+
+def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filter]) -> list[tuple[bytes, bytes]]:
+    """Writes a condition in which all checks hold; returns the columns of its Checks, in order.
+
+    Raises InvalidArgumentError for an empty list or a check that can't be, TypeError for anything that is no check.
+    """
+    columns: list[tuple[bytes, bytes]] = []
+    filters: list[Filter] = []
+    for check in checks:
+        if isinstance(check, Filter):
+            filters.append(check)
+            continue
+        if not isinstance(check, Check):
+            raise TypeError(f"a check is a rowlock.Check or a filter, not {type(check).__name__}")
+        message = condition.checks.add()
+        message.family, message.qualifier = parse_cell_column(check.column)
+        message.op = compare_op(check.op)
+        if check.expected is not None:
+            message.operand = encoded_value(check.expected)
+        elif message.op not in (types_pb2.COMPARE_OP_EQUAL, types_pb2.COMPARE_OP_NOT_EQUAL):
+            raise InvalidArgumentError(
+                f"an expected value of None means an absent cell, which is only checked by = and !=, not {check.op!r}"
+            )
+        columns.append((message.family, message.qualifier))
+    if not columns and not filters:
+        raise InvalidArgumentError("no check is given; use mutate_row() for a change without a condition")
+    if filters:
+        joined = filters[0]
+        for following in filters[1:]:
+            joined &= following
+        condition.filter.CopyFrom(joined.message)
+    return columns

@@ -1,0 +1,142 @@
+"""Rows, columns and values as callers give them, turned into bytes, and back.
+
+A row, column or value is bytes, or str, which is encoded as UTF-8. A column is `family:qualifier`; the qualifier
+may be empty and may hold more colons. Where a whole family is allowed, its bare name means it. What the server would
+refuse whatever its configuration is refused here, in the same words and before anything is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeVar
+
+from rowlock.errors import InvalidArgumentError, LimitExceededError
+
+# What a table answers with: bytes, or str throughout when it was opened with an encoding.
+Text = TypeVar("Text", bytes, str)
+
+Name = bytes | str
+Value = bytes | bytearray | memoryview | str
+
+FAMILY_BYTES_MAX = 127
+# HBase's: a row's length fits 15 bits. The server's own limit may be lower, never higher than what it tells.
+ROW_BYTES_MAX = 32 * 1024 - 1
+TIMESTAMP_MAX = (1 << 63) - 2
+
+
+def encoded_row(row: Name) -> bytes:
+    """The row as bytes; raises InvalidArgumentError if it is empty, LimitExceededError if it is too long."""
+    if type(row) is not bytes:
+        row = _encoded(row, "a row")
+    if not row:
+        raise InvalidArgumentError("the row is empty; a row has at least one byte")
+    if len(row) > ROW_BYTES_MAX:
+        raise LimitExceededError(
+            f"the row has {len(row)} bytes, {ROW_BYTES_MAX} are allowed; it starts with {row[:32]!r}",
+            limit="row_bytes_max",
+            limit_value=ROW_BYTES_MAX,
+            found=len(row),
+            row=row,
+        )
+    return row
+
+
+def encoded_bound(bound: Name | None) -> bytes:
+    """A bound of a range as bytes; None and empty mean "no bound"."""
+    if bound is None:
+        return b""
+    return bound if type(bound) is bytes else _encoded(bound, "a bound of rows")
+
+
+def encoded_value(value: Value) -> bytes:
+    """The value as bytes; raises TypeError for anything but bytes and str, naming what to use for numbers."""
+    if type(value) is bytes:
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if isinstance(value, int):
+        raise TypeError(
+            f"a value is bytes or str, not {type(value).__name__}: {value!r}. For a counter use increment(); to store "
+            "numbers in a format of your choice use rowlock.Mapping with put_arrow(), or encode them yourself, "
+            "(5).to_bytes(8, 'big', signed=True) for example"
+        )
+    if value is None:
+        raise TypeError("a value is bytes or str, not None; to remove a column use delete()")
+    raise TypeError(
+        f"a value is bytes or str, not {type(value).__name__}; to store typed values use rowlock.Mapping with put_arrow()"
+    )
+
+
+@lru_cache(maxsize=4096)
+def parse_column(column: Name) -> tuple[bytes, bytes | None]:
+    """(family, qualifier), qualifier None when only a family is named.
+
+    Raises InvalidArgumentError if the family's name is malformed, TypeError if it is neither bytes nor str.
+    """
+    name = column if type(column) is bytes else _encoded(column, "a column")
+    family, colon, qualifier = name.partition(b":")
+    check_family(family, name)
+    return family, qualifier if colon else None
+
+
+@lru_cache(maxsize=4096)
+def parse_cell_column(column: Name) -> tuple[bytes, bytes]:
+    """(family, qualifier) of one column; raises InvalidArgumentError if only a family is named."""
+    family, qualifier = parse_column(column)
+    if qualifier is None:
+        raise InvalidArgumentError(
+            f"{column!r} names a family, and one column is needed: 'family:qualifier', {column!r} with a ':' for the "
+            "empty qualifier"
+        )
+    return family, qualifier
+
+
+def check_family(family: bytes, column: bytes) -> None:
+    """Raises InvalidArgumentError unless it can be a family's name; `column` is what the caller gave."""
+    if not family:
+        reason = "the family is empty"
+    elif len(family) > FAMILY_BYTES_MAX:
+        reason = f"the family has {len(family)} bytes, {FAMILY_BYTES_MAX} are allowed"
+    elif family.startswith(b"."):
+        reason = "the family starts with '.'"
+    elif any(byte < 32 or byte == 127 or byte in b":/\\" for byte in family):
+        reason = "the family holds a control character, ':', '/' or '\\'"
+    else:
+        return
+    raise InvalidArgumentError(f"{column[:200]!r} is not a column, 'family:qualifier': {reason}")
+
+
+def check_timestamp(timestamp: int | None) -> None:
+    """Raises InvalidArgumentError unless it is None or milliseconds since the epoch in range; TypeError if no int."""
+    if timestamp is None:
+        return
+    if not isinstance(timestamp, int) or isinstance(timestamp, bool):
+        raise TypeError(f"a timestamp is an int, milliseconds since the epoch, not {type(timestamp).__name__}")
+    if not 0 <= timestamp <= TIMESTAMP_MAX:
+        raise InvalidArgumentError(f"a timestamp is 0 to {TIMESTAMP_MAX} milliseconds since the epoch, not {timestamp}")
+
+
+def prefix_stop(prefix: bytes) -> bytes:
+    """The first row after all that start with the prefix; empty when there is none."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else b""
+
+
+def decoder(encoding: str) -> Callable[[bytes], str]:
+    """Decodes answers; raises InvalidArgumentError for an unknown encoding."""
+    try:
+        b"".decode(encoding)
+    except LookupError:
+        raise InvalidArgumentError(f"{encoding!r} is not a text encoding that Python knows") from None
+    return lambda value: value.decode(encoding)
+
+
+def _encoded(name: object, what: str) -> bytes:
+    if isinstance(name, str):
+        return name.encode()
+    if isinstance(name, bytes | bytearray | memoryview):
+        return bytes(name)
+    raise TypeError(f"{what} is bytes or str, not {type(name).__name__}")

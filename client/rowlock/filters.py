@@ -1,0 +1,272 @@
+"""Predicates over rows, written as Python expressions and evaluated by the server.
+
+    (rowlock.column("info:delay", int) > 15) & rowlock.column("info:dest").is_absent()
+    rowlock.row_key() >= "2013-07"
+
+`column` names a column and how its bytes are read; comparing it gives a Filter; filters combine by `&`, `|` and `~`.
+A comparison reads "stored op given", of the newest visible version. An absent column matches no comparison, also not
+`!=`. A filter sees the whole row, whether or not its columns are returned. Only what a row holds decides: a filter is
+not evaluated in Python, so it has no truth value, and `and`, `or`, `not` are refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import NoReturn
+
+from rowlock_proto.v1 import types_pb2
+
+from rowlock.columns import Name, Value, encoded_value, parse_cell_column
+from rowlock.errors import InvalidArgumentError
+
+ValueType = type[bytes] | type[str] | type[int] | type[float] | type[bool] | str
+Operand = bytes | bytearray | memoryview | str | int | float | bool
+
+
+class Filter:
+    """A predicate over one row; immutable. Combine with `&`, `|`, `~`."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, message: types_pb2.Filter) -> None:
+        self.message = message
+
+    def __and__(self, other: Filter) -> Filter:
+        if not isinstance(other, Filter):
+            return NotImplemented
+        operands = [*_operands(self, "all"), *_operands(other, "all")]
+        return Filter(types_pb2.Filter(all=types_pb2.FilterList(filters=operands)))
+
+    def __or__(self, other: Filter) -> Filter:
+        if not isinstance(other, Filter):
+            return NotImplemented
+        operands = [*_operands(self, "any"), *_operands(other, "any")]
+        return Filter(types_pb2.Filter(any=types_pb2.FilterList(filters=operands)))
+
+    def __invert__(self) -> Filter:
+        message = types_pb2.Filter()
+        getattr(message, "not").CopyFrom(self.message)
+        return Filter(message)
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(
+            "a filter has no truth value, the server evaluates it for each row; combine filters with &, | and ~, "
+            "each comparison in brackets, instead of and, or, not and chained comparisons"
+        )
+
+    def __repr__(self) -> str:
+        return f"Filter({str(self.message).strip()})"
+
+
+class ColumnExpression:
+    """A column read as a type; compare it to get a Filter. Operands must fit the type, else TypeError."""
+
+    __slots__ = ("_encode", "_family", "_is_text", "_qualifier", "_type")
+
+    def __init__(self, column: Name, kind: ValueType, encoding: str) -> None:
+        self._family, self._qualifier = parse_cell_column(column)
+        word = _WORDS.get(kind, kind) if isinstance(kind, type) else kind
+        try:
+            self._type, self._encode = _TYPES[(word, encoding)]
+        except (KeyError, TypeError):
+            known = ", ".join(sorted({name for name, _ in _TYPES}))
+            raise InvalidArgumentError(
+                f"a filter can't read a column as {kind!r} in the encoding {encoding!r}; the types are bytes, str, int, "
+                f"float, bool, or one of {known}; the encodings are 'binary', and 'text' for numbers"
+            ) from None
+        self._is_text = self._type in (types_pb2.VALUE_TYPE_BYTES, types_pb2.VALUE_TYPE_STRING)
+
+    def __eq__(self, other: Operand) -> Filter:  # type: ignore[override]  # a filter, as in any query language
+        return self._compared(types_pb2.COMPARE_OP_EQUAL, other)
+
+    def __ne__(self, other: Operand) -> Filter:  # type: ignore[override]
+        return self._compared(types_pb2.COMPARE_OP_NOT_EQUAL, other)
+
+    def __lt__(self, other: Operand) -> Filter:
+        return self._compared(types_pb2.COMPARE_OP_LESS, other)
+
+    def __le__(self, other: Operand) -> Filter:
+        return self._compared(types_pb2.COMPARE_OP_LESS_OR_EQUAL, other)
+
+    def __gt__(self, other: Operand) -> Filter:
+        return self._compared(types_pb2.COMPARE_OP_GREATER, other)
+
+    def __ge__(self, other: Operand) -> Filter:
+        return self._compared(types_pb2.COMPARE_OP_GREATER_OR_EQUAL, other)
+
+    __hash__ = None  # type: ignore[assignment]  # it has no equality of its own
+
+    def is_in(self, values: Iterable[Operand]) -> Filter:
+        """Matches rows whose column holds one of the values, compared as encoded bytes."""
+        if isinstance(values, bytes | str):
+            raise TypeError("is_in takes a list of values, not one value")
+        message = types_pb2.ColumnIn(
+            family=self._family, qualifier=self._qualifier, operands=[self._encode(value) for value in values]
+        )
+        return Filter(types_pb2.Filter(column_in=message))
+
+    def is_present(self) -> Filter:
+        return self._presence(True)
+
+    def is_absent(self) -> Filter:
+        return self._presence(False)
+
+    def starts_with(self, operand: Value) -> Filter:
+        return self._pattern(types_pb2.ColumnPattern.KIND_STARTS_WITH, operand)
+
+    def ends_with(self, operand: Value) -> Filter:
+        return self._pattern(types_pb2.ColumnPattern.KIND_ENDS_WITH, operand)
+
+    def contains(self, operand: Value) -> Filter:
+        return self._pattern(types_pb2.ColumnPattern.KIND_CONTAINS, operand)
+
+    def _compared(self, op: types_pb2.CompareOp, operand: Operand) -> Filter:
+        message = types_pb2.ColumnComparison(
+            family=self._family, qualifier=self._qualifier, op=op, operand=self._encode(operand), type=self._type
+        )
+        return Filter(types_pb2.Filter(column=message))
+
+    def _presence(self, present: bool) -> Filter:
+        message = types_pb2.ColumnPresence(family=self._family, qualifier=self._qualifier, present=present)
+        return Filter(types_pb2.Filter(presence=message))
+
+    def _pattern(self, kind: types_pb2.ColumnPattern.Kind, operand: Value) -> Filter:
+        if not self._is_text:
+            raise InvalidArgumentError("starts_with, ends_with and contains need a column of bytes or str")
+        message = types_pb2.ColumnPattern(
+            family=self._family, qualifier=self._qualifier, kind=kind, operand=_encoded_text(operand)
+        )
+        return Filter(types_pb2.Filter(pattern=message))
+
+
+class RowKeyExpression:
+    """The row itself; compare it to get a Filter. Rows order by unsigned bytes; str is encoded as UTF-8."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: Name) -> Filter:  # type: ignore[override]  # a filter, as in any query language
+        return _row_compared(types_pb2.COMPARE_OP_EQUAL, other)
+
+    def __ne__(self, other: Name) -> Filter:  # type: ignore[override]
+        return _row_compared(types_pb2.COMPARE_OP_NOT_EQUAL, other)
+
+    def __lt__(self, other: Name) -> Filter:
+        return _row_compared(types_pb2.COMPARE_OP_LESS, other)
+
+    def __le__(self, other: Name) -> Filter:
+        return _row_compared(types_pb2.COMPARE_OP_LESS_OR_EQUAL, other)
+
+    def __gt__(self, other: Name) -> Filter:
+        return _row_compared(types_pb2.COMPARE_OP_GREATER, other)
+
+    def __ge__(self, other: Name) -> Filter:
+        return _row_compared(types_pb2.COMPARE_OP_GREATER_OR_EQUAL, other)
+
+    __hash__ = None  # type: ignore[assignment]  # it has no equality of its own
+
+    def starts_with(self, prefix: Name) -> Filter:
+        return Filter(types_pb2.Filter(row_prefix=_encoded_text(prefix)))
+
+
+def column(name: Name, kind: ValueType = bytes, encoding: str = "binary") -> ColumnExpression:
+    """A column to compare.
+
+    kind: how its bytes are read: `bytes`, `str` (UTF-8), `int` (8 bytes, as counters), `float` (8 bytes), `bool`, or a
+    Mapping's type: "string", "binary", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double".
+    encoding: "binary" is HBase's big-endian bytes; "text" reads numbers written as decimal text.
+    A stored value that does not fit the type makes the scan fail with FilterTypeError.
+    """
+    return ColumnExpression(name, kind, encoding)
+
+
+def row_key() -> RowKeyExpression:
+    """The row's key to compare; for a range of rows a scan's start and stop cost less."""
+    return RowKeyExpression()
+
+
+def _row_compared(op: types_pb2.CompareOp, operand: Name) -> Filter:
+    return Filter(types_pb2.Filter(row=types_pb2.RowComparison(op=op, operand=_encoded_text(operand))))
+
+
+def _operands(given: Filter, kind: str) -> list[types_pb2.Filter]:
+    """What a list of this kind would hold, so that a & b & c is one list instead of a deep tree."""
+    if given.message.WhichOneof("filter") != kind:
+        return [given.message]
+    return list(given.message.all.filters if kind == "all" else given.message.any.filters)
+
+
+def _encoded_text(operand: Operand) -> bytes:
+    if isinstance(operand, int | float):
+        raise TypeError(
+            f"this column is read as bytes or text; {operand!r} needs column(name, {type(operand).__name__})"
+        )
+    return encoded_value(operand)
+
+
+def _integer(byte_count: int) -> Callable[[Operand], bytes]:
+    def encode(operand: Operand) -> bytes:
+        if not isinstance(operand, int) or isinstance(operand, bool):
+            raise TypeError(f"this column is read as an integer, and {operand!r} is none")
+        try:
+            return operand.to_bytes(byte_count, "big", signed=True)
+        except OverflowError:
+            raise InvalidArgumentError(
+                f"{operand} does not fit the {byte_count} bytes this column is read as"
+            ) from None
+
+    return encode
+
+
+def _float(form: str) -> Callable[[Operand], bytes]:
+    def encode(operand: Operand) -> bytes:
+        try:
+            return struct.pack(form, _number(operand))
+        except OverflowError:
+            raise InvalidArgumentError(f"{operand!r} is too large for the type this column is read as") from None
+
+    return encode
+
+
+def _number(operand: Operand) -> float:
+    if not isinstance(operand, int | float) or isinstance(operand, bool):
+        raise TypeError(f"this column is read as a number, and {operand!r} is none")
+    return operand
+
+
+def _boolean(operand: Operand) -> bytes:
+    if not isinstance(operand, bool):
+        raise TypeError(f"this column is read as a boolean, and {operand!r} is none")
+    # HBase writes true as -1.
+    return b"\xff" if operand else b"\x00"
+
+
+def _text_integer(operand: Operand) -> bytes:
+    if not isinstance(operand, int) or isinstance(operand, bool):
+        raise TypeError(f"this column is read as an integer, and {operand!r} is none")
+    return b"%d" % operand
+
+
+def _text_float(operand: Operand) -> bytes:
+    return repr(_number(operand)).encode()
+
+
+_WORDS: dict[type, str] = {bytes: "binary", str: "string", int: "bigint", float: "double", bool: "boolean"}
+_TYPES: dict[tuple[str, str], tuple[types_pb2.ValueType, Callable[[Operand], bytes]]] = {
+    ("binary", "binary"): (types_pb2.VALUE_TYPE_BYTES, _encoded_text),
+    ("string", "binary"): (types_pb2.VALUE_TYPE_STRING, _encoded_text),
+    ("string", "text"): (types_pb2.VALUE_TYPE_STRING, _encoded_text),
+    ("bigint", "binary"): (types_pb2.VALUE_TYPE_INT64, _integer(8)),
+    ("int", "binary"): (types_pb2.VALUE_TYPE_INT32, _integer(4)),
+    ("smallint", "binary"): (types_pb2.VALUE_TYPE_INT16, _integer(2)),
+    ("tinyint", "binary"): (types_pb2.VALUE_TYPE_INT8, _integer(1)),
+    ("double", "binary"): (types_pb2.VALUE_TYPE_FLOAT64, _float(">d")),
+    ("float", "binary"): (types_pb2.VALUE_TYPE_FLOAT32, _float(">f")),
+    ("boolean", "binary"): (types_pb2.VALUE_TYPE_BOOLEAN, _boolean),
+    ("bigint", "text"): (types_pb2.VALUE_TYPE_TEXT_INT, _text_integer),
+    ("int", "text"): (types_pb2.VALUE_TYPE_TEXT_INT, _text_integer),
+    ("smallint", "text"): (types_pb2.VALUE_TYPE_TEXT_INT, _text_integer),
+    ("tinyint", "text"): (types_pb2.VALUE_TYPE_TEXT_INT, _text_integer),
+    ("double", "text"): (types_pb2.VALUE_TYPE_TEXT_FLOAT, _text_float),
+    ("float", "text"): (types_pb2.VALUE_TYPE_TEXT_FLOAT, _text_float),
+}

@@ -1,0 +1,257 @@
+"""Mappings: how the columns of a table of values become a row's key and cells, in one small grammar.
+
+    rowlock.Mapping("id STRING :key, delay INT info:delay, price DECIMAL(10,2) info:price text")
+
+    mapping  = column { "," column } [ ";" "separator=" character ]
+    column   = name type target [ encoding ]
+    name     = word | "`" anything "`"                       a doubled ` stands for one
+    type     = BINARY | STRING | BOOLEAN | TINYINT | SMALLINT | INT | BIGINT | FLOAT | DOUBLE
+             | DECIMAL [ "(" precision [ "," scale ] ")" ] | DATE | TIMESTAMP
+    target   = ":key" | family ":" qualifier                 in ` ` if it holds spaces, commas or semicolons
+    encoding = binary | text | millis | ordered              encodings.py says what each is
+
+Words of types and encodings may be written in either case; Spark's other names of the types are understood. Keys are
+`text` and values `binary` unless said otherwise; `ordered` is for keys only. Several :key columns make a composite
+key in the order written: text is followed by the separator ("|" unless said otherwise) if more comes after it,
+other encodings by nothing. A null value is no cell; a null in a key is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from rowlock import encodings
+from rowlock.columns import parse_cell_column
+from rowlock.decimals import decimal_codec, ordered_decimal_codec
+from rowlock.encodings import Codec
+from rowlock.errors import InvalidArgumentError, MappingError
+
+DEFAULT_SEPARATOR = "|"
+
+_COLUMN = re.compile(
+    r"""\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>[^\s`,;:()]+))
+        \s+(?P<type>[A-Za-z]+)\s*(?:\(\s*(?P<precision>\d+)\s*(?:,\s*(?P<scale>\d+)\s*)?\))?
+        \s+(?:`(?P<quoted_target>(?:[^`]|``)+)`|(?P<target>[^\s`,;]+))
+        (?:\s+(?P<encoding>[A-Za-z]+))?\s*""",
+    re.VERBOSE,
+)
+_SEPARATOR = re.compile(r"\s*;\s*separator\s*=(?P<separator>.)\s*", re.IGNORECASE | re.DOTALL)
+_ALIASES = {
+    "byte": "tinyint",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+    "real": "float",
+    "dec": "decimal",
+    "numeric": "decimal",
+    "bytes": "binary",
+    "bool": "boolean",
+}
+_ARROW: dict[str, pa.DataType] = {
+    "binary": pa.binary(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": encodings.TIMESTAMP,
+}
+_ENCODINGS = ("binary", "text", "millis", "ordered")
+# Spark's.
+_PRECISION_DEFAULT, _PRECISION_MAX = 10, 38
+
+
+@dataclass(frozen=True, slots=True)
+class MappedColumn:
+    """One column of a mapping. family and qualifier are empty for a part of the key."""
+
+    name: str
+    type: str
+    encoding: str
+    is_key: bool
+    family: bytes
+    qualifier: bytes
+    codec: Codec
+
+    @property
+    def column(self) -> bytes:
+        return self.family + b":" + self.qualifier
+
+
+class Mapping:
+    """A parsed mapping; immutable. Raises MappingError if the text does not follow the grammar.
+
+    keys: the parts of the key in order; values: the other columns in order; columns: all of them.
+    """
+
+    __slots__ = ("columns", "keys", "separator", "text", "values")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        found, separator = _split(text)
+        self.separator = separator
+        key_count = sum(match["target"] == ":key" for match in found)
+        keys_seen = 0
+        columns: list[MappedColumn] = []
+        for match in found:
+            keys_seen += match["target"] == ":key"
+            columns.append(_mapped(match, is_last_key=keys_seen == key_count))
+        self.columns = tuple(columns)
+        self.keys = tuple(column for column in columns if column.is_key)
+        self.values = tuple(column for column in columns if not column.is_key)
+        self._check_columns()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of mapped rows; parts of the key are not nullable."""
+        return pa.schema([pa.field(item.name, item.codec.arrow, not item.is_key) for item in self.columns])
+
+    def _check_columns(self) -> None:
+        if not self.keys:
+            raise MappingError(f"the mapping {self.text!r} has no key: one column at least has the target :key")
+        for what, names in (
+            ("name", [column.name for column in self.columns]),
+            ("target", [column.column.decode(errors="backslashreplace") for column in self.values]),
+        ):
+            doubled = {name for name in names if names.count(name) > 1}
+            if doubled:
+                raise MappingError(f"the mapping {self.text!r} has the {what} {min(doubled)!r} more than once")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> tuple[object, ...]:
+        return self.separator, tuple((c.name, c.type, c.encoding, c.is_key, c.column) for c in self.columns)
+
+    def __repr__(self) -> str:
+        return f"Mapping({self.text!r})"
+
+    def __reduce__(self) -> tuple[type[Mapping], tuple[str]]:
+        return Mapping, (self.text,)
+
+
+def as_mapping(mapping: Mapping | str) -> Mapping:
+    """The mapping itself, or the one that a text says."""
+    return Mapping(mapping) if isinstance(mapping, str) else mapping
+
+
+def _split(text: str) -> tuple[list[re.Match[str]], bytes]:
+    """The parsed columns and the separator; raises MappingError that points to where the text stops making sense."""
+    if not isinstance(text, str):
+        raise TypeError(f"a mapping is written as str, not {type(text).__name__}")
+    found: list[re.Match[str]] = []
+    position = 0
+    while True:
+        match = _COLUMN.match(text, position)
+        if match is None:
+            raise _malformed(text, position)
+        found.append(match)
+        position = match.end()
+        if text[position : position + 1] != ",":
+            break
+        position += 1
+    separator = _SEPARATOR.match(text, position)
+    if separator is not None:
+        position = separator.end()
+    if position != len(text):
+        raise _malformed(text, position)
+    return found, (separator["separator"] if separator else DEFAULT_SEPARATOR).encode()
+
+
+def _malformed(text: str, position: int) -> MappingError:
+    return MappingError(
+        f"the mapping can't be read at {text[position : position + 40].strip()!r} (character {position} of {text!r}); "
+        "a column is 'name TYPE target', as in 'id STRING :key, delay INT info:delay'"
+    )
+
+
+def _mapped(match: re.Match[str], is_last_key: bool) -> MappedColumn:
+    name = (match["quoted"] or match["name"]).replace("``", "`")
+    word = match["type"].lower()
+    word = _ALIASES.get(word, word)
+    is_key = match["target"] == ":key"
+    encoding = (match["encoding"] or ("text" if is_key else "binary")).lower()
+    if encoding not in _ENCODINGS:
+        raise MappingError(f"column {name!r} has the encoding {encoding!r}; the encodings are {', '.join(_ENCODINGS)}")
+    if encoding == "ordered" and not is_key:
+        raise MappingError(f"column {name!r} is not part of the key, and only keys are 'ordered'")
+    arrow = _arrow_type(name, word, match["precision"], match["scale"])
+    codec = _codec(arrow, encoding, is_last_key)
+    if codec is None:
+        raise MappingError(f"column {name!r} of type {word.upper()} can't have the encoding {encoding!r}")
+    if is_key and not is_last_key and codec.width is None and encoding in ("binary", "millis"):
+        raise MappingError(
+            f"column {name!r} is not the last part of the key, and {word.upper()} as {encoding!r} has no end of its "
+            "own; make it 'text' or 'ordered'"
+        )
+    family, qualifier = (b"", b"") if is_key else _target(name, match)
+    return MappedColumn(name, word, encoding, is_key, family, qualifier, codec)
+
+
+def _target(name: str, match: re.Match[str]) -> tuple[bytes, bytes]:
+    target = match["target"] or match["quoted_target"].replace("``", "`")
+    try:
+        return parse_cell_column(target)
+    except InvalidArgumentError as error:
+        raise MappingError(f"column {name!r} has a malformed target: {error}") from error
+
+
+def _arrow_type(name: str, word: str, precision: str | None, scale: str | None) -> pa.DataType:
+    if word == "decimal":
+        digits = int(precision) if precision else _PRECISION_DEFAULT
+        after = int(scale) if scale else 0
+        if not 1 <= digits <= _PRECISION_MAX or after > digits:
+            raise MappingError(f"column {name!r}: a DECIMAL has 1 to {_PRECISION_MAX} digits, the scale among them")
+        return pa.decimal128(digits, after)
+    if precision is not None or word not in _ARROW:
+        known = ", ".join(sorted([*_ARROW, "decimal"])).upper()
+        raise MappingError(f"column {name!r} has an unknown type; the types are {known}, and only DECIMAL has brackets")
+    return _ARROW[word]
+
+
+def _codec(arrow: pa.DataType, encoding: str, is_last_key: bool) -> Codec | None:
+    """How a type is encoded, None when it has no such encoding."""
+    is_bytes = arrow in (pa.string(), pa.binary())
+    if encoding == "text":
+        return encodings.bytes_codec(arrow) if is_bytes else encodings.text_codec(arrow)
+    if is_bytes and encoding != "millis":
+        is_inside_key = encoding == "ordered" and not is_last_key
+        return encodings.terminated_codec(arrow) if is_inside_key else encodings.bytes_codec(arrow)
+    if pa.types.is_decimal(arrow) and encoding != "millis":
+        return ordered_decimal_codec(arrow) if encoding == "ordered" else decimal_codec(arrow)
+    return {
+        ("binary", pa.bool_()): encodings.boolean_codec(0xFF),
+        ("ordered", pa.bool_()): encodings.boolean_codec(1),
+        ("millis", pa.date32()): encodings.millis_codec(arrow, 86_400_000_000),
+        ("millis", encodings.TIMESTAMP): encodings.millis_codec(arrow, 1),
+        ("ordered", pa.float32()): encodings.ordered_float_codec(arrow, 4),
+        ("ordered", pa.float64()): encodings.ordered_float_codec(arrow, 8),
+        ("binary", pa.float32()): encodings.fixed_codec(arrow, np.float32, ">f4"),
+        ("binary", pa.float64()): encodings.fixed_codec(arrow, np.float64, ">f8"),
+    }.get((encoding, arrow)) or _integer_codec(arrow, encoding)
+
+
+def _integer_codec(arrow: pa.DataType, encoding: str) -> Codec | None:
+    """Integers, dates and timestamps: all are signed numbers in Arrow's memory."""
+    widths = {pa.int8(): 1, pa.int16(): 2, pa.int32(): 4, pa.int64(): 8, pa.date32(): 4, encodings.TIMESTAMP: 8}
+    width = widths.get(arrow)
+    if width is None:
+        return None
+    if encoding == "ordered":
+        return encodings.ordered_integer_codec(arrow, width)
+    if encoding == "binary":
+        return encodings.fixed_codec(arrow, np.dtype(f"i{width}"), f">i{width}")
+    return None

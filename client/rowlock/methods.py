@@ -1,0 +1,56 @@
+"""The calls of the two services as typed values, for threads and for asyncio alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from rowlock_proto.v1 import catalog_pb2 as catalog
+from rowlock_proto.v1 import region_pb2 as region
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Generic[Q, A]):
+    """One call: its path, how its requests become bytes, and bytes its answers."""
+
+    path: str
+    serialize: Callable[[Q], bytes]
+    parse: Callable[[bytes], A]
+
+
+_CATALOG = "/rowlock.v1.Catalog/"
+_REGION = "/rowlock.v1.RegionService/"
+
+CREATE_TABLE = Method(
+    _CATALOG + "CreateTable", catalog.CreateTableRequest.SerializeToString, catalog.CreateTableResponse.FromString
+)
+ALTER_TABLE = Method(
+    _CATALOG + "AlterTable", catalog.AlterTableRequest.SerializeToString, catalog.AlterTableResponse.FromString
+)
+DROP_TABLE = Method(
+    _CATALOG + "DropTable", catalog.DropTableRequest.SerializeToString, catalog.DropTableResponse.FromString
+)
+TRUNCATE_TABLE = Method(
+    _CATALOG + "TruncateTable", catalog.TruncateTableRequest.SerializeToString, catalog.TruncateTableResponse.FromString
+)
+DESCRIBE_TABLE = Method(
+    _CATALOG + "DescribeTable", catalog.DescribeTableRequest.SerializeToString, catalog.DescribeTableResponse.FromString
+)
+LIST_TABLES = Method(
+    _CATALOG + "ListTables", catalog.ListTablesRequest.SerializeToString, catalog.ListTablesResponse.FromString
+)
+LOCATE_REGIONS = Method(
+    _CATALOG + "LocateRegions", catalog.LocateRegionsRequest.SerializeToString, catalog.LocateRegionsResponse.FromString
+)
+SERVER_INFO = Method(
+    _CATALOG + "ServerInfo", catalog.ServerInfoRequest.SerializeToString, catalog.ServerInfoResponse.FromString
+)
+FLUSH = Method(_REGION + "Flush", region.FlushRequest.SerializeToString, region.FlushResponse.FromString)
+SCAN = Method(_REGION + "Scan", region.ScanRequest.SerializeToString, region.ScanBatch.FromString)
+BULK_PUT = Method(_REGION + "BulkPut", region.BulkBatch.SerializeToString, region.BulkAnswer.FromString)
+# The conversation sends messages that are bytes already: see Request.message in conversation.py.
+CONVERSE: Method[bytes, region.PointAnswers] = Method(_REGION + "Converse", bytes, region.PointAnswers.FromString)

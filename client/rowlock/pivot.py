@@ -1,0 +1,158 @@
+"""Rows of typed columns turned into cells and back, by a mapping. Vectorised: nothing loops over cells in Python.
+
+Forth: of N rows and C value columns all encoded values stand column by column in one array; taking them row by row
+gives cells in the rows' order, so rows that are sorted stay so. A row's cells are ordered by family and qualifier.
+Back: each cell's place is (number of its row, number of its column); each column takes its values from there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from rowlock.arrow_buffers import (
+    BINARY_BYTES_MAX,
+    Array,
+    Ints,
+    bools_of,
+    int64_array,
+    joined,
+    names_array,
+    one_array,
+    primitive_array,
+    values_of,
+)
+from rowlock.errors import MappingError
+from rowlock.keys import decoded_keys, encoded_keys
+from rowlock.mapping import MappedColumn, Mapping
+from rowlock.scan_progress import row_starts
+
+# What BulkPut takes. A null timestamp is stamped by the server; a null value deletes.
+BULK_SCHEMA = pa.schema(
+    [
+        pa.field("row", pa.binary(), nullable=False),
+        pa.field("family", pa.binary(), nullable=False),
+        pa.field("qualifier", pa.binary(), nullable=False),
+        pa.field("timestamp", pa.int64()),
+        pa.field("value", pa.binary()),
+    ]
+)
+
+
+def cells_from_rows(batch: pa.RecordBatch, mapping: Mapping, timestamp: int | None) -> pa.RecordBatch:
+    """Cells of BULK_SCHEMA, in the order of the rows; a null gives no cell.
+
+    Raises MappingError when a column is missing, or a value does not fit.
+    """
+    import pyarrow.compute as pc
+
+    keys = encoded_keys(mapping, [_typed(batch, column) for column in mapping.keys])
+    columns = sorted(mapping.values, key=lambda column: (column.family, column.qualifier))
+    if not columns:
+        raise MappingError(f"{mapping!r} has only a key; a row exists by having at least one cell")
+    encoded = [_encoded(batch, column) for column in columns]
+    if sum(array.nbytes for array in encoded) > BINARY_BYTES_MAX:
+        raise OverflowError("a batch of more than 2 GiB can't be turned into cells; use smaller ones")
+    row_count, column_count = batch.num_rows, len(columns)
+    # Cell i, row by row, is of row i // C and column i % C, and its value stands at (i % C) * N + i // C.
+    cell = np.arange(row_count * column_count, dtype=np.int64)
+    row_of, column_of = cell // column_count, cell % column_count
+    value_at = column_of * row_count + row_of
+    values = pa.concat_arrays(encoded)
+    if values.null_count:
+        is_there = bools_of(values.is_valid())[value_at]
+        row_of, column_of, value_at = row_of[is_there], column_of[is_there], value_at[is_there]
+    families = names_array([column.family for column in columns])
+    qualifiers = names_array([column.qualifier for column in columns])
+    place = int64_array(column_of)
+    arrays = [
+        pc.take(keys, int64_array(row_of)),
+        pc.take(families, place),
+        pc.take(qualifiers, place),
+        _timestamps(len(row_of), timestamp),
+        pc.take(values, int64_array(value_at)),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=BULK_SCHEMA)
+
+
+def rows_from_cells(cells: pa.Table, mapping: Mapping) -> pa.Table:
+    """Rows of the mapping's schema from cells of whole rows; of several versions the newest, which comes first.
+
+    Columns that the mapping does not name are left out. Raises MappingError when a row or value can't be read.
+    """
+    starts = row_starts(cells)
+    row_count = len(starts)
+    row_of = np.repeat(np.arange(row_count), np.diff(np.append(starts, cells.num_rows)))
+    rows = one_array(cells.column("row")).take(int64_array(starts))
+    parts = dict(zip(mapping.keys, decoded_keys(mapping, rows), strict=True))
+    names = joined(one_array(cells.column("family")), b":", one_array(cells.column("qualifier"))).dictionary_encode()
+    codes = values_of(names.indices, np.int32)
+    code_of = {name: code for code, name in enumerate(names.dictionary.to_pylist())}
+    values = one_array(cells.column("value"))
+    arrays: list[Array] = []
+    for column in mapping.columns:
+        if column.is_key:
+            arrays.append(parts[column])
+            continue
+        code = code_of.get(column.column, -1)
+        places = np.flatnonzero(codes == code) if code >= 0 else np.empty(0, np.int64)
+        taken = values.take(_places_by_row(places, row_of, row_count))
+        arrays.append(_decoded(column, taken, rows))
+    return pa.Table.from_arrays(arrays, schema=mapping.schema)
+
+
+def _places_by_row(places: Ints, row_of: Ints, row_count: int) -> Array:
+    """For each row the place of its cell among `places`, null where it has none."""
+    by_row = np.zeros(row_count, np.int64)
+    is_there = np.zeros(row_count, np.bool_)
+    # Backwards: of several versions the first one is written last.
+    by_row[row_of[places[::-1]]] = places[::-1]
+    is_there[row_of[places]] = True
+    return primitive_array(pa.int64(), by_row, is_there)
+
+
+def _typed(batch: pa.RecordBatch, column: MappedColumn) -> Array:
+    """A column of the input as the mapping's type."""
+    if batch.schema.get_field_index(column.name) < 0:
+        raise MappingError(
+            f"the column {column.name!r} is not in the data, or is there twice; it has {', '.join(batch.schema.names)}"
+        )
+    array = batch.column(column.name)
+    wanted = column.codec.arrow
+    if array.type == wanted:
+        return array
+    try:
+        if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(array.type) and array.type.tz is None:
+            # A time without a zone is taken as UTC.
+            return array.cast(pa.timestamp("us")).cast(pa.int64()).cast(wanted)
+        return array.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise MappingError(
+            f"the column {column.name!r} is {array.type} and does not fit {column.type.upper()}: {error}"
+        ) from error
+
+
+def _encoded(batch: pa.RecordBatch, column: MappedColumn) -> Array:
+    array = _typed(batch, column)
+    try:
+        return column.codec.encode(array)
+    except MappingError as error:
+        raise MappingError(f"the column {column.name!r} can't be written: {error}") from error
+
+
+def _decoded(column: MappedColumn, values: Array, rows: Array) -> Array:
+    try:
+        return column.codec.decode(values)
+    except MappingError as error:
+        raise MappingError(
+            f"{column.column.decode(errors='backslashreplace')} can't be read as {column.type.upper()} "
+            f"{column.encoding}: {error}",
+            family=column.family,
+            qualifier=column.qualifier,
+        ) from error
+
+
+def _timestamps(count: int, timestamp: int | None) -> Array:
+    if timestamp is None:
+        return primitive_array(pa.int64(), np.zeros(count, np.int64), np.zeros(count, np.bool_))
+    return int64_array(np.full(count, timestamp, np.int64))

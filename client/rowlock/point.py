@@ -1,0 +1,250 @@
+"""Point operations of one table as requests, and what their answers mean; for threads and for asyncio alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+from rowlock.changes import Change, add_changes, add_delete, add_put, change_results, checked_amount
+from rowlock.checks import Check, CheckResult, set_condition
+from rowlock.columns import (
+    Name,
+    Text,
+    Value,
+    check_timestamp,
+    encoded_row,
+    encoded_value,
+    parse_cell_column,
+)
+from rowlock.conversation import Request
+from rowlock.errors import InvalidArgumentError, NotACounterError, RowlockError, ServerError
+from rowlock.filters import Filter
+from rowlock.selection import Selection
+from rowlock.wire_errors import error_from
+
+Decode = Callable[[bytes], Text]
+Data = Mapping[bytes, Value] | Mapping[str, Value]
+
+
+def failure_of(request: Request) -> RowlockError | None:
+    """What a finished request met; None when its answer is what was asked for, or when there is no answer.
+
+    The rows of a batch may still hold errors of their own.
+    """
+    answer = request.answer
+    if answer is None:
+        return request.failure
+    kind = answer.WhichOneof("answer")
+    if kind == "error":
+        return error_from(answer.error)
+    if kind == "get":
+        asked, given = len(request.point.get.rows), len(answer.get.rows)
+        is_single = False
+    elif kind == "mutate":
+        asked, given = len(request.point.mutate.mutations), len(answer.mutate.results)
+        is_single = asked == 1
+    else:
+        asked, given, is_single = 1, 0, False
+    if asked != given:
+        return ServerError(f"the server answered {given} rows of {asked}; is it of another version?")
+    if is_single and answer.mutate.results[0].HasField("error"):
+        return error_from(answer.mutate.results[0].error)
+    return None
+
+
+# Changes
+
+
+def new_mutation(
+    table: str, row: bytes, durability: types_pb2.Durability
+) -> tuple[region_pb2.PointRequests, region_pb2.RowMutation]:
+    """A message that will change one row, and its mutation to fill."""
+    message = region_pb2.PointRequests()
+    mutate = message.requests.add().mutate
+    if durability:
+        mutate.durability = durability
+    mutation = mutate.mutations.add()
+    mutation.row = row
+    return message, mutation
+
+
+def add_data(mutation: region_pb2.RowMutation, data: Data, timestamp: int | None) -> None:
+    """Puts of all columns of a row; raises InvalidArgumentError if there is none."""
+    check_timestamp(timestamp)
+    if not data:
+        raise InvalidArgumentError("no column is given; a row exists by having at least one")
+    for column, value in data.items():
+        add_put(mutation, column, value, timestamp)
+
+
+def put(
+    table: str,
+    row: Name,
+    data: Data,
+    timestamp: int | None,
+    durability: types_pb2.Durability,
+    existence: region_pb2.Condition.Existence = region_pb2.Condition.EXISTENCE_ANY,
+) -> Request:
+    """Sets columns of a row; with an existence only if the row is absent, or present."""
+    encoded = encoded_row(row)
+    message, mutation = new_mutation(table, encoded, durability)
+    if existence:
+        mutation.condition.existence = existence
+    add_data(mutation, data, timestamp)
+    return Request(table, encoded, message, is_change=True)
+
+
+def delete(
+    table: str,
+    row: Name,
+    columns: Sequence[Name] | None,
+    timestamp: int | None,
+    exact: bool,
+    durability: types_pb2.Durability,
+) -> Request:
+    encoded = encoded_row(row)
+    message, mutation = new_mutation(table, encoded, durability)
+    add_deletes(mutation, columns, timestamp, exact)
+    return Request(table, encoded, message, is_change=True)
+
+
+def add_deletes(
+    mutation: region_pb2.RowMutation, columns: Sequence[Name] | None, timestamp: int | None, exact: bool = False
+) -> None:
+    """Deletes of columns and whole families, of the row when columns is None."""
+    if columns is None:
+        add_delete(mutation.changes, None, timestamp, exact)
+        return
+    if isinstance(columns, bytes | str):
+        raise TypeError(f"columns is a list of columns, not one: [{columns!r}]")
+    if not columns:
+        raise InvalidArgumentError("the list of columns is empty; leave it out to delete the row")
+    for column in columns:
+        add_delete(mutation.changes, column, timestamp, exact)
+
+
+def mutate(table: str, row: Name, changes: Sequence[Change], durability: types_pb2.Durability) -> Request:
+    encoded = encoded_row(row)
+    message, mutation = new_mutation(table, encoded, durability)
+    add_changes(mutation.changes, changes)
+    if not mutation.changes:
+        raise InvalidArgumentError("no change is given")
+    return Request(table, encoded, message, is_change=True)
+
+
+def check_and_mutate(
+    table: str,
+    row: Name,
+    checks: Iterable[Check | Filter],
+    then: Sequence[Change],
+    otherwise: Sequence[Change],
+    durability: types_pb2.Durability,
+) -> Request:
+    encoded = encoded_row(row)
+    message, mutation = new_mutation(table, encoded, durability)
+    set_condition(mutation.condition, [checks] if isinstance(checks, Check | Filter) else checks)
+    add_changes(mutation.changes, then)
+    add_changes(mutation.otherwise, otherwise)
+    if not mutation.changes and not mutation.otherwise:
+        raise InvalidArgumentError("no change is given, neither for when the checks hold nor for when they don't")
+    return Request(table, encoded, message, is_change=True)
+
+
+def increment(table: str, row: Name, column: Name, amount: int, durability: types_pb2.Durability) -> Request:
+    encoded = encoded_row(row)
+    message, mutation = new_mutation(table, encoded, durability)
+    change = mutation.changes.add().increment
+    change.family, change.qualifier = parse_cell_column(column)
+    change.amount = checked_amount(amount)
+    return Request(table, encoded, message, is_change=True)
+
+
+def append(table: str, row: Name, column: Name, suffix: Value, durability: types_pb2.Durability) -> Request:
+    encoded = encoded_row(row)
+    message, mutation = new_mutation(table, encoded, durability)
+    change = mutation.changes.add().append
+    change.family, change.qualifier = parse_cell_column(column)
+    change.suffix = encoded_value(suffix)
+    return Request(table, encoded, message, is_change=True)
+
+
+def new_value(answer: region_pb2.PointAnswer) -> bytes:
+    """The new value of a single increment or append; raises ServerError if the answer has none."""
+    results = answer.mutate.results[0].results
+    if len(results) != 1:
+        raise ServerError(f"the server answered {len(results)} new values for one change; is it of another version?")
+    return results[0].value
+
+
+def new_number(answer: region_pb2.PointAnswer) -> int:
+    return int.from_bytes(new_value(answer), "big", signed=True)
+
+
+def results_of(changes: Sequence[Change], answer: region_pb2.PointAnswer) -> list[int | bytes | None]:
+    """One for each change, see changes.change_results; raises ServerError if they don't fit."""
+    cells = answer.mutate.results[0].results
+    try:
+        return change_results(changes, cells)
+    except StopIteration:
+        raise ServerError(f"the server answered only {len(cells)} new values; is it of another version?") from None
+
+
+def check_result(
+    request: Request,
+    answer: region_pb2.PointAnswer,
+    then: Sequence[Change],
+    otherwise: Sequence[Change],
+    decode: Decode[Text],
+) -> CheckResult[Text]:
+    """What a conditional change saw and did."""
+    result = answer.mutate.results[0]
+    values = {(cell.family, cell.qualifier): cell.value for cell in result.seen}
+    seen: dict[Text, Text | None] = {}
+    for check in request.point.mutate.mutations[0].condition.checks:
+        value = values.get((check.family, check.qualifier))
+        seen[decode(check.family + b":" + check.qualifier)] = None if value is None else decode(value)
+    return CheckResult(
+        applied=result.condition_met,
+        current=next(iter(seen.values()), None),
+        seen=seen,
+        results=results_of(then if result.condition_met else otherwise, answer),
+    )
+
+
+# Reads
+
+
+def get(table: str, rows: Sequence[bytes], selection: Selection | None) -> Request:
+    """Reads rows, of one region, at one read point."""
+    message = region_pb2.PointRequests()
+    message_get = message.requests.add().get
+    message_get.rows.extend(rows)
+    if selection is not None:
+        selection.write(message_get)
+    return Request(table, rows[0], message, is_change=False)
+
+
+def row_dict(cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> dict[Text, Text]:
+    """{column: value} of an answered row."""
+    return {decode(cell.family + b":" + cell.qualifier): decode(cell.value) for cell in cells}
+
+
+def row_dict_with_timestamps(cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> dict[Text, tuple[Text, int]]:
+    return {decode(cell.family + b":" + cell.qualifier): (decode(cell.value), cell.timestamp) for cell in cells}
+
+
+def counter_value(cells: Sequence[types_pb2.Cell], row: bytes) -> int:
+    """The number in an answered counter, 0 when absent; raises NotACounterError if it is not 8 bytes."""
+    if not cells:
+        return 0
+    cell = cells[0]
+    if len(cell.value) != 8:
+        raise NotACounterError(
+            f"{cell.family.decode(errors='backslashreplace')}:{cell.qualifier.decode(errors='backslashreplace')} of row "
+            f"{row[:100]!r} has {len(cell.value)} bytes, and a counter has 8",
+            row=row,
+            family=cell.family,
+            qualifier=cell.qualifier,
+        )
+    return int.from_bytes(cell.value, "big", signed=True)

@@ -1,0 +1,132 @@
+"""When a failed call is tried again, after which pause, and with which error it ends: rules without I/O.
+
+A call has one deadline over all its attempts. What may be tried again:
+
+- a lost connection, and a server that is stopping: the change carries its number, so it applies once;
+- NOT_SERVING_REGION, after the region was looked up again;
+- a server at its bound (RegionTooBusyError, DiskFullError), not before the pause it asked for;
+- "unknown outcome" from the server: it answers the number's true outcome once it knows.
+
+A change that was sent and not answered may have happened, and stays so until the server answers for it. From then on
+every other end of the call is told as UnknownOutcomeError, but for refusals that depend on the request alone: those
+were the outcome of the earlier attempts too.
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+from dataclasses import dataclass
+from typing import NoReturn
+
+from rowlock.errors import (
+    DeadlineError,
+    InvalidArgumentError,
+    LimitExceededError,
+    NotServingRegionError,
+    RegionTooBusyError,
+    RowlockError,
+    ServerError,
+    ServerUnavailableError,
+    UnknownOutcomeError,
+)
+
+# Servers forget a client that they have not heard of for an hour: a number is not sent again after half of it.
+REPEATED_FOR_S_MAX = 1800.0
+
+
+class Kind(enum.Enum):
+    """What a repeated call would do."""
+
+    READ = enum.auto()
+    NUMBERED_CHANGE = enum.auto()  # applies once, however often it is sent
+    PLAIN_CHANGE = enum.auto()  # must not be sent again once it may have arrived
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Pauses between attempts: doubled each time, each drawn between half and whole."""
+
+    pause_first_s: float = 0.01
+    pause_s_max: float = 1.0
+
+    def pause_s(self, attempt: int, draw: float) -> float:
+        """The pause after the attempt-th failure (counted from 1); draw in [0, 1)."""
+        whole = min(self.pause_s_max, self.pause_first_s * 2.0 ** min(attempt - 1, 30))
+        return whole * (0.5 + draw / 2)
+
+
+DEFAULT_POLICY = RetryPolicy()
+
+
+class Attempts:
+    """The attempts of one call. Times are seconds on one monotonic clock. Not thread-safe: one call, one caller."""
+
+    __slots__ = ("_first_doubt", "_kind", "_policy", "count", "deadline", "timeout_s")
+
+    def __init__(self, now: float, timeout_s: float, kind: Kind, policy: RetryPolicy = DEFAULT_POLICY) -> None:
+        self.deadline = now + timeout_s
+        self.timeout_s = timeout_s
+        self.count = 0
+        self._policy = policy
+        self._kind = kind
+        # When an attempt was first left without an answer, None as long as each was answered.
+        self._first_doubt: float | None = None
+
+    def failed(self, error: RowlockError, now: float, *, was_sent: bool) -> float:
+        """The pause in seconds before the next attempt; raises what the call ends with if there is none.
+
+        was_sent: the request may have reached the server, and this error is not the server's answer to it.
+        """
+        self.count += 1
+        if self._kind is not Kind.READ and (was_sent or isinstance(error, UnknownOutcomeError | ServerError)):
+            self._first_doubt = now if self._first_doubt is None else self._first_doubt
+        if not self._may_repeat(error, now):
+            self._raise(self.last_word(error), error)
+        pause = max(self._policy.pause_s(self.count, random.random()), error.retry_after_ms / 1000)
+        if now + pause >= self.deadline:
+            self._raise(self.out_of_time(error), error)
+        return pause
+
+    def last_word(self, error: RowlockError) -> RowlockError:
+        """What the call ends with when it is not tried again after this error."""
+        if self._first_doubt is None or type(error) in (InvalidArgumentError, LimitExceededError):
+            return error
+        return self._unknown(error)
+
+    def out_of_time(self, error: RowlockError | None) -> RowlockError:
+        """What the call ends with when its deadline has passed; `error` was met last."""
+        if self._first_doubt is not None:
+            return self._unknown(error)
+        if isinstance(error, RegionTooBusyError | NotServingRegionError | DeadlineError):
+            return error
+        met = f"; met last: {error.message}" if error is not None else ""
+        promise = "" if self._kind is Kind.READ else " Nothing was changed."
+        return DeadlineError(f"no answer within {self.timeout_s:g} s{met}.{promise}")
+
+    def _may_repeat(self, error: RowlockError, now: float) -> bool:
+        if self._first_doubt is not None:
+            if self._kind is Kind.PLAIN_CHANGE or now - self._first_doubt > REPEATED_FOR_S_MAX:
+                return False
+            if isinstance(error, UnknownOutcomeError):
+                return True
+        return isinstance(error, ServerUnavailableError | NotServingRegionError | RegionTooBusyError)
+
+    @staticmethod
+    def _raise(told: RowlockError, met: RowlockError) -> NoReturn:
+        if told is met:
+            raise told
+        raise told from met
+
+    def _unknown(self, error: RowlockError | None) -> UnknownOutcomeError:
+        met = f"; met last: {error.message}" if error is not None else ""
+        return UnknownOutcomeError(
+            f"the change was sent, and no answer came within {self.timeout_s:g} s: it may or may not have happened"
+            f"{met}. Read the row to find out."
+        )
+
+    def timed_out(self, *, was_sent: bool) -> RowlockError:
+        """What the call ends with when its last attempt was not answered by the deadline."""
+        if was_sent and self._kind is not Kind.READ and self._first_doubt is None:
+            self._first_doubt = self.deadline
+        return self.out_of_time(None)

@@ -1,0 +1,60 @@
+"""Cells of whole rows, as Arrow, turned into Python rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic
+
+import numpy as np
+import pyarrow as pa
+
+from rowlock.arrow_buffers import int64_array, joined, one_array, values_of
+from rowlock.columns import Text
+from rowlock.scan_progress import row_starts
+
+
+@dataclass(frozen=True, slots=True)
+class Cell(Generic[Text]):
+    """One version of one column of one row; the timestamp in milliseconds since the epoch."""
+
+    row: Text
+    column: Text
+    timestamp: int
+    value: Text
+
+
+def python_rows(cells: pa.Table, decode: Callable[[bytes], Text]) -> Iterator[tuple[Text, dict[Text, Text]]]:
+    """(row, {column: value}) in the order of the cells. Of several versions of a column the newest, which is first."""
+    first_cells = row_starts(cells)
+    rows = cells.column("row").take(int64_array(first_cells)).to_pylist()
+    starts = first_cells.tolist()
+    names = _column_names(cells, decode)
+    values = cells.column("value").to_pylist()
+    if decode is not bytes:
+        values = list(map(decode, values))
+    starts.append(len(values))
+    for row, start, stop in zip(rows, starts, starts[1:], strict=False):
+        data = dict(zip(names[start:stop], values[start:stop], strict=True))
+        if len(data) < stop - start:
+            # Several versions: the newest is the first, and must be set last.
+            for place in range(stop - 1, start - 1, -1):
+                data[names[place]] = values[place]
+        yield decode(row), data
+
+
+def python_cells(cells: pa.Table, decode: Callable[[bytes], Text]) -> Iterator[Cell[Text]]:
+    """Every cell, in order."""
+    rows = cells.column("row").to_pylist()
+    names = _column_names(cells, decode)
+    timestamps = cells.column("timestamp").to_pylist()
+    values = cells.column("value").to_pylist()
+    for row, name, timestamp, value in zip(rows, names, timestamps, values, strict=True):
+        yield Cell(decode(row), name, timestamp, decode(value))
+
+
+def _column_names(cells: pa.Table, decode: Callable[[bytes], Text]) -> list[Text]:
+    """`family:qualifier` of every cell. A table has few columns, so each name is made once and shared."""
+    encoded = joined(one_array(cells.column("family")), b":", one_array(cells.column("qualifier"))).dictionary_encode()
+    names = [decode(name) for name in encoded.dictionary.to_pylist()]
+    return [names[index] for index in values_of(encoded.indices, np.int32).tolist()]

@@ -1,0 +1,160 @@
+"""A scan (threads): rows of a range, streamed from the regions that have them. `rowlock.aio.scan` has the same names."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import grpc
+import pyarrow as pa
+from rowlock_proto.v1 import region_pb2
+
+from rowlock import methods
+from rowlock.columns import Text
+from rowlock.errors import ClosedError, DeadlineError, InvalidArgumentError, NotServingRegionError, RowlockError
+from rowlock.mapping import Mapping, as_mapping
+from rowlock.pivot import rows_from_cells
+from rowlock.rows import Cell, python_cells, python_rows
+from rowlock.scan_plan import ScanPlan, narrowed
+from rowlock.scan_progress import CELL_SCHEMA, ScanProgress
+from rowlock.schema import Region
+from rowlock.servers import Servers
+from rowlock.view import View
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+T = TypeVar("T")
+
+
+class Scan(Generic[Text]):
+    """Iterates (row, {column: value}) in row order, each region at one read point. Read once; one thread at a time.
+
+    Nothing is asked of a server before the first row is. Used with `with`, or left to the garbage collector, what the
+    server holds for it is freed when it is left early. Its timeout is per batch of rows.
+    """
+
+    def __init__(self, servers: Servers, view: View[Text], plan: ScanPlan) -> None:
+        self._servers = servers
+        self._view = view
+        self._plan = plan
+        self._progress = ScanProgress(plan, view.timeout_s)
+        self._rows: Iterator[tuple[Text, dict[Text, Text]]] | None = None
+        self._tables: Iterator[pa.Table] | None = None
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it went on at a new read point after a loss, so that its rows are not of one moment."""
+        return self._progress.has_resumed
+
+    def __iter__(self) -> Iterator[tuple[Text, dict[Text, Text]]]:
+        return self
+
+    def __next__(self) -> tuple[Text, dict[Text, Text]]:
+        if self._rows is None:
+            self._rows = self._expanded(self._begin(None), python_rows)
+        return next(self._rows)
+
+    def cells(self) -> Iterator[Cell[Text]]:
+        """Every cell with its timestamp, versions newest first."""
+        return self._expanded(self._begin(None), python_cells)
+
+    def to_batches(self, mapping: Mapping | str | None = None) -> Iterator[pa.RecordBatch]:
+        """Arrow batches of whole rows, in bounded memory: cells, or rows of a mapping's columns.
+
+        With a mapping only its columns are read; rows that have none of them are left out.
+        """
+        parsed = None if mapping is None else as_mapping(mapping)
+        for table in self._begin(parsed):
+            yield from (table if parsed is None else rows_from_cells(table, parsed)).to_batches()
+
+    def to_arrow(self, mapping: Mapping | str | None = None) -> pa.Table:
+        """All of it as one Arrow table; see to_batches."""
+        parsed = None if mapping is None else as_mapping(mapping)
+        return pa.Table.from_batches(
+            list(self.to_batches(parsed)), schema=CELL_SCHEMA if parsed is None else parsed.schema
+        )
+
+    def to_pandas(self, mapping: Mapping | str | None = None) -> pd.DataFrame:
+        """All of it as a pandas DataFrame; see to_batches. Raises ImportError if pandas is not installed."""
+        return self.to_arrow(mapping).to_pandas()
+
+    def close(self) -> None:
+        """Frees what the server holds for it. Idempotent."""
+        tables, self._tables = self._tables, iter(())
+        self._rows = iter(())
+        close = getattr(tables, "close", None)
+        if close is not None:
+            close()
+
+    def __enter__(self) -> Scan[Text]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _begin(self, mapping: Mapping | None) -> Iterator[pa.Table]:
+        if self._tables is not None:
+            raise InvalidArgumentError("a scan is read once, in one way; make another one with scan()")
+        if mapping is not None:
+            self._progress = ScanProgress(narrowed(self._plan, mapping), self._view.timeout_s)
+        self._tables = self._read()
+        return self._tables
+
+    def _expanded(
+        self, tables: Iterator[pa.Table], expand: Callable[[pa.Table, Callable[[bytes], Text]], Iterator[T]]
+    ) -> Iterator[T]:
+        for table in tables:
+            yield from expand(table, self._view.decode)
+
+    def _read(self) -> Iterator[pa.Table]:
+        """Tables of whole rows, region by region, over losses."""
+        progress = self._progress
+        while not progress.is_done:
+            region = None
+            try:
+                deadline = time.monotonic() + self._view.timeout_s
+                regions = self._servers.regions_of(self._plan.table, *progress.bounds, deadline)
+                region, request = progress.request_for(regions)
+                yield from self._read_region(region, request)
+                continue
+            except ClosedError:
+                raise
+            except RowlockError as error:
+                failure = error
+            if region is not None and isinstance(failure, NotServingRegionError):
+                self._servers.regions.forget(region)
+            time.sleep(progress.failed(failure, time.monotonic()))
+
+    def _read_region(self, region: Region, request: region_pb2.ScanRequest) -> Iterator[pa.Table]:
+        call = self._servers.channel(region.server).unary_stream(
+            methods.SCAN.path,
+            request_serializer=methods.SCAN.serialize,
+            response_deserializer=methods.SCAN.parse,
+        )(request)
+        try:
+            while not self._progress.is_done:
+                batch = self._next_batch(call, region)
+                table = self._progress.region_is_done(region) if batch is None else self._progress.received(batch)
+                if table is not None:
+                    yield table
+                if batch is None:
+                    return
+        finally:
+            # Frees the read point at once; nothing happens if the call is over.
+            call.cancel()
+
+    def _next_batch(self, call: grpc.CallIterator[region_pb2.ScanBatch], region: Region) -> region_pb2.ScanBatch | None:
+        """The next batch, None at the region's end."""
+        with self._servers.watch.limit(self._view.timeout_s, call.cancel) as limit:
+            try:
+                return next(call, None)
+            except grpc.RpcError as failed:
+                error = self._servers.judged(failed, region.server)
+        if limit.has_struck:
+            raise DeadlineError(f"no batch of the scan of {self._plan.table!r} came within {self._view.timeout_s:g} s")
+        raise error

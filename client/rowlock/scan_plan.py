@@ -1,0 +1,110 @@
+"""What a scan asks for: ranges of rows put in order, a limit, a direction, and the request that each region gets."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rowlock_proto.v1 import region_pb2
+
+from rowlock.columns import Name, encoded_bound, prefix_stop
+from rowlock.errors import InvalidArgumentError
+from rowlock.mapping import Mapping
+from rowlock.selection import Selection
+
+# Half-open; empty bounds are open.
+RowRange = tuple[bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """A scan over all regions of a table. The ranges are in row order and don't touch each other."""
+
+    table: str
+    ranges: tuple[RowRange, ...]
+    template: region_pb2.ScanRequest
+    limit: int | None
+    is_reverse: bool
+    is_strict: bool
+
+
+def scan_plan(
+    table: str,
+    *,
+    start: Name | None,
+    stop: Name | None,
+    prefix: Name | None,
+    ranges: Iterable[tuple[Name | None, Name | None]] | None,
+    selection: Selection,
+    limit: int | None,
+    reverse: bool,
+    strict: bool,
+    batch_bytes: int,
+) -> ScanPlan:
+    """Checks what a caller gave; raises InvalidArgumentError for bounds that exclude each other or make no sense."""
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+        raise InvalidArgumentError(f"limit is a number of rows, not negative; None for no limit; not {limit!r}")
+    if batch_bytes < 0:
+        raise InvalidArgumentError(f"batch_bytes is not negative, 0 for the server's default; not {batch_bytes}")
+    template = region_pb2.ScanRequest(reverse=reverse, batch_bytes=batch_bytes)
+    selection.write(template)
+    return ScanPlan(
+        table=table,
+        ranges=_joined(_given_ranges(start, stop, prefix, ranges)),
+        template=template,
+        limit=limit,
+        is_reverse=reverse,
+        is_strict=strict,
+    )
+
+
+def _given_ranges(
+    start: Name | None,
+    stop: Name | None,
+    prefix: Name | None,
+    ranges: Iterable[tuple[Name | None, Name | None]] | None,
+) -> list[RowRange]:
+    if sum((start is not None or stop is not None, prefix is not None, ranges is not None)) > 1:
+        raise InvalidArgumentError("a scan has start and stop, or a prefix, or ranges: one of the three")
+    if ranges is not None:
+        given = [(encoded_bound(first), encoded_bound(last)) for first, last in ranges]
+        if not given:
+            raise InvalidArgumentError("the list of ranges is empty; leave it out to scan everything")
+    elif prefix is not None:
+        first = encoded_bound(prefix)
+        given = [(first, prefix_stop(first))]
+    else:
+        given = [(encoded_bound(start), encoded_bound(stop))]
+    for first, last in given:
+        if last and first > last:
+            raise InvalidArgumentError(
+                f"the scan's stop {last[:100]!r} comes before its start {first[:100]!r}; for rows backwards give the "
+                "same start and stop and reverse=True"
+            )
+    return given
+
+
+def _joined(ranges: Sequence[RowRange]) -> tuple[RowRange, ...]:
+    """In row order, overlapping and touching ones joined, empty ones left out."""
+    joined: list[RowRange] = []
+    for start, stop in sorted(ranges):
+        if stop and start >= stop:
+            continue
+        if joined and (not joined[-1][1] or start <= joined[-1][1]):
+            last_start, last_stop = joined[-1]
+            joined[-1] = (last_start, max(last_stop, stop) if last_stop and stop else b"")
+        else:
+            joined.append((start, stop))
+    return tuple(joined)
+
+
+def narrowed(plan: ScanPlan, mapping: Mapping) -> ScanPlan:
+    """The same scan, of a mapping's columns only, unless its caller chose columns."""
+    if plan.template.columns or not mapping.values:
+        return plan
+    template = region_pb2.ScanRequest()
+    template.CopyFrom(plan.template)
+    for column in mapping.values:
+        template.columns.add(family=column.family, qualifier=column.qualifier)
+    return dataclasses.replace(plan, template=template)

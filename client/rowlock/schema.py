@@ -1,0 +1,235 @@
+"""Tables, families, regions and servers as values, and how they look on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from rowlock_proto.v1 import catalog_pb2, types_pb2
+
+from rowlock.columns import Name, check_family
+from rowlock.errors import InvalidArgumentError
+
+Durability = Literal["fsync", "os", "async", "skip"]
+"""What an acknowledged write survives: "fsync" a power loss, "os" the end of the server's process; "async" and "skip"
+lose the last moments, or all that was not flushed, with the process."""
+
+Compression = Literal["none", "lz4", "zstd"]
+
+_DURABILITIES: dict[str, types_pb2.Durability] = {
+    "fsync": types_pb2.DURABILITY_FSYNC,
+    "os": types_pb2.DURABILITY_OS,
+    "async": types_pb2.DURABILITY_ASYNC,
+    "skip": types_pb2.DURABILITY_SKIP,
+}
+_DURABILITY_WORDS: dict[int, Durability] = {
+    types_pb2.DURABILITY_UNSPECIFIED: "fsync",
+    types_pb2.DURABILITY_FSYNC: "fsync",
+    types_pb2.DURABILITY_OS: "os",
+    types_pb2.DURABILITY_ASYNC: "async",
+    types_pb2.DURABILITY_SKIP: "skip",
+}
+_COMPRESSIONS: dict[str, types_pb2.Compression] = {
+    "none": types_pb2.COMPRESSION_NONE,
+    "lz4": types_pb2.COMPRESSION_LZ4,
+    "zstd": types_pb2.COMPRESSION_ZSTD,
+}
+_COMPRESSION_WORDS: dict[int, Compression] = {
+    types_pb2.COMPRESSION_NONE: "none",
+    types_pb2.COMPRESSION_LZ4: "lz4",
+    types_pb2.COMPRESSION_ZSTD: "zstd",
+}
+BLOCK_BYTES_DEFAULT = 128 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A column family's settings. Raises InvalidArgumentError when one is out of range."""
+
+    versions: int = 1
+    """Newest versions kept of each cell, at least 1."""
+    min_versions: int = 0
+    """Of these, how many outlive time_to_live_ms."""
+    time_to_live_ms: int = 0
+    """A cell is gone when its timestamp is older than this; 0: never."""
+    block_bytes: int = BLOCK_BYTES_DEFAULT
+    """Uncompressed size of a store file's block, 4 KiB to 4 MiB."""
+    compression: Compression = "none"
+    bloom_filter: bool = True
+    """Whether store files know which rows they surely don't have."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.versions < 1 << 31:
+            raise InvalidArgumentError(f"versions is at least 1, not {self.versions}")
+        if not 0 <= self.min_versions <= self.versions:
+            raise InvalidArgumentError(
+                f"min_versions is 0 to versions, which is {self.versions}, not {self.min_versions}"
+            )
+        if not 0 <= self.time_to_live_ms < 1 << 63:
+            raise InvalidArgumentError(f"time_to_live_ms is not negative, 0 for ever; not {self.time_to_live_ms}")
+        if not 4 * 1024 <= self.block_bytes <= 4 * 1024 * 1024:
+            raise InvalidArgumentError(f"block_bytes is 4096 to 4194304, not {self.block_bytes}")
+        if self.compression not in _COMPRESSIONS:
+            raise InvalidArgumentError(
+                f"compression is one of {', '.join(map(repr, _COMPRESSIONS))}, not {self.compression!r}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A range of rows [start, stop) of a table and the server that has it; empty bounds are open."""
+
+    region_id: int
+    table: str
+    start: bytes
+    stop: bytes
+    server: str
+
+    def holds(self, row: bytes) -> bool:
+        return self.start <= row and (not self.stop or row < self.stop)
+
+
+@dataclass(frozen=True, slots=True)
+class RegionStatistics:
+    """What a region held at one moment."""
+
+    region: Region
+    memstore_bytes: int
+    store_file_count: int
+    store_file_bytes: int
+    store_file_cells: int
+    """Cells in store files, before versions and tombstones are judged."""
+    read_point: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableDescription:
+    """A table's settings and, from `describe`, what its regions hold."""
+
+    name: str
+    table_id: int
+    families: Mapping[str, Family]
+    durability: Durability
+    regions: tuple[RegionStatistics, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the server refuses beyond."""
+
+    row_bytes_max: int
+    qualifier_bytes_max: int
+    cell_bytes_max: int
+    request_bytes_max: int
+    timestamp_ahead_ms_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """Who answers."""
+
+    version: str
+    protocol: int
+    now_ms: int
+    data_folder_id: str
+    incarnation_id: str
+    """Changes with each start of the server."""
+    limits: Limits
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlushResult:
+    """What a flush wrote."""
+
+    store_file_count: int
+    cell_count: int
+
+
+def durability_message(durability: str | None) -> types_pb2.Durability:
+    """The word on the wire; None is "the table's own". Raises InvalidArgumentError for an unknown word."""
+    if durability is None:
+        return types_pb2.DURABILITY_UNSPECIFIED
+    try:
+        return _DURABILITIES[durability]
+    except (KeyError, TypeError):
+        raise InvalidArgumentError(
+            f"durability is one of {', '.join(map(repr, _DURABILITIES))}, not {durability!r}"
+        ) from None
+
+
+def family_message(name: Name, family: Family) -> types_pb2.Family:
+    """A family on the wire; raises InvalidArgumentError if its name is malformed, TypeError if it is no Family."""
+    if not isinstance(family, Family):
+        raise TypeError(f"a family's settings are a rowlock.Family, not {type(family).__name__}")
+    encoded = name.encode() if isinstance(name, str) else bytes(name)
+    check_family(encoded.removesuffix(b":"), encoded)
+    return types_pb2.Family(
+        name=encoded.removesuffix(b":"),
+        versions=family.versions,
+        min_versions=family.min_versions,
+        time_to_live_ms=family.time_to_live_ms,
+        block_bytes=family.block_bytes,
+        compression=_COMPRESSIONS[family.compression],
+        bloom_filter=types_pb2.BLOOM_FILTER_ROW if family.bloom_filter else types_pb2.BLOOM_FILTER_NONE,
+    )
+
+
+def family_from(message: types_pb2.Family) -> Family:
+    return Family(
+        versions=message.versions or 1,
+        min_versions=message.min_versions,
+        time_to_live_ms=message.time_to_live_ms,
+        block_bytes=message.block_bytes or BLOCK_BYTES_DEFAULT,
+        compression=_COMPRESSION_WORDS.get(message.compression, "none"),
+        bloom_filter=message.bloom_filter == types_pb2.BLOOM_FILTER_ROW,
+    )
+
+
+def region_from(message: types_pb2.RegionDescriptor, contacted: str) -> Region:
+    """`contacted`: the address that told of it, for a server that does not say its own."""
+    return Region(message.region_id, message.table, message.start, message.stop, message.server or contacted)
+
+
+def description_from(
+    message: types_pb2.TableDescriptor,
+    contacted: str,
+    regions: Iterable[catalog_pb2.RegionStatistics] = (),
+) -> TableDescription:
+    return TableDescription(
+        name=message.name,
+        table_id=message.table_id,
+        families={family.name.decode("utf-8", "backslashreplace"): family_from(family) for family in message.families},
+        durability=_DURABILITY_WORDS.get(message.durability, "fsync"),
+        regions=tuple(
+            RegionStatistics(
+                region=region_from(region.region, contacted),
+                memstore_bytes=region.memstore_bytes,
+                store_file_count=region.store_file_count,
+                store_file_bytes=region.store_file_bytes,
+                store_file_cells=region.store_file_cells,
+                read_point=region.read_point,
+            )
+            for region in regions
+        ),
+    )
+
+
+def server_info_from(message: catalog_pb2.ServerInfoResponse, address: str) -> ServerInfo:
+    limits = message.limits
+    return ServerInfo(
+        version=message.version,
+        protocol=message.protocol,
+        now_ms=message.now_ms,
+        data_folder_id=message.data_folder_id,
+        incarnation_id=message.incarnation_id,
+        limits=Limits(
+            row_bytes_max=limits.row_bytes_max,
+            qualifier_bytes_max=limits.qualifier_bytes_max,
+            cell_bytes_max=limits.cell_bytes_max,
+            request_bytes_max=limits.request_bytes_max,
+            timestamp_ahead_ms_max=limits.timestamp_ahead_ms_max,
+        ),
+        address=address,
+    )

@@ -1,0 +1,119 @@
+"""What a read answers of each row it reads: columns, versions, times, and which cells of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+from rowlock.checks import CompareOp, compare_op
+from rowlock.columns import Name, Value, check_timestamp, encoded_bound, encoded_value, parse_column
+from rowlock.errors import InvalidArgumentError
+from rowlock.filters import Filter
+
+TimeRange = tuple[int | None, int | None]
+VERSIONS_ALL = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class CellFilter:
+    """Which cells of a matching row are answered; all that is set must hold.
+
+    value: (op, operand) compares the cell's bytes, "stored op operand".
+    offset, limit: paging inside wide rows, counted over the row's cells that passed all else; limit None: no limit.
+    """
+
+    qualifier_prefix: Name | None = None
+    qualifier_start: Name | None = None
+    qualifier_stop: Name | None = None
+    value: tuple[CompareOp, Value] | None = None
+    first_key_only: bool = False
+    offset: int = 0
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.offset < 0:
+            raise InvalidArgumentError(f"the offset of cells is not negative, not {self.offset}")
+        if self.limit is not None and self.limit < 1:
+            raise InvalidArgumentError(f"the limit of cells is at least 1, or None for no limit; not {self.limit}")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """All that a read says beyond its rows."""
+
+    columns: Sequence[Name] | None = None
+    timestamp: int | None = None
+    time_range: TimeRange | None = None
+    versions: int = 1
+    where: Filter | None = None
+    cells: CellFilter | None = None
+    keys_only: bool = False
+
+    def write(self, message: region_pb2.Get | region_pb2.ScanRequest) -> None:
+        """Onto a request; raises InvalidArgumentError for a malformed column, time or number of versions."""
+        if self.columns is not None:
+            add_columns(message, self.columns)
+        if self.timestamp is not None or self.time_range is not None:
+            self._write_time(message)
+        if self.versions != 1:
+            if not 1 <= self.versions <= VERSIONS_ALL:
+                raise InvalidArgumentError(f"versions is at least 1, not {self.versions}")
+            message.versions = self.versions
+        if self.where is not None:
+            if not isinstance(self.where, Filter):
+                raise TypeError(f"where is a filter made from rowlock.column(), not {type(self.where).__name__}")
+            message.where.CopyFrom(self.where.message)
+        if self.keys_only:
+            message.cells.keys_only = True
+        if self.cells is not None:
+            _write_cell_filter(message.cells, self.cells)
+
+    def _write_time(self, message: region_pb2.Get | region_pb2.ScanRequest) -> None:
+        if self.time_range is None:
+            check_timestamp(self.timestamp)
+            assert self.timestamp is not None, "one of the two is given"
+            message.time_range.stop = self.timestamp + 1
+            return
+        if self.timestamp is not None:
+            raise InvalidArgumentError("give a timestamp or a time_range, not both")
+        start, stop = self.time_range
+        check_timestamp(start)
+        check_timestamp(stop)
+        if stop is not None and (start or 0) >= stop:
+            raise InvalidArgumentError(f"the time range [{start}, {stop}) is empty: stop must be after start")
+        message.time_range.start = start or 0
+        message.time_range.stop = stop or 0
+
+
+def add_columns(message: region_pb2.Get | region_pb2.ScanRequest, columns: Sequence[Name]) -> None:
+    """The columns and whole families to answer; raises InvalidArgumentError for an empty list or malformed names."""
+    if isinstance(columns, bytes | str):
+        raise TypeError(f"columns is a list of columns, not one: [{columns!r}]")
+    count = 0
+    for column in columns:
+        family, qualifier = parse_column(column)
+        added = message.columns.add()
+        added.family = family
+        if qualifier is not None:
+            added.qualifier = qualifier
+        count += 1
+    if count == 0:
+        raise InvalidArgumentError("the list of columns is empty; leave it out to read all of them")
+
+
+def _write_cell_filter(message: types_pb2.CellFilter, cells: CellFilter) -> None:
+    if cells.qualifier_prefix is not None:
+        message.qualifier_prefix = encoded_bound(cells.qualifier_prefix)
+    if cells.qualifier_start is not None:
+        message.qualifier_start = encoded_bound(cells.qualifier_start)
+    if cells.qualifier_stop is not None:
+        message.qualifier_stop = encoded_bound(cells.qualifier_stop)
+    if cells.value is not None:
+        op, operand = cells.value
+        message.value.op = compare_op(op)
+        message.value.operand = encoded_value(operand)
+    message.first_key_only = cells.first_key_only
+    message.cell_offset = cells.offset
+    message.cell_limit = cells.limit or 0

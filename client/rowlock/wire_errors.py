@@ -1,0 +1,154 @@
+"""Errors as they arrive: a server's typed Error, or a failed call of grpc, turned into this package's errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import grpc
+from google.rpc import status_pb2
+from rowlock_proto.v1 import types_pb2
+
+from rowlock.errors import (
+    CorruptionError,
+    CounterOverflowError,
+    DeadlineError,
+    DiskFullError,
+    FamilyNotFoundError,
+    FilterTypeError,
+    InvalidArgumentError,
+    LeaseExpiredError,
+    LimitExceededError,
+    NotACounterError,
+    NotServingRegionError,
+    RegionTooBusyError,
+    RowlockError,
+    ServerError,
+    ServerStoppingError,
+    ServerUnavailableError,
+    TableExistsError,
+    TableNotFoundError,
+    UnknownOutcomeError,
+)
+
+_DETAILS_KEY = "grpc-status-details-bin"
+
+_Error = types_pb2.Error
+_BY_CODE: dict[int, type[RowlockError]] = {
+    _Error.INVALID_ARGUMENT: InvalidArgumentError,
+    _Error.TABLE_NOT_FOUND: TableNotFoundError,
+    _Error.TABLE_EXISTS: TableExistsError,
+    _Error.FAMILY_NOT_FOUND: FamilyNotFoundError,
+    _Error.LIMIT_EXCEEDED: LimitExceededError,
+    _Error.NOT_SERVING_REGION: NotServingRegionError,
+    _Error.REGION_TOO_BUSY: RegionTooBusyError,
+    _Error.DEADLINE_EXCEEDED: DeadlineError,
+    _Error.UNKNOWN_OUTCOME: UnknownOutcomeError,
+    _Error.NOT_A_COUNTER: NotACounterError,
+    _Error.COUNTER_OVERFLOW: CounterOverflowError,
+    _Error.FILTER_TYPE_MISMATCH: FilterTypeError,
+    _Error.CORRUPTION: CorruptionError,
+    _Error.LEASE_EXPIRED: LeaseExpiredError,
+    _Error.SERVER_STOPPING: ServerStoppingError,
+    _Error.INTERNAL: ServerError,
+    _Error.DISK_FULL: DiskFullError,
+}
+
+
+class FailedCall(Protocol):
+    """What grpc's sync and asyncio errors have in common."""
+
+    def code(self) -> grpc.StatusCode | None: ...
+
+    def details(self) -> str | None: ...
+
+
+def error_from(message: types_pb2.Error) -> RowlockError:
+    """A server's typed error. A code that this client does not know becomes ServerError."""
+    kind = _BY_CODE.get(message.code, ServerError)
+    evidence = {
+        "table": message.table,
+        "row": message.row,
+        "family": message.family,
+        "qualifier": message.qualifier,
+        "retry_after_ms": message.retry_after_ms,
+    }
+    text = message.message or f"the server answered the error {message.code} without a message"
+    if kind is LimitExceededError:
+        return LimitExceededError(
+            text,
+            limit=message.limit,
+            limit_value=message.limit_value,
+            found=message.found,
+            table=message.table,
+            row=message.row,
+            family=message.family,
+            qualifier=message.qualifier,
+        )
+    return kind(text, **evidence)
+
+
+def answered_error(failed: FailedCall) -> RowlockError | None:
+    """The server's typed answer, None when grpc alone tells of the failure: then the request may have been carried out."""
+    for key, value in _trailing_metadata(failed):
+        if key == _DETAILS_KEY and isinstance(value, bytes):
+            evidence = _unpacked(value)
+            if evidence is not None:
+                return error_from(evidence)
+    return None
+
+
+def error_of_call(failed: FailedCall, address: str) -> RowlockError:
+    """What a failed call of grpc means. Without the server's typed evidence only the status code is left."""
+    answered = answered_error(failed)
+    if answered is not None:
+        return answered
+    code = failed.code()
+    details = failed.details() or "no details"
+    make = _BY_STATUS.get(code) if code is not None else None
+    if make is not None:
+        return make(address, details)
+    name = code.name if code is not None else "no status"
+    return ServerError(f"the server at {address} failed with {name}: {details}")
+
+
+def _unpacked(details: bytes) -> types_pb2.Error | None:
+    """The typed error of a google.rpc.Status, None if it has none or is malformed."""
+    try:
+        status = status_pb2.Status.FromString(details)
+        for packed in status.details:
+            if packed.Is(types_pb2.Error.DESCRIPTOR):
+                error = types_pb2.Error()
+                packed.Unpack(error)
+                return error
+    except ValueError:  # protobuf's DecodeError
+        return None
+    return None
+
+
+def _trailing_metadata(failed: FailedCall) -> list[tuple[str, str | bytes]]:
+    read = getattr(failed, "trailing_metadata", None)
+    metadata = read() if read is not None else None
+    return [] if metadata is None else [(key, value) for key, value in metadata]
+
+
+_BY_STATUS: dict[grpc.StatusCode, Callable[[str, str], RowlockError]] = {
+    grpc.StatusCode.UNAVAILABLE: lambda address, details: ServerUnavailableError(
+        f"no server answers at {address}, or the connection was lost: {details}"
+    ),
+    grpc.StatusCode.CANCELLED: lambda address, details: ServerUnavailableError(
+        f"the call to {address} was cut off: {details}"
+    ),
+    grpc.StatusCode.DEADLINE_EXCEEDED: lambda address, details: DeadlineError(
+        f"the server at {address} did not answer in time: {details}"
+    ),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: lambda address, details: LimitExceededError(
+        f"a message to or from {address} is larger than grpc allows: {details}"
+    ),
+    grpc.StatusCode.INVALID_ARGUMENT: lambda address, details: InvalidArgumentError(
+        f"the server at {address} did not understand the request: {details}"
+    ),
+    grpc.StatusCode.UNIMPLEMENTED: lambda address, details: InvalidArgumentError(
+        f"what answers at {address} does not speak the protocol rowlock.v1: {details}"
+    ),
+}
