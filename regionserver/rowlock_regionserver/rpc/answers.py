@@ -45,7 +45,7 @@ def error_answer(request_id: int, error: BaseException, doing: str) -> bytes:
 
 def fill_get_answer(message: GetAnswer, rows: Sequence[Sequence[AnswerCell]]) -> None:
     """Writes the rows, in their order, into the message. An absent row leaves an empty one."""
-    # A get of no rows can't be, but an answer of rows without cells must be told from no answer.
+    # So that an answer of nothing is told from no answer.
     message.SetInParent()
     for cells in rows:
         add = message.rows.add().cells.add
@@ -59,6 +59,7 @@ def fill_get_answer(message: GetAnswer, rows: Sequence[Sequence[AnswerCell]]) ->
 
 def fill_mutate_answer(message: MutateAnswer, outcomes: Iterable[RowOutcome]) -> None:
     """Writes the outcomes, in their order, into the message."""
+    message.SetInParent()
     for outcome in outcomes:
         result = message.results.add()
         if isinstance(outcome, RegionServerError):

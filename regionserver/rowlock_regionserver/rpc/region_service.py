@@ -98,8 +98,7 @@ class RegionService:
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if conversation.is_reading:
                 reader.cancel()
-            else:
-                await asyncio.wait((reader,))
+            await asyncio.wait((reader,))
             await conversation.all_answered()
             if not reader.cancelled():
                 reader.result()

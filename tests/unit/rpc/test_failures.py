@@ -1,0 +1,140 @@
+"""Errors as messages and as the status of a call."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc.status_pb2 import Status
+from rowlock_proto.v1.region_pb2 import PointRequests
+from rowlock_proto.v1.types_pb2 import Error
+from rowlock_regionserver import errors
+from rowlock_regionserver.errors import (
+    CorruptionError,
+    DiskFullError,
+    InvalidRequestError,
+    LimitExceededError,
+    RegionServerError,
+    RegionTooBusyError,
+)
+from rowlock_regionserver.rpc.failures import end_call, error_message, parsed
+
+
+def all_kinds() -> list[type[RegionServerError]]:
+    return [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, RegionServerError) and kind is not RegionServerError
+    ]
+
+
+def made(kind: type[RegionServerError]) -> RegionServerError:
+    if kind is LimitExceededError:
+        return LimitExceededError("m", limit="row_bytes_max", limit_value=5, found=6)
+    if kind is CorruptionError:
+        return CorruptionError("/path", 7, "a", "b")
+    return kind("m")
+
+
+class FakeContext:
+    """Keeps what a call is ended with."""
+
+    def __init__(self) -> None:
+        self.metadata: dict[str, bytes] = {}
+        self.code: grpc.StatusCode | None = None
+        self.details = ""
+
+    def set_trailing_metadata(self, metadata: tuple[tuple[str, bytes], ...]) -> None:
+        self.metadata = dict(metadata)
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> None:
+        self.code, self.details = code, details
+        raise grpc.aio.AbortError
+
+
+def ended(message: Error) -> tuple[FakeContext, Status, Error]:
+    context: Any = FakeContext()
+    with pytest.raises(grpc.aio.AbortError):
+        asyncio.run(end_call(context, message))
+    status = Status.FromString(context.metadata["grpc-status-details-bin"])
+    evidence = Error()
+    assert status.details[0].Unpack(evidence)
+    return context, status, evidence
+
+
+@pytest.mark.parametrize("kind", [kind for kind in all_kinds() if kind is not errors.DataFolderError])
+def test_each_error_of_the_tree_has_a_code_of_its_own_and_a_status(kind: type[RegionServerError]) -> None:
+    message = error_message(made(kind), "testing")
+    assert message.code not in (Error.CODE_UNSPECIFIED, Error.INTERNAL)
+    assert message.can_retry == kind.can_retry
+    context, status, evidence = ended(message)
+    assert context.code is not None
+    number: int = context.code.value[0]
+    assert status.code == number != 0
+    assert evidence.code == message.code
+
+
+def test_no_two_errors_share_a_code() -> None:
+    codes = [error_message(made(kind), "").code for kind in all_kinds() if kind is not errors.DataFolderError]
+    assert len(set(codes)) == len(codes)
+
+
+def test_the_evidence_arrives() -> None:
+    error = LimitExceededError(
+        "too long", limit="row_bytes_max", limit_value=5, found=6, row=b"r", table="t", family=b"f", qualifier=b"q"
+    )
+    expected = Error(
+        code=Error.LIMIT_EXCEEDED,
+        message="too long",
+        row=b"r",
+        table="t",
+        family=b"f",
+        qualifier=b"q",
+        limit="row_bytes_max",
+        limit_value=5,
+        found=6,
+    )
+    assert error_message(error, "") == expected
+    assert ended(error_message(error, ""))[2] == expected
+
+
+def test_busy_says_when_to_try_again() -> None:
+    message = error_message(RegionTooBusyError("busy", retry_after_ms=250), "")
+    assert (message.code, message.retry_after_ms, message.can_retry) == (Error.REGION_TOO_BUSY, 250, True)
+    assert ended(error_message(DiskFullError("full"), ""))[0].code is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_a_limit_beyond_64_bits_is_told_as_the_greatest_number() -> None:
+    error = LimitExceededError("m", limit="l", limit_value=1, found=1 << 70)
+    assert error_message(error, "").found == (1 << 63) - 1
+
+
+def test_a_bug_is_logged_with_its_trace_and_told_in_short(caplog: pytest.LogCaptureFixture) -> None:
+    try:
+        raise KeyError("secret")
+    except KeyError as error:
+        message = error_message(error, "doing this")
+    assert message.code == Error.INTERNAL
+    assert "KeyError" in message.message
+    assert "doing this" in message.message
+    assert "secret" not in message.message
+    assert "Traceback" in caplog.text
+    assert "secret" in caplog.text
+
+
+@pytest.mark.parametrize("character", ["x", "é", "\U0001f600"])
+def test_a_status_never_grows_beyond_what_metadata_may_hold(character: str) -> None:
+    error = InvalidRequestError(character * 40_000, row=b"r" * 32_000, qualifier=b"q" * 32_000)
+    context, status, evidence = ended(error_message(error, ""))
+    on_the_wire = len(context.metadata["grpc-status-details-bin"]) * 4 / 3 + 3 * len(context.details.encode())
+    assert on_the_wire < 8000
+    assert status.message.startswith(character)
+    assert evidence.row == b"r" * 512
+
+
+def test_bytes_that_are_no_message_are_the_callers_mistake() -> None:
+    assert parsed(PointRequests, b"") == PointRequests()
+    with pytest.raises(InvalidRequestError, match=r"rowlock\.v1\.PointRequests"):
+        parsed(PointRequests, b"\xff\xff\xff")
