@@ -1,0 +1,214 @@
+"""Orders of events that matter, made to happen: a part is held at one step while another goes on."""
+
+from __future__ import annotations
+
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from rowlock_regionserver.cells import Durability, ReadPoint
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import StoppingError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.operations import Increment, Put, RowMutation, ScanPlan, Selection
+
+from .conftest import WAIT_S, Engine
+
+T = TypeVar("T")
+
+
+class Hold:
+    """Stops the first call of something until it is let go, and tells when it was reached."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.let_go = threading.Event()
+
+    def before(self, call: Callable[..., T]) -> Callable[..., T]:
+        def held(*arguments: object, **named: object) -> T:
+            if not self.reached.is_set():
+                self.reached.set()
+                assert self.let_go.wait(WAIT_S)
+            return call(*arguments, **named)
+
+        return held
+
+
+def in_background(action: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=action)
+    thread.start()
+    return thread
+
+
+def long(value: int) -> bytes:
+    return struct.pack(">q", value)
+
+
+@pytest.fixture
+def fast_switching() -> Iterator[None]:
+    """Threads are switched so often that a missing lock shows."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("fast_switching")
+def test_increments_from_many_threads_are_all_counted(engine: Engine) -> None:
+    def count() -> None:
+        for _ in range(100):
+            engine.change(b"hot", Increment(b"f", b"n", 1))
+
+    threads = [in_background(count) for _ in range(6)]
+    for thread in threads:
+        thread.join(120)
+    assert engine.values(b"hot") == {b"f:n": long(600)}
+
+
+def test_a_flush_waits_for_the_write_that_is_between_begin_and_apply(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = Hold()
+    applier = engine.region._contents.applier
+    monkeypatch.setattr(applier, "apply_row", hold.before(applier.apply_row))
+    writer = in_background(lambda: engine.change(b"r", Put(b"f", b"q", b"1")))
+    assert hold.reached.wait(WAIT_S)
+    flusher = in_background(engine.region.flush)
+    flusher.join(0.2)
+    assert flusher.is_alive()
+    assert engine.region.statistics().store_file_count == 0
+    hold.let_go.set()
+    writer.join(WAIT_S)
+    flusher.join(WAIT_S)
+    assert engine.region.statistics().store_file_count == 1
+    engine.restart()
+    assert engine.values(b"r") == {b"f:q": b"1"}
+
+
+class HeldSync(Files):
+    """Holds fdatasync, and so the log, until it is let go."""
+
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+        self.let_go.set()
+
+    def fdatasync(self, descriptor: int) -> None:
+        assert self.let_go.wait(WAIT_S)
+        super().fdatasync(descriptor)
+
+
+def test_a_flush_commits_only_what_is_published(tmp_path: Path, config: Config) -> None:
+    files = HeldSync()
+    engine = Engine(tmp_path, config, Clock(), files, Durability.FSYNC)
+    files.let_go.clear()
+    writer = in_background(lambda: engine.change(b"r", Put(b"f", b"q", b"1")))
+    while engine.region.statistics().mvcc.open_writes == 0:
+        threading.Event().wait(0.001)
+    flusher = in_background(engine.region.flush)
+    flusher.join(0.3)
+    assert engine.region.statistics().store_file_count == 0
+    assert flusher.is_alive()
+    files.let_go.set()
+    writer.join(WAIT_S)
+    flusher.join(WAIT_S)
+    assert engine.region.statistics().store_file_count == 1
+    engine.server.stop()
+
+
+def test_a_get_that_began_after_a_write_was_answered_sees_it_whatever_is_flushed_meanwhile(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mvcc = engine.region._contents.mvcc
+    opened = mvcc.open_read_point
+
+    def open_late() -> ReadPoint:
+        monkeypatch.undo()
+        engine.change(b"r", Put(b"f", b"q", b"1"))
+        engine.server.flush("t")
+        engine.change(b"r", Put(b"f", b"p", b"2"))
+        return opened()
+
+    monkeypatch.setattr(mvcc, "open_read_point", open_late)
+    assert engine.values(b"r") == {b"f:p": b"2", b"f:q": b"1"}
+
+
+def test_an_open_reader_keeps_its_versions_however_often_a_row_is_written(engine: Engine) -> None:
+    engine.change(b"r", Put(b"f", b"q", b"old"))
+    with engine.region.scan(ScanPlan()) as (_, answers):
+        for i in range(500):
+            engine.change(b"r", Put(b"f", b"q", b"%d" % i))
+        (answer,) = answers
+        assert answer.table.column("value").to_pylist() == [b"old"]
+    for _ in range(200):
+        engine.change(b"r", Put(b"f", b"q", b"new"))
+    assert len(engine.region._contents.stores.view[1][1][0].row_cells(b"r")) < 200, "pruned once nobody reads it"
+
+
+def test_a_refused_append_leaves_an_empty_number_behind_and_later_writes_are_published(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = engine.server._log
+    with monkeypatch.context() as patched:
+
+        def refuse(*_: object) -> None:
+            raise StoppingError("closed")
+
+        patched.setattr(log, "append", refuse)
+        (outcome,) = engine.mutate(RowMutation(b"r", (Put(b"f", b"q", b"lost"),)))
+        assert isinstance(outcome, StoppingError)
+    assert engine.cells(b"r") == []
+    engine.change(b"r", Put(b"f", b"q", b"kept"))
+    assert engine.values(b"r") == {b"f:q": b"kept"}
+
+
+def test_numbers_go_on_past_what_was_reserved_after_a_restart(engine: Engine) -> None:
+    engine.change(b"r", Put(b"f", b"q", b"1"))
+    before = engine.region.statistics().mvcc.last_write_number
+    engine.restart()
+    engine.change(b"r", Put(b"f", b"q", b"2"))
+    assert engine.region.statistics().mvcc.last_write_number >= before + engine.config.write_numbers_per_leap
+
+
+def test_a_row_is_never_seen_in_part_by_gets_and_scans(engine: Engine) -> None:
+    columns = [b"%02d" % i for i in range(20)]
+    stop = time.monotonic() + 1.5
+    failures: list[object] = []
+
+    def write() -> None:
+        number = 0
+        while time.monotonic() < stop:
+            number += 1
+            value = b"%08d" % number
+            engine.change(b"r", *[Put(family, column, value) for family in (b"f", b"g") for column in columns])
+
+    def get() -> None:
+        before = b""
+        while time.monotonic() < stop:
+            answer = engine.region.get([b"r"], Selection(), may_wait=True)
+            assert answer is not None
+            before = judge({cell[3] for cell in answer[0]}, before)
+
+    def scan() -> None:
+        before = b""
+        while time.monotonic() < stop:
+            before = judge({cell[4] for cell in engine.scan()}, before)
+
+    def judge(values: set[bytes], before: bytes) -> bytes:
+        if len(values) > 1 or (values and min(values) < before):
+            failures.append((before, values))
+        return min(values, default=before)
+
+    def flush() -> None:
+        while time.monotonic() < stop:
+            engine.server.flush("t")
+
+    threads = [in_background(action) for action in (write, get, scan, flush)]
+    for thread in threads:
+        thread.join(60)
+    assert not failures
