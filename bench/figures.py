@@ -1,0 +1,163 @@
+"""What is measured, and what it should be: the table of all figures.
+
+A figure is one sentence, one number and the function that measures it. A new workload is a module in workloads/
+and its line here.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.bench import Bench
+from bench.measure import Measurement
+from bench.workloads import (
+    bulk,
+    concurrent_points,
+    flushing,
+    footprint,
+    group_commit,
+    memory_and_files,
+    recovery,
+    scans,
+    sequential_points,
+)
+
+
+class Aim(enum.Enum):
+    """On which side of its target a figure should be."""
+
+    AT_LEAST = "≥"
+    AT_MOST = "≤"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number that is measured. `unit` is empty for a ratio."""
+
+    name: str
+    sentence: str
+    aim: Aim
+    target: float
+    unit: str
+    measure: Callable[[Bench], Measurement]
+
+    def holds(self, measured: Measurement) -> bool:
+        """The median is on the right side of the target."""
+        median = measured.value.median
+        return median >= self.target if self.aim is Aim.AT_LEAST else median <= self.target
+
+
+def _at_least(name: str, target: float, sentence: str, measure: Callable[[Bench], Measurement]) -> Figure:
+    return Figure(name, sentence, Aim.AT_LEAST, target, "", measure)
+
+
+def _at_most(name: str, target: float, unit: str, sentence: str, measure: Callable[[Bench], Measurement]) -> Figure:
+    return Figure(name, sentence, Aim.AT_MOST, target, unit, measure)
+
+
+FIGURES = (
+    _at_least(
+        "get-sequential",
+        0.6,
+        "gets by one sync client, against a raw grpcio stream echo of the same messages",
+        sequential_points.gets,
+    ),
+    _at_least(
+        "put-sequential",
+        0.6,
+        "puts by one sync client, against that echo plus one write and fdatasync of the same bytes",
+        sequential_points.puts,
+    ),
+    _at_least(
+        "get-concurrent",
+        5.0,
+        "gets by 64 threads of one client, against a sequential unary echo",
+        concurrent_points.gets,
+    ),
+    _at_least(
+        "put-concurrent",
+        5.0,
+        "puts by 64 threads of one client, against a sequential unary echo",
+        concurrent_points.puts,
+    ),
+    _at_least(
+        "put-arrow",
+        0.5,
+        "put_arrow of 100,000 rows of 10 × 100 bytes, against raw Arrow over the same stream plus write, fsync and "
+        "a sort of the same cells",
+        bulk.put_arrow,
+    ),
+    _at_least(
+        "scan-to-arrow",
+        0.4,
+        "a full scan to Arrow cells, against raw Arrow over the same stream",
+        scans.full_scan,
+    ),
+    _at_least(
+        "slow-sync-puts",
+        10.0,
+        "64 putters against one, with 3 ms added to each sync",
+        group_commit.puts_with_slow_sync,
+    ),
+    _at_least(
+        "slow-sync-increments",
+        10.0,
+        "64 incrementers of one row against one, with 3 ms added to each sync",
+        group_commit.increments_with_slow_sync,
+    ),
+    _at_least(
+        "fsync-puts",
+        0.6,
+        "64 putters at fsync, against the same at os",
+        group_commit.puts_at_fsync,
+    ),
+    _at_least(
+        "fsync-increments",
+        0.6,
+        "64 incrementers of one row at fsync, against the same at os",
+        group_commit.increments_at_fsync,
+    ),
+    _at_least(
+        "get-from-files",
+        0.7,
+        "gets from store files, against gets from the memstore",
+        memory_and_files.gets,
+    ),
+    _at_most(
+        "get-while-flushing",
+        5.0,
+        "",
+        "the 99th percentile of a get while a flush runs, against a quiet server",
+        flushing.gets,
+    ),
+    _at_most(
+        "ready",
+        1.0,
+        "s",
+        "start to ready on an empty folder, pandas being installed",
+        footprint.ready,
+    ),
+    _at_most(
+        "resident",
+        150.0,
+        "MB",
+        "memory resident in an idle server",
+        footprint.resident,
+    ),
+    _at_most(
+        "recover-puts",
+        10.0,
+        "s",
+        "start to ready with a 100 MB log of 1 KiB puts",
+        recovery.of_puts,
+    ),
+    _at_most(
+        "recover-increments",
+        10.0,
+        "s",
+        "start to ready with a 100 MB log of increments",
+        recovery.of_increments,
+    ),
+)

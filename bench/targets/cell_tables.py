@@ -1,0 +1,98 @@
+"""Made-up rows for the bulk workloads, as a wide Arrow table and as the cells that it stands for.
+
+Values are random bytes, so that nothing compresses; keys come in random order, so that a sort has work to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from bench.targets.messages import FAMILY
+
+COLUMN_COUNT = 10
+VALUE_BYTES = 100
+
+ArrowArray: TypeAlias = "pa.Array[pa.Scalar[pa.DataType]]"
+
+# What travels in bulk to the server: region.proto, BulkBatch.
+_FIELDS: list[pa.Field[pa.DataType]] = [
+    pa.field("row", pa.binary(), nullable=False),
+    pa.field("family", pa.binary(), nullable=False),
+    pa.field("qualifier", pa.binary(), nullable=False),
+    pa.field("timestamp", pa.int64(), nullable=True),
+    pa.field("value", pa.binary(), nullable=True),
+]
+CELL_SCHEMA = pa.schema(_FIELDS)
+
+
+def column_names() -> list[str]:
+    """The qualifiers: q0, q1, ..."""
+    return [f"q{number}" for number in range(COLUMN_COUNT)]
+
+
+def wide_rows(row_count: int, seed: int = 1) -> pa.Table:
+    """Columns `key` (text) and q0, q1, ... (bytes), one line a row."""
+    random = np.random.default_rng(seed)
+    numbers = random.permutation(row_count)
+    keys = _binary([b"row-%010d" % number for number in numbers]).cast(pa.string())
+    values = [_random_values(row_count, random) for _ in range(COLUMN_COUNT)]
+    return pa.table([keys, *values], names=["key", *column_names()])
+
+
+def cells_of(rows: pa.Table) -> pa.Table:
+    """The cells of wide rows, row by row, without timestamps; CELL_SCHEMA."""
+    count = len(rows)
+    order = np.arange(count * COLUMN_COUNT).reshape(COLUMN_COUNT, count).T.reshape(-1)
+    values = pa.concat_arrays([rows[name].combine_chunks() for name in column_names()])
+    keys = pa.concat_arrays([rows["key"].cast(pa.binary()).combine_chunks()] * COLUMN_COUNT)
+    qualifiers = _repeated([name.encode() for name in column_names()], count)
+    families = _repeated([FAMILY], count * COLUMN_COUNT)
+    stamps = pa.nulls(count * COLUMN_COUNT, pa.int64())
+    columns: list[ArrowArray] = [
+        keys.take(order),
+        families,
+        qualifiers.take(order),
+        stamps,
+        values.take(order),
+    ]
+    return pa.table(columns, schema=CELL_SCHEMA)
+
+
+def slices(table: pa.Table, bytes_max: int) -> Iterator[pa.RecordBatch]:
+    """The table in batches of about equal size, none much over so many bytes."""
+    pieces = max(1, -(-table.nbytes // bytes_max))
+    yield from table.combine_chunks().to_batches(max_chunksize=max(1, -(-len(table) // pieces)))
+
+
+def to_stream(batch: pa.RecordBatch) -> bytes:
+    """The batch as an Arrow IPC stream of its own: schema, then the batch."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def _random_values(count: int, random: np.random.Generator) -> ArrowArray:
+    return _from_bytes(random.bytes(count * VALUE_BYTES), np.full(count, VALUE_BYTES))
+
+
+def _binary(values: list[bytes]) -> ArrowArray:
+    return _from_bytes(b"".join(values), np.fromiter(map(len, values), dtype=np.int64, count=len(values)))
+
+
+def _repeated(values: list[bytes], count: int) -> ArrowArray:
+    """Each value `count` times, one after the other."""
+    data = b"".join(value * count for value in values)
+    return _from_bytes(data, np.repeat([len(value) for value in values], count))
+
+
+def _from_bytes(data: bytes, lengths: npt.NDArray[np.int64]) -> ArrowArray:
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets.data), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(lengths), buffers)

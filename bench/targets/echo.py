@@ -1,0 +1,73 @@
+"""The raw baselines' client: sync grpcio, one call at a time, bytes in and bytes out."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+import pyarrow as pa
+
+from bench.processes import start_module
+from bench.targets.echo_server import SERVICE
+
+
+class EchoStream:
+    """One long-lived bidirectional stream. Used by one thread at a time."""
+
+    def __init__(self, channel: grpc.Channel, method: str) -> None:
+        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        call: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(f"/{SERVICE}/{method}")
+        self._answers = call(iter(self._requests.get, None))
+
+    def exchange(self, message: bytes) -> bytes:
+        """Sends one message and waits for its answer."""
+        self._requests.put(message)
+        return next(self._answers)
+
+    def exchange_all(self, messages: Iterable[bytes]) -> int:
+        """Sends all messages, waits for all answers; how many there were. The server works while we send."""
+        count = 0
+        for message in messages:
+            self._requests.put(message)
+            count += 1
+        for _ in range(count):
+            next(self._answers)
+        return count
+
+    def close(self) -> None:
+        self._requests.put(None)
+
+
+class Echo:
+    """The baseline server's methods."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self._channel = channel
+        self._unary: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/Unary")
+        self._scan: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(f"/{SERVICE}/Scan")
+
+    def stream(self, method: str) -> EchoStream:
+        """`Get` answers at once, `Put` after a write and a sync, `Bulk` after these and a sort."""
+        return EchoStream(self._channel, method)
+
+    def unary(self, message: bytes) -> bytes:
+        return self._unary(message)
+
+    def scan(self) -> pa.Table:
+        """The server's cells as one table."""
+        return pa.concat_tables(pa.ipc.open_stream(message).read_all() for message in self._scan(b""))
+
+
+@contextmanager
+def running_echo(folder: Path, row_count: int = 0) -> Iterator[Echo]:
+    """A baseline server of its own process, which keeps its file in the folder, and a channel to it."""
+    arguments = [str(folder), str(row_count)]
+    options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+    with (
+        start_module("bench.targets.echo_server", arguments, folder / "echo.log") as server,
+        grpc.insecure_channel(server.address, options=options) as channel,
+    ):
+        yield Echo(channel)

@@ -1,0 +1,124 @@
+"""The raw baselines' server: as little as gRPC, Arrow and the file system let one do.
+
+    python -m bench.targets.echo_server FOLDER [ROW_COUNT]
+
+Says where it listens and serves until it is killed. Messages are bytes to it: nothing is parsed that an echo need
+not parse. ROW_COUNT rows of cells are held ready for `Scan`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import grpc
+import pyarrow as pa
+
+from bench.targets import cell_tables, messages
+
+SERVICE = "rowlock.bench.Echo"
+# About what rowlock's server sends in one message of a scan.
+SCAN_BATCH_BYTES = 1 << 20
+# Writes go round in a file of this size whose blocks are there: a sync writes data, and no metadata.
+_FILE_BYTES = 64 << 20
+
+Context = grpc.aio.ServicerContext[bytes, bytes]
+
+
+class SyncedFile:
+    """A file that bytes are written to and synced, round and round."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        # Written, not only allocated: the first write into allocated space changes metadata, which a sync must write.
+        for _ in range(_FILE_BYTES >> 20):
+            os.write(self._descriptor, b"\1" * (1 << 20))
+        os.fsync(self._descriptor)
+        self._offset = 0
+
+    def write(self, data: bytes) -> None:
+        """Blocks until the data is on stable storage. At most 64 MiB."""
+        if self._offset + len(data) > _FILE_BYTES:
+            self._offset = 0
+        written = os.pwrite(self._descriptor, data, self._offset)
+        if written != len(data):
+            raise OSError(f"only {written} of {len(data)} bytes were written")
+        os.fdatasync(self._descriptor)
+        self._offset += len(data)
+
+
+def sorted_cells(stream: bytes) -> pa.Table:
+    """The cells of an Arrow IPC stream by row, then qualifier."""
+    cells = pa.ipc.open_stream(stream).read_all()
+    return cells.sort_by([("row", "ascending"), ("qualifier", "ascending")])
+
+
+class Echo:
+    """The methods; a stream ends with the message that is not bytes. A sync blocks the loop: these baselines have one
+    caller, and a thread would only slow it.
+    """
+
+    def __init__(self, file: SyncedFile, scanned: pa.Table) -> None:
+        value = bytes(messages.VALUE_BYTES)
+        self._get_answer = messages.get_exchange(value).answer
+        self._put_answer = messages.put_exchange(value).answer
+        self._file = file
+        self._scanned = scanned
+
+    async def unary(self, request: bytes, context: Context) -> bytes:
+        return self._get_answer
+
+    async def get(self, requests: object, context: Context) -> None:
+        while isinstance(await context.read(), bytes):
+            await context.write(self._get_answer)
+
+    async def put(self, requests: object, context: Context) -> None:
+        while isinstance(request := await context.read(), bytes):
+            self._file.write(request)
+            await context.write(self._put_answer)
+
+    async def bulk(self, requests: object, context: Context) -> None:
+        """Answers each batch when it is synced and sorted; keeps what it sorted as long as the call lasts."""
+        kept = []
+        while isinstance(request := await context.read(), bytes):
+            self._file.write(request)
+            kept.append(sorted_cells(request))
+            await context.write(b"")
+
+    async def scan(self, request: bytes, context: Context) -> None:
+        for batch in cell_tables.slices(self._scanned, SCAN_BATCH_BYTES):
+            await context.write(cell_tables.to_stream(batch))
+
+
+def handlers(echo: Echo) -> grpc.GenericRpcHandler:
+    """The service, without serializers: bytes come in and bytes go out."""
+    stream: Callable[[Callable[[object, Context], Awaitable[None]]], grpc.RpcMethodHandler[bytes, bytes]]
+    stream = grpc.stream_stream_rpc_method_handler
+    return grpc.method_handlers_generic_handler(
+        SERVICE,
+        {
+            "Unary": grpc.unary_unary_rpc_method_handler(echo.unary),
+            "Get": stream(echo.get),
+            "Put": stream(echo.put),
+            "Bulk": stream(echo.bulk),
+            "Scan": grpc.unary_stream_rpc_method_handler(echo.scan),
+        },
+    )
+
+
+async def serve(folder: Path, row_count: int) -> None:
+    """Serves until the process is killed."""
+    server = grpc.aio.server(options=[("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)])
+    scanned = cell_tables.cells_of(cell_tables.wide_rows(row_count))
+    server.add_generic_rpc_handlers((handlers(Echo(SyncedFile(folder / "synced"), scanned)),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    print(f"listening on 127.0.0.1:{port}", flush=True)
+    await server.wait_for_termination()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0))

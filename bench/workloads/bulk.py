@@ -1,0 +1,51 @@
+"""Many rows at once, as Arrow."""
+
+from __future__ import annotations
+
+import rowlock
+
+from bench.bench import Bench
+from bench.measure import Measurement, once, ratio
+from bench.targets import cell_tables
+from bench.targets.echo import running_echo
+from bench.targets.messages import FAMILY
+from bench.targets.rowlock import running_rowlock
+
+_ROWS = 100_000
+# What one message of the baseline carries; rowlock's client chooses for itself.
+_MESSAGE_BYTES = 16 << 20
+
+
+def mapping() -> rowlock.Mapping:
+    """How the wide rows of cell_tables are cells."""
+    columns = [f"{name} BINARY {FAMILY.decode()}:{name}" for name in cell_tables.column_names()]
+    return rowlock.Mapping(", ".join(["key STRING :key", *columns]))
+
+
+def put_arrow(bench: Bench) -> Measurement:
+    """Wide rows by put_arrow at fsync, and their cells, made beforehand, over a raw stream: written, synced, sorted."""
+    row_count = bench.scaled(_ROWS, at_least=1000)
+    rows = cell_tables.wide_rows(row_count)
+    cells = cell_tables.cells_of(rows)
+    folder = bench.fresh_folder("put-arrow")
+    with running_rowlock(folder) as server, running_echo(folder) as echo:
+        table = server.store("bulk").table
+        stream = echo.stream("Bulk")
+
+        def put_rows() -> float:
+            rate = once(lambda: table.put_arrow(rows, mapping()), row_count)
+            # What the server still has to do for these rows is done now, not in the baseline's turn.
+            server.client.flush("bulk")
+            server.client.truncate_table("bulk")
+            return rate
+
+        def send_raw() -> None:
+            stream.exchange_all(map(cell_tables.to_stream, cell_tables.slices(cells, _MESSAGE_BYTES)))
+
+        return ratio(
+            "rows/s by put_arrow",
+            put_rows,
+            "rows/s raw",
+            lambda: once(send_raw, row_count),
+            bench.rounds,
+        )

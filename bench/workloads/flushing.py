@@ -1,0 +1,74 @@
+"""How long a get may take while the server turns its memstore into store files."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+from bench.bench import Bench
+from bench.measure import Measurement, Operation, Spread, latencies_while, percentile
+from bench.targets.cell_tables import COLUMN_COUNT
+from bench.targets.cell_tables import VALUE_BYTES as CELL_BYTES
+from bench.targets.messages import FAMILY, row_key
+from bench.targets.rowlock import Rowlock, RowlockStore, running_rowlock
+
+_ROWS = 50_000
+_PERCENT = 99
+
+
+def gets(bench: Bench) -> Measurement:
+    """The 99th percentile of sequential gets, each flush against the quiet moment before it."""
+    row_count = bench.scaled(_ROWS, at_least=5000)
+    quiet: list[float] = []
+    flushing: list[float] = []
+    with running_rowlock(bench.fresh_folder("flushing"), "--memstore-flush-bytes", str(1 << 30)) as rowlock:
+        store = rowlock.store("points")
+        choice = random.Random(1)
+
+        def get() -> int:
+            return store.get(row_key(choice.randrange(row_count)))
+
+        # A flush takes a while to prepare and each gives many gets: three say enough.
+        for _ in range(min(bench.rounds, 3)):
+            _fill_cells(store, row_count)
+            quiet.append(percentile(_latencies_when_quiet(get, bench.turn_seconds), _PERCENT))
+            flushing.append(percentile(_latencies_while_flushing(rowlock, get), _PERCENT))
+    return Measurement(
+        Spread.of([busy / calm for busy, calm in zip(flushing, quiet, strict=True)]),
+        {
+            "ms while flushing": Spread.of([1000 * seconds for seconds in flushing]),
+            "ms when quiet": Spread.of([1000 * seconds for seconds in quiet]),
+        },
+    )
+
+
+def _latencies_when_quiet(get: Operation, seconds: float) -> list[float]:
+    stop = time.perf_counter() + seconds
+    return latencies_while(get, lambda: time.perf_counter() < stop)
+
+
+def _latencies_while_flushing(rowlock: Rowlock, get: Operation) -> list[float]:
+    failures: list[BaseException] = []
+
+    def flush() -> None:
+        try:
+            rowlock.client.flush("points")
+        except BaseException as failure:  # shown by the measuring thread
+            failures.append(failure)
+
+    flusher = threading.Thread(target=flush)
+    flusher.start()
+    taken = latencies_while(get, flusher.is_alive)
+    flusher.join()
+    if failures:
+        raise failures[0]
+    return taken
+
+
+def _fill_cells(store: RowlockStore, row_count: int) -> None:
+    """Small cells, which are the most work to flush for their bytes."""
+    data = {FAMILY + b":q%d" % number: bytes(CELL_BYTES) for number in range(COLUMN_COUNT)}
+    with store.table.batch(size=1000) as batch:
+        for number in range(row_count):
+            batch.put(row_key(number), data)

@@ -1,0 +1,81 @@
+"""How long a server takes to be ready again after a crash, with everything since the last flush in its log."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import rowlock
+
+from bench.bench import Bench
+from bench.measure import Measurement, Spread
+from bench.processes import start_rowlock
+from bench.targets.messages import FAMILY, QUALIFIER, VALUE_BYTES, row_key
+from bench.targets.rowlock import running_rowlock
+
+_LOG_BYTES = 100_000_000
+# Rows a send: each is a log record of its own, synced together with the others of its send.
+_SEND_ROWS = 1000
+_TABLE = "logged"
+_COLUMN = FAMILY + b":" + QUALIFIER
+_NEVER_FLUSH = ("--memstore-flush-bytes", str(1 << 40))
+
+# Adds the change of this number to a batch.
+AddChange = Callable[[rowlock.Batch[bytes], int], None]
+
+
+def of_puts(bench: Bench) -> Measurement:
+    """A log of puts of 1 KiB, each of a row of its own."""
+    data = {_COLUMN: random.Random(1).randbytes(VALUE_BYTES)}
+    return _recovery(bench, lambda batch, number: batch.put(row_key(number), data))
+
+
+def of_increments(bench: Bench) -> Measurement:
+    """A log of increments of a thousand rows: small records, and rows that are changed again and again."""
+    return _recovery(bench, lambda batch, number: batch.increment(row_key(number % _SEND_ROWS), _COLUMN))
+
+
+def _recovery(bench: Bench, add_change: AddChange) -> Measurement:
+    folder = bench.fresh_folder("recovery")
+    log_bytes_wanted = bench.scaled(_LOG_BYTES)
+    with running_rowlock(folder, *_NEVER_FLUSH) as server:
+        table = server.store(_TABLE).table
+        record_count = _fill_log(table, folder / "data", log_bytes_wanted, add_change)
+        server.process.kill()
+    log_bytes = bytes_written(folder / "data")
+    assert log_bytes >= log_bytes_wanted, f"the log has only {log_bytes} bytes"
+    samples = []
+    for number in range(min(bench.rounds, 3)):
+        # A copy each time: a server that has recovered may have flushed, and its log is another one.
+        copy = folder / f"copy-{number}"
+        shutil.copytree(folder / "data", copy)
+        with start_rowlock(copy) as recovered:
+            samples.append(recovered.ready_seconds)
+        shutil.rmtree(copy)
+    return Measurement(
+        Spread.of(samples),
+        {"records": Spread.of([record_count]), "MB of log": Spread.of([log_bytes / 1e6])},
+    )
+
+
+def bytes_written(folder: Path) -> int:
+    """What the folder's files hold, without the zeros at their ends, which are space taken beforehand."""
+    return sum(len(path.read_bytes().rstrip(b"\0")) for path in folder.rglob("*") if path.is_file())
+
+
+def _fill_log(table: rowlock.Table[bytes], data: Path, byte_count: int, add_change: AddChange) -> int:
+    """Makes acknowledged changes until the log is so large; how many."""
+    done, wanted = 0, _SEND_ROWS
+    while done < wanted:
+        with table.batch(size=_SEND_ROWS) as batch:
+            for number in range(done, wanted):
+                add_change(batch, number)
+        done = wanted
+        # How many more, judged by the size of those that are there; a little too many rather than too few.
+        written = bytes_written(data)
+        if written < byte_count:
+            missing = 1.01 * (byte_count - written) * done / written
+            wanted = done + _SEND_ROWS * (int(missing / _SEND_ROWS) + 1)
+    return done

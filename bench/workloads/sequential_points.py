@@ -1,0 +1,48 @@
+"""One sync caller that waits for each answer: what a plain Python loop over rows meets."""
+
+from __future__ import annotations
+
+import itertools
+
+from bench.bench import Bench
+from bench.measure import Measurement, rate, ratio
+from bench.targets.echo import running_echo
+from bench.targets.messages import VALUE_BYTES, get_exchange, put_exchange, row_key
+from bench.targets.rowlock import running_rowlock
+
+_ROWS = 1000
+
+
+def gets(bench: Bench) -> Measurement:
+    """Gets of 1 KiB rows in the memstore, and an echo of one get's messages over one stream."""
+    folder = bench.fresh_folder("get-sequential")
+    value = bytes(VALUE_BYTES)
+    with running_rowlock(folder) as rowlock, running_echo(folder) as echo:
+        store = rowlock.store("points")
+        store.fill(_ROWS, value)
+        rows = map(row_key, itertools.cycle(range(_ROWS)))
+        stream, message = echo.stream("Get"), get_exchange(value).request
+        return ratio(
+            "gets/s",
+            lambda: rate(lambda: store.get(next(rows)), bench.turn_seconds),
+            "echoes/s",
+            lambda: rate(lambda: stream.exchange(message), bench.turn_seconds),
+            bench.rounds,
+        )
+
+
+def puts(bench: Bench) -> Measurement:
+    """Puts of 1 KiB rows at fsync, and an echo of one put's messages whose server writes and syncs the request."""
+    folder = bench.fresh_folder("put-sequential")
+    value = bytes(VALUE_BYTES)
+    with running_rowlock(folder) as rowlock, running_echo(folder) as echo:
+        store = rowlock.store("points")
+        rows = map(row_key, itertools.cycle(range(_ROWS)))
+        stream, message = echo.stream("Put"), put_exchange(value).request
+        return ratio(
+            "puts/s",
+            lambda: rate(lambda: store.put(next(rows), value), bench.turn_seconds),
+            "synced echoes/s",
+            lambda: rate(lambda: stream.exchange(message), bench.turn_seconds),
+            bench.rounds,
+        )
