@@ -132,7 +132,7 @@ def _encode(number: int, body: bytes) -> bytes:
 
 
 def _write_synced(files: Files, path: Path, data: bytes) -> None:
-    descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    descriptor = files.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
         offset = 0
         while offset < len(data):

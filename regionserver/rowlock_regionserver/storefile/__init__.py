@@ -1,5 +1,8 @@
-"""Store files: one immutable file of one family's sorted cells each. Format, writer and reader are three modules.
+"""Store files: one immutable file of one family's sorted cells each. Its layout is docs/storefile_format.md.
 
-format: sealed values. container, cutter, sorting, writer: how a file is made. index, metadata, info, bloom: what is known
-of it. extents, block, row_windows, cache, reader: how it is read. verify, salvage: what is left of a damaged one.
+format, info, metadata, index, bloom   what is in a file, as values
+sorting, cutter, container, writer     how one is made
+extents, block, row_windows, cache     how its parts are read
+reader                                 StoreFile, the Source
+verify, salvage                        what of a file is damaged, and what of a damaged one is whole
 """

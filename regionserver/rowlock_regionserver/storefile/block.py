@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
+
 from rowlock_regionserver.cells import CELL_SCHEMA, Cell, Compression
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.scan import columns

@@ -18,6 +18,7 @@ from typing import Any
 
 import lmdb
 import pyarrow as pa
+
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.storefile import format as layout
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+
 from rowlock_regionserver.cells import CELL_SCHEMA
 from rowlock_regionserver.scan import columns
 

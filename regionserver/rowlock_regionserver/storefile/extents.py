@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import google_crc32c
 import pyarrow as pa
+
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.storefile.format import HEADER_BYTES, Header, check_payload
@@ -59,8 +61,15 @@ def read_payload(files: Files, descriptor: int, path: Path, extent: Extent) -> p
     return payload
 
 
-def pieces_between(extents: Sequence[Extent], file_bytes: int) -> Iterator[tuple[int, int]]:
-    """(offset, byte count) of all that no extent covers, in file order, in pieces of at most 1 MiB."""
+def container_checksum(files: Files, descriptor: int, path: Path, extents: Sequence[Extent], file_bytes: int) -> int:
+    """CRC32C of all bytes that no extent covers, in file order: LMDB's own."""
+    checksum: int = google_crc32c.value(b"")
+    for offset, byte_count in _pieces_between(extents, file_bytes):
+        checksum = google_crc32c.extend(checksum, read_exactly(files, descriptor, path, byte_count, offset))
+    return checksum
+
+
+def _pieces_between(extents: Sequence[Extent], file_bytes: int) -> Iterator[tuple[int, int]]:
     place = 0
     for extent in sorted(extents, key=lambda extent: extent.offset):
         yield from _pieces(place, extent.offset)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import google_crc32c
 import pyarrow as pa
+
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 
 FORMAT_VERSION = 1

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.storefile.bloom import Words
 from rowlock_regionserver.storefile.index import BlockIndex

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+
 from rowlock_regionserver.cells import CELL_SCHEMA, Cell
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
@@ -169,6 +170,15 @@ def read_metadata(path: Path, info: StoreFileInfo, files: Files, descriptor: int
     file_bytes = files.size(path)
     if file_bytes != info.file_bytes:
         raise CorruptionError(path, min(file_bytes, info.file_bytes), f"{info.file_bytes} bytes", f"{file_bytes}")
+    payload = read_payload(files, descriptor, path, metadata_extent(info))
+    contents = metadata.decode(payload.to_pybytes(), path, info.metadata_offset)
+    if contents.summary != info.summary():
+        raise CorruptionError(path, info.metadata_offset, f"{info.summary()}", f"{contents.summary}")
+    return contents
+
+
+def metadata_extent(info: StoreFileInfo) -> Extent:
+    """Where the metadata lies and what its header must be."""
     header = layout.Header(
         layout.METADATA_MAGIC,
         info.number,
@@ -176,11 +186,7 @@ def read_metadata(path: Path, info: StoreFileInfo, files: Files, descriptor: int
         info.cell_count,
         info.metadata_checksum,
     )
-    payload = read_payload(files, descriptor, path, Extent(info.metadata_offset, header))
-    contents = metadata.decode(payload.to_pybytes(), path, info.metadata_offset)
-    if contents.summary != info.summary():
-        raise CorruptionError(path, info.metadata_offset, f"{info.summary()}", f"{contents.summary}")
-    return contents
+    return Extent(info.metadata_offset, header)
 
 
 def _release(files: Files, descriptor: int, cache: BlockCache, reader: int) -> None:

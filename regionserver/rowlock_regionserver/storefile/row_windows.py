@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+
 from rowlock_regionserver.storefile.cutter import cell_ends
 from rowlock_regionserver.storefile.index import BlockIndex
 
@@ -35,14 +36,18 @@ def read_forwards(index: BlockIndex, load: Load, start: bytes, stop: bytes, byte
     numbers = index.blocks_of_range(start, stop)
     byte_count = 0
     for number in numbers:
-        batch, batch_bytes = _loaded(load, number, numbers, start, stop)
+        block = load(number)
+        # Some 20 times cheaper than batch.nbytes. The next block is taken to be as large as this one.
+        block_bytes = block.get_total_buffer_size()
+        batch = _clipped(block, start if number == numbers[0] else b"", stop if number == numbers[-1] else b"")
+        batch_bytes = block_bytes * batch.num_rows // max(1, block.num_rows)
         if not window.batches and batch_bytes > bytes_max:
             whole_rows = _first_rows(batch, bytes_max)
             if whole_rows < batch.num_rows:
                 return RowWindow([batch.slice(0, whole_rows)], _row(batch, whole_rows))
         window.batches.append(batch)
         byte_count += batch_bytes
-        if number == numbers[-1] or byte_count + batch_bytes <= bytes_max:
+        if number == numbers[-1] or byte_count + block_bytes <= bytes_max:
             continue
         next_row = index.first_rows[number + 1]
         if index.last_rows[number] != next_row or _row(window.batches[0], 0) != next_row:
@@ -58,14 +63,18 @@ def read_backwards(index: BlockIndex, load: Load, start: bytes, stop: bytes, byt
     numbers = index.blocks_of_range(start, stop)
     byte_count = 0
     for number in reversed(numbers):
-        batch, batch_bytes = _loaded(load, number, numbers, start, stop)
+        block = load(number)
+        # Some 20 times cheaper than batch.nbytes. The next block is taken to be as large as this one.
+        block_bytes = block.get_total_buffer_size()
+        batch = _clipped(block, start if number == numbers[0] else b"", stop if number == numbers[-1] else b"")
+        batch_bytes = block_bytes * batch.num_rows // max(1, block.num_rows)
         if not window.batches and batch_bytes > bytes_max:
             cut = _last_rows(batch, bytes_max)
             if cut > 0:
                 return RowWindow([batch.slice(cut)], _row(batch, cut))
         window.batches.insert(0, batch)
         byte_count += batch_bytes
-        if number == numbers[0] or byte_count + batch_bytes <= bytes_max:
+        if number == numbers[0] or byte_count + block_bytes <= bytes_max:
             continue
         row_before = index.last_rows[number - 1]
         if index.first_rows[number] != row_before or _row(window.batches[-1], -1) != row_before:
@@ -73,14 +82,6 @@ def read_backwards(index: BlockIndex, load: Load, start: bytes, stop: bytes, byt
             window.frontier = _row(window.batches[0], 0)
             return window
     return window
-
-
-def _loaded(load: Load, number: int, numbers: range, start: bytes, stop: bytes) -> tuple[pa.RecordBatch, int]:
-    """The block's cells with rows in [start, stop), and about how many bytes they are."""
-    block = load(number)
-    batch = _clipped(block, start if number == numbers[0] else b"", stop if number == numbers[-1] else b"")
-    # Some 20 times cheaper than batch.nbytes, and exact for a whole block.
-    return batch, block.get_total_buffer_size() * batch.num_rows // max(1, block.num_rows)
 
 
 def _first_rows(batch: pa.RecordBatch, bytes_max: int) -> int:

@@ -11,14 +11,34 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from rowlock_regionserver.cells import NEWEST, TIMESTAMP_MAX, Kind
 from rowlock_regionserver.scan import columns
 from rowlock_regionserver.scan.columns import KIND, QUALIFIER, ROW, TIMESTAMP, WRITE_NUMBER
 from rowlock_regionserver.scan.masks import numpy_mask
 from rowlock_regionserver.storefile import bloom
 
+_COUNTED = (
+    "cell_count",
+    "row_count",
+    "write_number_min",
+    "write_number_max",
+    "timestamp_min",
+    "timestamp_max",
+    "first_row",
+    "last_row",
+    "delete_version_count",
+    "delete_column_count",
+    "delete_family_count",
+    "has_versions",
+)
+
 # (row, qualifier, -timestamp, -write number)
 _Place = tuple[bytes, bytes, int, int]
+
+
+class OutOfOrderError(AssertionError):
+    """Cells are not in store order: a mistake of whoever sorted them."""
 
 
 @dataclass(slots=True)
@@ -44,10 +64,11 @@ class Facts:
     def add(self, batch: pa.RecordBatch) -> columns.Integers:
         """Takes in the next cells (at least one) and gives where in them a row begins that did not begin before.
 
-        AssertionError when the cells are not in store order.
+        OutOfOrderError when the cells are not in store order.
         """
         first, last = _place(batch, 0), _place(batch, batch.num_rows - 1)
-        assert self._last is None or self._last <= first, f"cells out of order: {self._last} before {first}"
+        if self._last is not None and self._last > first:
+            raise OutOfOrderError(f"{self._last} before {first}")
         same_row, same_column = _same_as_before(batch)
         is_continued = self._last is not None and self._last[0] == first[0]
         starts = np.flatnonzero(~same_row) + 1
@@ -67,6 +88,10 @@ class Facts:
             rows = batch.column(ROW).take(columns.integer_array(row_starts, pa.int64()))
             self._hashes.append(bloom.row_hashes(row for row in rows.to_pylist() if row is not None))
         return row_starts
+
+    def counted(self) -> dict[str, int | bytes]:
+        """All of it, by the names that StoreFileInfo has for it."""
+        return {name: getattr(self, name) for name in _COUNTED}
 
     def bloom_words(self) -> bloom.Words:
         """The Bloom filter of the rows; empty when none is wanted."""
@@ -95,7 +120,7 @@ def _place(batch: pa.RecordBatch, cell: int) -> _Place:
 def _same_as_before(batch: pa.RecordBatch) -> tuple[columns.Mask, columns.Mask]:
     """For every cell but the first: whether its row, and whether its row and qualifier, are those of the one before.
 
-    AssertionError when a cell belongs before the one before it.
+    OutOfOrderError when a cell belongs before the one before it.
     """
     row_order, same_row = _compared(batch.column(ROW))
     qualifier_order, same_qualifier = _compared(batch.column(QUALIFIER))
@@ -107,7 +132,7 @@ def _same_as_before(batch: pa.RecordBatch) -> tuple[columns.Mask, columns.Mask]:
     in_order = row_order | (same_row & (qualifier_order | (same_qualifier & newer_first)))
     if not in_order.all():
         place = int(np.flatnonzero(~in_order)[0])
-        raise AssertionError(f"cells out of order: {_place(batch, place)} before {_place(batch, place + 1)}")
+        raise OutOfOrderError(f"{_place(batch, place)} before {_place(batch, place + 1)}")
     return same_row, same_row & same_qualifier
 
 

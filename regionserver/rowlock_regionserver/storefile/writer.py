@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import google_crc32c
 import pyarrow as pa
+
 from rowlock_regionserver.cells import CELL_SCHEMA, Compression, Family
 from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import Files
@@ -27,7 +27,7 @@ from rowlock_regionserver.storefile import metadata
 from rowlock_regionserver.storefile.block import encoded
 from rowlock_regionserver.storefile.container import MAP_BYTES, Container
 from rowlock_regionserver.storefile.cutter import Cutter
-from rowlock_regionserver.storefile.extents import Extent, pieces_between, read_exactly, read_payload
+from rowlock_regionserver.storefile.extents import Extent, container_checksum, read_payload
 from rowlock_regionserver.storefile.index import BlockIndex
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.sorting import Facts
@@ -47,7 +47,7 @@ def write_store_file(
     """Writes the cells of `tables` (CELL_SCHEMA, together in store order) as a durable file; blocks on the disk.
 
     No cells make a valid file without blocks. Memory: one table, some 16 MiB of blocks on their way to the disk, and
-    8 bytes a row. DiskFullError or another OSError: nothing was left behind, and another try is safe. AssertionError
+    8 bytes a row. DiskFullError or another OSError: nothing was left behind, and another try is safe. OutOfOrderError
     when the cells are not in order. `number` is the store file's, kept in its info; `map_bytes` is LMDB's map at
     first, which grows.
     """
@@ -166,10 +166,7 @@ def _read_back_and_sync(path: Path, files: Files, info: StoreFileInfo, extents: 
     try:
         for extent in extents:
             read_payload(files, descriptor, path, extent)
-        container_checksum = 0
-        for offset, byte_count in pieces_between(extents, file_bytes):
-            piece = read_exactly(files, descriptor, path, byte_count, offset)
-            container_checksum = google_crc32c.extend(container_checksum, piece)
+        rest = container_checksum(files, descriptor, path, extents, file_bytes)
         # When it fails, the file is removed, never synced again.
         files.fsync(descriptor)
     finally:
@@ -181,5 +178,5 @@ def _read_back_and_sync(path: Path, files: Files, info: StoreFileInfo, extents: 
         metadata_offset=place.offset,
         metadata_bytes=place.stop - place.offset,
         metadata_checksum=place.header.checksum,
-        container_checksum=container_checksum,
+        container_checksum=rest,
     )

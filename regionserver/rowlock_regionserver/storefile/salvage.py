@@ -1,0 +1,98 @@
+"""Takes out of a damaged store file what is whole.
+
+It needs no manifest: sealed values are found by their marks. If the metadata is among them and whole, the index tells
+where all blocks are and what their checksums must be, so that even a block with a damaged header is saved; otherwise
+every block is taken whose own header vouches for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from rowlock_regionserver.cells import CELL_SCHEMA
+from rowlock_regionserver.errors import CorruptionError, DataFolderError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.storefile import format as layout
+from rowlock_regionserver.storefile import metadata
+from rowlock_regionserver.storefile.block import decoded
+from rowlock_regionserver.storefile.extents import Extent, read_exactly, read_payload
+
+# LMDB pages are multiples of this, and a value begins within so many bytes of a page's start.
+_PAGE_BYTES = 4096
+_PAGE_HEADER_BYTES_MAX = 64
+
+
+def salvage(path: Path, files: Files) -> Iterator[pa.Table | CorruptionError]:
+    """The cells of each block that is whole, in store order, and a CorruptionError for each that is not; blocks.
+
+    What is missing from the end of a cut file is told only if the metadata, which is written last, is still there.
+    OSError when the file can't be opened.
+    """
+    descriptor = files.open(path, os.O_RDONLY)
+    try:
+        found = list(_sealed_values(path, files, descriptor))
+        index = _index_extents(path, files, descriptor, found)
+        if index is None:
+            yield CorruptionError(path, 0, "metadata", "none that is whole")
+            index = [extent for extent in found if extent.header.magic == layout.BLOCK_MAGIC]
+        for extent in sorted(index, key=lambda extent: extent.header.number):
+            try:
+                yield _block(path, files, descriptor, extent)
+            except CorruptionError as damage:
+                yield damage
+    finally:
+        files.close(descriptor)
+
+
+def _index_extents(path: Path, files: Files, descriptor: int, found: list[Extent]) -> list[Extent] | None:
+    for extent in found:
+        if extent.header.magic == layout.METADATA_MAGIC:
+            try:
+                payload = read_payload(files, descriptor, path, extent)
+                return metadata.decode(payload.to_pybytes(), path, extent.offset).index.extents()
+            except CorruptionError:
+                continue
+    return None
+
+
+def _block(path: Path, files: Files, descriptor: int, extent: Extent) -> pa.Table:
+    # The header on disk is not looked at: what it should say is known.
+    value = read_exactly(files, descriptor, path, extent.stop - extent.offset, extent.offset)
+    payload = value.slice(layout.HEADER_BYTES)
+    layout.check_payload(payload, extent.header, path, extent.offset)
+    batch = decoded(payload, extent.header.cell_count, path, extent.offset)
+    return pa.Table.from_batches([batch], CELL_SCHEMA)
+
+
+def _sealed_values(path: Path, files: Files, descriptor: int) -> Iterator[Extent]:
+    """Every value that has a whole header and fits into the file, by place; values inside one are passed over."""
+    file_bytes = files.size(path)
+    place = 0
+    while place < file_bytes:
+        extent = _sealed_value(path, files, descriptor, place, file_bytes)
+        if extent is None:
+            place += _PAGE_BYTES
+        else:
+            yield extent
+            place = -(-extent.stop // _PAGE_BYTES) * _PAGE_BYTES
+
+
+def _sealed_value(path: Path, files: Files, descriptor: int, page: int, file_bytes: int) -> Extent | None:
+    try:
+        head = files.pread(descriptor, _PAGE_HEADER_BYTES_MAX + layout.HEADER_BYTES, page)
+    except OSError:
+        return None
+    for magic in (layout.BLOCK_MAGIC, layout.METADATA_MAGIC):
+        start = head.find(magic)
+        if start >= 0:
+            try:
+                header = layout.unpack_header(head[start : start + layout.HEADER_BYTES], path, page + start)
+            except (CorruptionError, DataFolderError):
+                return None
+            extent = Extent(page + start, header)
+            return extent if extent.stop <= file_bytes else None
+    return None

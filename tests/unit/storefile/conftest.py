@@ -1,0 +1,21 @@
+"""Fixtures of the store file's tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rowlock_regionserver.files import Files
+
+from tests.crash.simulated_files import SimulatedFiles
+from tests.unit.storefile.store_file_case import Case
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    return Case(tmp_path, Files())
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> SimulatedFiles:
+    return SimulatedFiles(tmp_path / "data")

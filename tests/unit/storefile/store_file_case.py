@@ -1,0 +1,114 @@
+"""Store files for tests: cells to fill them with, and a folder with one file whose blocks hold few cells."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+import pyarrow as pa
+from rowlock_regionserver.cells import PUT, Cell, Compression, Family, Kind
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.scan.columns import cells_table
+from rowlock_regionserver.sources import Chunk
+from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.storefile.info import StoreFileInfo
+from rowlock_regionserver.storefile.reader import StoreFile
+from rowlock_regionserver.storefile.writer import write_store_file
+
+# A row and one of its cells.
+RowCell = tuple[bytes, Cell]
+
+# Some three cells of tests fit into a block.
+SMALL_FAMILY = Family(1, b"f", block_bytes=250)
+
+
+def simple_cells(row_count: int, column_count: int = 1, value_bytes: int = 20) -> list[RowCell]:
+    """Rows r00000, r00001, ... with one put a column."""
+    return [
+        (
+            f"r{row:05}".encode(),
+            (f"c{column:03}".encode(), -1000 - row, -1 - row, PUT, b"%05d" % row * (value_bytes // 5)),
+        )
+        for row in range(row_count)
+        for column in range(column_count)
+    ]
+
+
+def random_cells(chance: random.Random, cell_count: int) -> list[RowCell]:
+    """Rows of very different widths, empty and large values, versions and all kinds, in store order."""
+    cells = set()
+    for _ in range(cell_count):
+        row = chance.choice([b"a", b"b\0", b"b", bytes([chance.randrange(256)]) * chance.choice([1, 2, 40])])
+        kind = chance.choice([PUT, PUT, PUT, *Kind])
+        qualifier = b"" if kind == Kind.DELETE_FAMILY else chance.choice([b"", b"q", b"q\0", b"x" * 30])
+        value = chance.choice([b"", b"v", b"w" * 100, b"z" * 700]) if kind == PUT else b""
+        cells.add((row, (qualifier, -chance.randrange(1, 50), -chance.randrange(1, 1000), int(kind), value)))
+    # One cell at most a row, qualifier, timestamp and write number, as the engine makes them.
+    unique = {(row, cell[:3]): (row, cell) for row, cell in cells}
+    return sorted(unique.values())
+
+
+def rows_of(cells: Iterable[RowCell]) -> dict[bytes, list[Cell]]:
+    """The cells of each row, rows ascending."""
+    return {row: [cell for _, cell in group] for row, group in groupby(cells, key=lambda cell: cell[0])}
+
+
+def table_of(cells: Sequence[RowCell]) -> pa.Table:
+    """The cells, which are sorted, as one table."""
+    rows = rows_of(cells)
+    return cells_table(list(rows), list(rows.values()))
+
+
+def cells_of(table: pa.Table) -> list[RowCell]:
+    """The cells of a table."""
+    return [
+        (row, (qualifier, -timestamp, -write_number, kind, value))
+        for row, qualifier, timestamp, write_number, kind, value in zip(
+            *(column.to_pylist() for column in table.columns), strict=True
+        )
+    ]
+
+
+@dataclass
+class Case:
+    """A folder, and how the test's store files are made in it."""
+
+    folder: Path
+    files: Files
+    family: Family = SMALL_FAMILY
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "store-1"
+
+    def write(
+        self, cells: Sequence[RowCell], *, table_cells: int = 0, compression: Compression = Compression.NONE
+    ) -> StoreFileInfo:
+        """Writes the cells, in tables of `table_cells`."""
+        step = table_cells or max(1, len(cells))
+        tables = [table_of(cells[start : start + step]) for start in range(0, len(cells), step)]
+        return write_store_file(self.path, tables, replace(self.family, compression=compression), self.files, number=1)
+
+    def open(self, info: StoreFileInfo, cache_bytes: int = 1 << 20) -> StoreFile:
+        return StoreFile.open(self.path, info, BlockCache(cache_bytes), self.files)
+
+    def written(self, cells: Sequence[RowCell], cache_bytes: int = 1 << 20) -> StoreFile:
+        return self.open(self.write(cells), cache_bytes)
+
+
+def chunks_of(source: StoreFile, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False) -> list[Chunk]:
+    """All of a range, chunk by chunk, as a scan reads it; in the order of reading."""
+    chunks = []
+    while True:
+        chunk = source.read_rows(start, stop, bytes_max, reverse=reverse)
+        chunks.append(chunk)
+        if chunk.frontier is None:
+            return chunks
+        assert chunk.table.num_rows, "a chunk that is not the last one holds a row at least"
+        if reverse:
+            stop = chunk.frontier
+        else:
+            start = chunk.frontier

@@ -1,0 +1,103 @@
+"""The block cache keeps what was used last, within its bytes."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+from rowlock_regionserver.storefile.block import Block
+from rowlock_regionserver.storefile.cache import BlockCache
+
+from tests.unit.storefile.store_file_case import simple_cells, table_of
+
+
+def block(cell_count: int = 1) -> Block:
+    (batch,) = table_of(simple_cells(cell_count)).to_batches()
+    return Block(batch)
+
+
+def test_the_least_recently_used_block_goes_first() -> None:
+    one = block()
+    cache = BlockCache(3 * one.bytes_held)
+    reader = cache.new_reader()
+    for number in range(3):
+        cache.put(reader, number, block())
+    assert cache.get(reader, 0) is not None
+    cache.put(reader, 3, block())
+    assert [cache.holds(reader, number) for number in range(4)] == [True, False, True, True]
+    cache._check()
+    assert cache.statistics().evicted_count == 1
+
+
+def test_a_block_over_the_bound_is_not_kept_and_pushes_nothing_out() -> None:
+    cache = BlockCache(block().bytes_held + 100)
+    reader = cache.new_reader()
+    cache.put(reader, 0, block())
+    cache.put(reader, 1, block(500))
+    assert cache.holds(reader, 0)
+    assert not cache.holds(reader, 1)
+
+
+def test_asking_whether_a_block_is_held_is_not_a_use() -> None:
+    cache = BlockCache(2 * block().bytes_held)
+    reader = cache.new_reader()
+    cache.put(reader, 0, block())
+    cache.put(reader, 1, block())
+    assert cache.holds(reader, 0)
+    cache.put(reader, 2, block())
+    assert not cache.holds(reader, 0)
+    assert (cache.statistics().hit_count, cache.statistics().miss_count) == (0, 0)
+
+
+def test_a_block_put_again_is_counted_once() -> None:
+    cache = BlockCache(1 << 20)
+    reader = cache.new_reader()
+    cache.put(reader, 0, block(5))
+    again = block(7)
+    cache.put(reader, 0, again)
+    assert cache.get(reader, 0) is again
+    assert cache.statistics().bytes_held == again.bytes_held
+    cache._check()
+
+
+def test_readers_do_not_see_each_others_blocks_and_leave_nothing_behind() -> None:
+    cache = BlockCache(1 << 20)
+    first, second = cache.new_reader(), cache.new_reader()
+    cache.put(first, 0, block())
+    assert cache.get(second, 0) is None
+    cache.put(second, 0, block())
+    cache.reader_is_gone(first)
+    assert cache.statistics().block_count == 1
+    assert cache.holds(second, 0)
+    cache._check()
+
+
+def test_a_cache_of_no_bytes_holds_nothing() -> None:
+    cache = BlockCache(0)
+    cache.put(cache.new_reader(), 0, block())
+    assert cache.statistics().block_count == 0
+
+
+def test_many_threads_keep_the_cache_within_its_bound() -> None:
+    cache = BlockCache(10 * block(3).bytes_held)
+    readers = [cache.new_reader() for _ in range(3)]
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+
+    def use(number: int) -> None:
+        chance = random.Random(seed + number)
+        for _ in range(500):
+            reader, place = chance.choice(readers), chance.randrange(20)
+            if cache.get(reader, place) is None:
+                cache.put(reader, place, block(1 + place % 4))
+            if chance.random() < 0.01:
+                cache.reader_is_gone(chance.choice(readers))
+
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    cache.statistics()
+    cache._check()
+    assert cache.statistics().hit_count + cache.statistics().miss_count == 2000

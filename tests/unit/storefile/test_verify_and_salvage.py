@@ -1,0 +1,122 @@
+"""verify names every damage of a file; salvage gives every block that is whole."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from rowlock_regionserver.cells import PUT
+from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.storefile.salvage import salvage
+from rowlock_regionserver.storefile.verify import verify_store_file
+
+from tests.unit.storefile import flipping
+from tests.unit.storefile.store_file_case import Case, RowCell, cells_of, simple_cells
+
+
+def salvaged(path: Path) -> tuple[list[RowCell], list[CorruptionError]]:
+    cells: list[RowCell] = []
+    damages = []
+    for found in salvage(path, Files()):
+        if isinstance(found, CorruptionError):
+            damages.append(found)
+        else:
+            cells += cells_of(found)
+    return cells, damages
+
+
+def test_a_whole_file_has_no_damage_and_is_salvaged_whole(case: Case) -> None:
+    cells = simple_cells(50, 3)
+    info = case.write(cells)
+    assert verify_store_file(case.path, info, case.files) == []
+    assert salvaged(case.path) == (cells, [])
+
+
+def test_an_empty_file_is_whole(case: Case) -> None:
+    info = case.write([])
+    assert verify_store_file(case.path, info, case.files) == []
+    assert salvaged(case.path) == ([], [])
+
+
+def test_each_damaged_block_is_named_with_its_place(tmp_path: Path) -> None:
+    bench = flipping.make(tmp_path)
+    parts = flipping.structures(bench)
+    places = [parts["block payloads"][2][0] + 9, parts["block headers"][5][0] + 3, parts["block payloads"][9][0] + 70]
+    for place in places:
+        flipping.flip(bench.path, place, 5)
+    damages = verify_store_file(bench.path, bench.info, Files())
+    assert [damage.offset for damage in damages] == [
+        parts["block payloads"][2][0],
+        parts["block headers"][5][0],
+        parts["block payloads"][9][0],
+    ]
+    assert {damage.path for damage in damages} == {bench.path}
+
+
+def test_damage_of_a_page_of_lmdb_is_found_though_no_read_needs_it(tmp_path: Path) -> None:
+    bench = flipping.make(tmp_path)
+    flipping.flip(bench.path, 4096 + 30, 1)
+    assert flipping.read_everything(bench, bench.open()) == "right"
+    (damage,) = verify_store_file(bench.path, bench.info, Files())
+    assert "LMDB" in damage.expected
+
+
+def test_a_missing_file_is_named(case: Case) -> None:
+    info = case.write(simple_cells(3))
+    case.path.unlink()
+    (damage,) = verify_store_file(case.path, info, case.files)
+    assert damage.path == case.path
+
+
+def test_facts_that_do_not_fit_the_cells_are_found(case: Case) -> None:
+    info = case.write(simple_cells(20))
+    # As if the manifest named a file with the same bytes but other facts.
+    (damage,) = verify_store_file(case.path, replace(info, row_count=19), case.files)
+    assert damage.path == case.path
+
+
+def test_all_blocks_but_the_damaged_ones_are_salvaged(tmp_path: Path) -> None:
+    bench = flipping.make(tmp_path)
+    parts = flipping.structures(bench)
+    flipping.flip(bench.path, parts["block payloads"][4][0] + 80, 0)
+    cells, damages = salvaged(bench.path)
+    assert [damage.offset for damage in damages] == [parts["block payloads"][4][0]]
+    assert 0 < len(bench.cells) - len(cells) < 10
+    assert cells == [cell for cell in bench.cells if cell in set(cells)]
+
+
+def test_a_block_with_a_damaged_header_is_salvaged_by_the_index(tmp_path: Path) -> None:
+    bench = flipping.make(tmp_path)
+    flipping.flip(bench.path, flipping.structures(bench)["block headers"][4][0] + 20, 0)
+    assert salvaged(bench.path) == (bench.cells, [])
+
+
+def test_without_metadata_every_block_is_found_by_its_own_header(tmp_path: Path) -> None:
+    bench = flipping.make(tmp_path)
+    for part in ("metadata header", "metadata payload"):
+        place = flipping.structures(bench)[part][0][0] + 30
+        flipping.flip(bench.path, place, 0)
+        cells, (damage,) = salvaged(bench.path)
+        assert cells == bench.cells
+        assert "metadata" in damage.expected
+        flipping.flip(bench.path, place, 0)
+
+
+def test_a_cut_file_gives_the_blocks_before_the_cut(tmp_path: Path) -> None:
+    bench = flipping.make(tmp_path)
+    os.truncate(bench.path, flipping.structures(bench)["block payloads"][10][0] + 5)
+    cells, damages = salvaged(bench.path)
+    assert cells == bench.cells[: len(cells)]
+    assert len(cells) >= 10
+    assert len(damages) == 1
+
+
+def test_a_store_file_inside_a_value_is_not_taken_for_blocks(case: Case) -> None:
+    case.write(simple_cells(20))
+    inner = case.path.read_bytes()
+    cells: list[RowCell] = [(b"a", (b"q", -1, -1, PUT, bytes(shift) + inner)) for shift in [0]]
+    cells += [(b"b", (b"q", -1, -1, PUT, b"v"))]
+    case.write(cells)
+    assert salvaged(case.path) == (cells, [])
