@@ -103,7 +103,7 @@ class Log:
             recovered.unknown_broken is not None,
             clock,
         )
-        pending.touch(recovered.unproven)
+        pending.touch(recovered.unproven_changes())
         spare = Spare(folder, files, config.log_segment_bytes, config.disk_free_bytes_min, pending.fail)
         trimmer = Trimmer(folder, files, recovered.segments, recovered.broken, pending.fail)
         log = cls(folder, config, recovered, pending, spare, trimmer, on_failure)

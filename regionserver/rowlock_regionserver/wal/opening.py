@@ -60,15 +60,15 @@ def _allocate(folder: Path, files: Files, sizes: Iterable[int]) -> tuple[int, in
     )
 
 
-def _content(header: SegmentHeader, recovered: Recovered) -> bytes:
-    regions = _regions_before(recovered.regions, recovered.unproven)
+def _content(header: SegmentHeader, recovered: Recovered) -> bytearray:
+    regions = _regions_before(recovered.regions, recovered.unproven_changes())
     regions.update((region_id, RegionState(BROKEN)) for region_id in recovered.broken)
     marker = Marker(regions, recovered.unknown_broken is not None).encode()
     # Of this log, only what is before the copies is proven durable.
     durable = Position(header.predecessor, header.predecessor_bytes) if header.predecessor else Position(1, 0)
     seed = segment_seed(header.log_id, header.number)
     content = bytearray(encode_head(header, seed, marker, durable))
-    for record in recovered.unproven:
+    for record in recovered.unproven_changes():
         content += encode_record(
             seed,
             len(content),
@@ -79,7 +79,7 @@ def _content(header: SegmentHeader, recovered: Recovered) -> bytes:
             record.kind,
             record.payload,
         )
-    return bytes(content)
+    return content
 
 
 def _regions_before(regions: Mapping[int, RegionState], records: Iterable[Record]) -> dict[int, RegionState]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +19,8 @@ from rowlock_regionserver.wal.record import (
     Record,
     extend_checksum,
 )
+
+_LENGTH = struct.Struct("<4xI")
 
 # How many offsets are looked at in one vector operation; bounds the memory of a search.
 _SEARCH_OFFSETS = 1 << 18
@@ -66,16 +70,23 @@ def find_runs(data: bytes, start: int, limit: int, seed: int, number: int) -> li
     return runs
 
 
-def unpack_records(data: bytes, run: Run) -> list[tuple[int, Record]]:
-    """The records of a run, with their offsets."""
-    records = []
-    offset = run.start
-    while offset < run.stop:
+def cut_run(data: bytes, run: Run, offset: int) -> bytes:
+    """The bytes of the records of a run that begin at or after `offset`."""
+    start = run.start
+    while start < min(offset, run.stop):
+        (length,) = _LENGTH.unpack_from(data, start)
+        start += (length + SIZE_ROUNDING) & SIZE_MASK
+    return data[start : run.stop]
+
+
+def unpack_records(data: bytes) -> Iterator[Record]:
+    """The valid records that lie side by side in `data`."""
+    offset = 0
+    while offset < len(data):
         _, length, region_id, write_number, previous, _, _, kind = RECORD.unpack_from(data, offset)
         payload = data[offset + HEADER_BYTES : offset + HEADER_BYTES + length]
-        records.append((offset, Record(region_id, write_number, previous, kind, payload)))
+        yield Record(region_id, write_number, previous, kind, payload)
         offset += (length + SIZE_ROUNDING) & SIZE_MASK
-    return records
 
 
 def _candidates(data: bytes, start: int, stop: int, limit: int, number: int) -> list[int]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +26,7 @@ import numpy as np
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.wal.marker import RegionState
-from rowlock_regionserver.wal.reader import Run, find_runs, unpack_records
+from rowlock_regionserver.wal.reader import Run, cut_run, find_runs, unpack_records
 from rowlock_regionserver.wal.record import ALIGNMENT, RECORD, RESERVATION, Position, Record, record_size, segment_seed
 from rowlock_regionserver.wal.replay import Apply, Damage, Replay
 from rowlock_regionserver.wal.segment import (
@@ -58,12 +58,17 @@ class Recovered:
     record_count: int = 0  # changes delivered
     byte_count: int = 0  # of segments, headers and markers included
     # For `Log.open`: the segments; the last one's number (0: a new log), the end of its valid records, the length
-    # up to which it is proven durable, and the changes beyond, which are written anew.
+    # up to which it is proven durable, and the valid records beyond, as they were read.
     segments: tuple[Sealed, ...] = ()
     last_segment: int = 0
     end_bytes: int = 0
     proven_bytes: int = 0
-    unproven: tuple[Record, ...] = ()
+    unproven: tuple[bytes, ...] = ()
+
+    def unproven_changes(self) -> Iterator[Record]:
+        """The changes that are written anew, in log order."""
+        for records in self.unproven:
+            yield from (record for record in unpack_records(records) if record.kind < RESERVATION)
 
     def damage_of(self, region_id: int) -> Damage | None:
         """Why this region must not be served; None when the log is whole for it."""
@@ -199,8 +204,8 @@ class _LogReader:
         self._segments.append(Sealed(number, touched, len(self._gaps) > gap_count))
         self._byte_count += final_bytes
 
-    def _read_last(self, number: int, data: bytes) -> tuple[int, int, list[Record]]:
-        """The end of the segment's valid records, its length as proven, and the valid changes beyond that."""
+    def _read_last(self, number: int, data: bytes) -> tuple[int, int, list[bytes]]:
+        """The end of the segment's valid records, its length as proven, and the valid records beyond that."""
         touched: dict[int, int] = {}
         gap_count = len(self._gaps)
         seed = self._seed(number)
@@ -212,13 +217,7 @@ class _LogReader:
         first_stop = Position(number, _first_record_stop(data, runs[0]))
         proven = max([proven, first_stop, *(run.proven for run in later)])
         read, offset = self._read_later(number, data, offset, later, proven, touched)
-        unproven = [
-            record
-            for run in runs + read
-            if run.stop > proven.offset
-            for place, record in unpack_records(data, run)
-            if place >= proven.offset and record.kind < RESERVATION
-        ]
+        unproven = [cut_run(data, run, proven.offset) for run in runs + read if run.stop > proven.offset]
         self._segments.append(Sealed(number, touched, len(self._gaps) > gap_count))
         self._byte_count += offset
         return offset, proven.offset, unproven

@@ -228,7 +228,7 @@ def test_closing_completes_what_was_appended_and_leaves_a_segment_of_its_content
     assert case.completed == changes
     recovered, delivered = read_all(case.folder)
     assert delivered == changes
-    assert recovered.unproven == ()
+    assert list(recovered.unproven_changes()) == []
     assert recovered.torn is None
     assert (case.folder / "0000000001.wal").stat().st_size == recovered.end_bytes
     assert [path.name for path in case.folder.iterdir()] == ["0000000001.wal"]

@@ -98,7 +98,7 @@ def test_what_was_valid_but_not_proven_is_written_anew_and_synced(disk: Simulate
     folder = copy_folder(image, work.root / "log")
     case = LogCase(folder, work, numbers={1: 4, 2: 4}).open()
     assert case.delivered == changes
-    assert len(case.recovered.unproven) == RECORDS
+    assert len(list(case.recovered.unproven_changes())) == RECORDS
     # The first segment's file was never synced on this disk: only what was written anew is left of it.
     os.truncate(segment_path(folder, 1), case.recovered.proven_bytes)
     after = copy_folder(folder, tmp_path / "after")
