@@ -40,7 +40,7 @@ from rowlock_regionserver.operations import (
     Selection,
     ValueType,
 )
-from rowlock_regionserver.scan.columns import cells_table, empty_cells
+from rowlock_regionserver.scan.columns import cells_table
 from rowlock_regionserver.sources import Chunk
 
 
@@ -71,8 +71,8 @@ class Write:
 class ListSource:
     """A source that holds its cells in a dictionary; `bytes_max` counts cells, so windows of a few cells can be asked.
 
-    With `in_chunks` each row is a chunk of its own in the tables; `is_eager` frontiers stand right behind the last row
-    given, others at the next row that there is.
+    With `in_chunks` the tables have chunks of two cells, which may part a row; `is_eager` frontiers stand right behind
+    the last row given, others at the next row that there is.
     """
 
     def __init__(self, writes: Sequence[Write], *, in_chunks: bool = False, is_eager: bool = False) -> None:
@@ -120,10 +120,9 @@ class ListSource:
     def _chunk(self, rows: list[bytes], frontier: bytes | None) -> Chunk:
         cells = [cell for row in rows for cell in self._rows[row]]
         columns = [(row, cell[0]) for row in rows for cell in self._rows[row]]
+        table = cells_table(rows, [self._rows[row] for row in rows])
         if self._in_chunks and rows:
-            table = pa.concat_tables([cells_table([row], [self._rows[row]]) for row in rows])
-        else:
-            table = cells_table(rows, [self._rows[row] for row in rows]) if rows else empty_cells()
+            table = pa.concat_tables([table.slice(start, 2) for start in range(0, table.num_rows, 2)])
         return Chunk(
             table,
             frontier,

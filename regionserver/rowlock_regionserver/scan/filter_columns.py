@@ -2,7 +2,7 @@
 
 Each part of a filter gets the rows on which its answer still matters, so parts are reached in the same order and on
 the same rows as there. A row whose value doesn't fit the type of a part that is reached is a misfit: it doesn't match,
-and whoever wants to answer beyond it raises the error of it.
+and whoever wants to answer beyond it raises the error of it. Which parts it meets after that is of no account.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class _Judge:
         if isinstance(part, AnyOf):
             open_rows = asked
             for inner in part.filters:
-                open_rows = open_rows & ~self.judge(inner, open_rows) & ~self.misfits
+                open_rows = open_rows & ~self.judge(inner, open_rows)
             return asked & ~open_rows
         if isinstance(part, NotOf):
             return asked & ~self.judge(part.filter, asked)

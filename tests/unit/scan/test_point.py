@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rowlock_regionserver.cells import NEWEST, PUT, Cell, Family, ReadPoint
-from rowlock_regionserver.operations import ColumnComparison, ColumnSelector, CompareOp, Selection
+from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, Cell, Family, ReadPoint
+from rowlock_regionserver.operations import ColumnComparison, ColumnSelector, CompareOp, Selection, ValueType
 from rowlock_regionserver.scan.point import Stores, read_row
 
 from tests.property.scan_model import ListSource, Write
@@ -49,3 +49,17 @@ def test_families_that_are_neither_asked_nor_judged_are_not_read() -> None:
 def test_newest_source_need_not_come_first() -> None:
     stores: Stores = {1: (Family(1, b"f"), [one_put(b"f", b"old"), one_put(b"f", b"new", 2), one_put(b"f", b"x", 3)])}
     assert read_row(stores, b"r", Selection(), ReadPoint(2, 0)) == [(b"f", b"q", 2, b"new")]
+
+
+def test_family_tombstone_hides_single_columns_that_are_asked() -> None:
+    tombstone = ListSource([Write(b"r", b"f", b"", 9, 9, DELETE_FAMILY, b"")])
+    stores: Stores = {1: (Family(1, b"f"), [one_put(b"f", b"1"), tombstone])}
+    assert read_row(stores, b"r", Selection(columns=(ColumnSelector(b"f", b"q"),)), ReadPoint(NEWEST, 0)) == []
+    assert len(read_row(stores, b"r", Selection(columns=(ColumnSelector(b"f", b"q"),)), ReadPoint(8, 0))) == 1
+
+
+def test_condition_is_not_judged_on_a_row_that_answers_nothing() -> None:
+    stores: Stores = {1: (Family(1, b"f"), [one_put(b"f", b"odd")]), 2: (Family(2, b"g"), [])}
+    judged = ColumnComparison(b"f", b"q", CompareOp.EQUAL, b"2", ValueType.TEXT_INT)
+    selection = Selection(columns=(ColumnSelector(b"g"),), where=judged)
+    assert read_row(stores, b"r", selection, ReadPoint(NEWEST, 0)) == []

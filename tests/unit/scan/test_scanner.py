@@ -6,9 +6,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-import pyarrow as pa
 import pytest
-from rowlock_regionserver.cells import NEWEST, PUT, Cell, Family, ReadPoint
+from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, Cell, Family, ReadPoint
 from rowlock_regionserver.errors import FilterTypeError, LeaseExpiredError
 from rowlock_regionserver.operations import (
     AllOf,
@@ -22,12 +21,13 @@ from rowlock_regionserver.operations import (
     Selection,
     ValueType,
 )
-from rowlock_regionserver.scan.columns import cells_table, column
+from rowlock_regionserver.scan.columns import cells_table
 from rowlock_regionserver.scan.scanner import FIRST_LIMITED_WINDOW_BYTES, ScanAnswer, scan
 from rowlock_regionserver.scan.windows import View
 from rowlock_regionserver.sources import Chunk
 
 from tests.property.scan_model import ListSource, Write
+from tests.unit.scan.buffers import addresses
 
 FAMILY = Family(1, b"f")
 OTHER = Family(2, b"g")
@@ -69,18 +69,11 @@ class TableSource:
         return Chunk(self.table, None, False, False, 1, 100)
 
 
-def _address(table: pa.Table, name: str) -> int:
-    """Where the column's bytes or numbers stand."""
-    buffer = column(table, table.schema.get_field_index(name)).buffers()[-1]
-    assert buffer is not None
-    return buffer.address
-
-
 def test_plain_source_passes_uncopied() -> None:
     source = TableSource([b"a", b"b"], [[(b"q", -100, -1, PUT, b"1")], [(b"q", -100, -1, PUT, b"2")]])
     (answer,) = scan(lambda: [(FAMILY, [source])], ScanPlan(), b"", b"", READ_POINT)
     for name in ("row", "qualifier", "timestamp", "value"):
-        assert _address(answer.table, name) == _address(source.table, name), name
+        assert addresses(answer.table)[name] == addresses(source.table)[name], name
 
 
 def test_plain_flag_is_not_believed_beyond_the_read_point() -> None:
@@ -197,6 +190,59 @@ def test_misfit_is_met_only_when_the_scan_comes_to_it(selection: Selection, reve
         with pytest.raises(FilterTypeError) as raised:
             scanned(view, ScanPlan(selection, row_limit=3, reverse=reverse), window_bytes=window_bytes)
         assert (raised.value.row, raised.value.family, raised.value.qualifier) == (b"2", b"f", b"q")
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_error_is_that_of_the_first_misfit_over_cells_and_conditions(reverse: bool) -> None:
+    view: View = [
+        (FAMILY, [ListSource([put("1", b"1"), put("2", b"odd"), put("3", b"1")])]),
+        (
+            OTHER,
+            [ListSource([put(row, value, family=b"g") for row, value in (("1", b"odd"), ("2", b"1"), ("3", b"odd"))])],
+        ),
+    ]
+    condition = ColumnComparison(b"g", b"q", TYPED.op, b"0", TYPED.type)
+    selection = Selection(columns=(ColumnSelector(b"f"),), where=condition, cells=BY_CELL.cells)
+
+    def first_error(start: bytes, stop: bytes) -> tuple[bytes, bytes]:
+        with pytest.raises(FilterTypeError) as raised:
+            scanned(view, ScanPlan(selection, ranges=((start, stop),), reverse=reverse))
+        return raised.value.row, raised.value.family
+
+    assert first_error(b"", b"") == ((b"3", b"g") if reverse else (b"1", b"g"))
+    # The cell's misfit in row 2 comes before the condition's that is left.
+    assert (first_error(b"", b"3") if reverse else first_error(b"2", b"")) == (b"2", b"f")
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_misfits_of_cells_in_several_families_are_met_in_the_order_of_rows(reverse: bool) -> None:
+    view: View = [
+        (FAMILY, [ListSource([put("1", b"1"), put("3", b"odd"), put("5", b"5")])]),
+        (OTHER, [ListSource([put("2", b"odd", family=b"g"), put("4", b"odd", family=b"g")])]),
+    ]
+    with pytest.raises(FilterTypeError) as raised:
+        scanned(view, ScanPlan(BY_CELL, reverse=reverse))
+    assert raised.value.row == (b"4" if reverse else b"2")
+
+
+def test_condition_is_not_judged_on_rows_that_answer_nothing() -> None:
+    view: View = [
+        (FAMILY, [ListSource([put("a", b"odd"), put("b", b"1")])]),
+        (OTHER, [ListSource([put("b", family=b"g")])]),
+    ]
+    assert scanned(view, ScanPlan(Selection(columns=(ColumnSelector(b"g"),), where=TYPED))) == ["b"]
+
+
+def test_plain_sources_that_share_a_column_answer_its_newest_version() -> None:
+    view: View = [(FAMILY, [ListSource([put("a", b"old")]), ListSource([put("a", b"new", number=2)])])]
+    (answer,) = scan(lambda: view, ScanPlan(), b"", b"", READ_POINT)
+    assert answer.table.column("value").to_pylist() == [b"new"]
+
+
+def test_family_tombstone_hides_single_columns_that_are_asked() -> None:
+    tombstone = Write(b"a", b"f", b"", 100, 2, DELETE_FAMILY, b"")
+    view: View = [(FAMILY, [ListSource([put("a"), put("b")]), ListSource([tombstone])])]
+    assert scanned(view, ScanPlan(Selection(columns=(ColumnSelector(b"f", b"q"),)))) == ["b"]
 
 
 def test_scan_of_all_kinds_does_not_import_pandas() -> None:
