@@ -6,7 +6,7 @@ functions don't. None of them loops over elements in Python.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +23,12 @@ BINARY_BYTES_MAX = (1 << 31) - 1
 def int64_array(values: npt.NDArray[np.integer]) -> Array:
     """Without nulls."""
     whole = np.ascontiguousarray(values, np.int64)
-    return pa.Array.from_buffers(pa.int64(), len(whole), [None, pa.py_buffer(whole)])
+    return pa.Array.from_buffers(pa.int64(), len(whole), [None, pa.py_buffer(whole.data)])
 
 
 def primitive_array(kind: pa.DataType, values: npt.NDArray[np.generic], is_valid: Bools | None) -> Array:
     """An array of a fixed-width type from its memory; is_valid None: without nulls."""
-    return pa.Array.from_buffers(kind, len(values), [validity(is_valid), pa.py_buffer(np.ascontiguousarray(values))])
+    return pa.Array.from_buffers(kind, len(values), [validity(is_valid), buffer_of(values)])
 
 
 def binary_array(offsets: npt.NDArray[np.integer], data: pa.Buffer, is_valid: Bools | None = None) -> Array:
@@ -36,7 +36,7 @@ def binary_array(offsets: npt.NDArray[np.integer], data: pa.Buffer, is_valid: Bo
     if int(offsets[-1]) > BINARY_BYTES_MAX:
         raise OverflowError(f"{int(offsets[-1])} bytes are too many for one Arrow array; use smaller batches")
     narrow = np.ascontiguousarray(offsets, np.int32)
-    return pa.Array.from_buffers(pa.binary(), len(narrow) - 1, [validity(is_valid), pa.py_buffer(narrow), data])
+    return pa.Array.from_buffers(pa.binary(), len(narrow) - 1, [validity(is_valid), pa.py_buffer(narrow.data), data])
 
 
 def fixed_binary_array(values: npt.NDArray[np.generic], width: int, is_valid: Bools | None) -> Array:
@@ -44,12 +44,7 @@ def fixed_binary_array(values: npt.NDArray[np.generic], width: int, is_valid: Bo
     offsets = np.arange(0, len(values) * width + 1, width, dtype=np.int64)
     if len(values) == 0:
         offsets = np.zeros(1, np.int64)
-    return binary_array(offsets, pa.py_buffer(np.ascontiguousarray(values)), is_valid)
-
-
-def one_value(value: bytes) -> Array:
-    """An array of one binary value."""
-    return binary_array(np.array([0, len(value)], np.int64), pa.py_buffer(value))
+    return binary_array(offsets, buffer_of(values), is_valid)
 
 
 def names_array(names: list[bytes]) -> Array:
@@ -62,7 +57,7 @@ def validity(is_valid: Bools | None) -> pa.Buffer | None:
     """A validity bitmap; None when all are valid."""
     if is_valid is None or bool(is_valid.all()):
         return None
-    return pa.py_buffer(np.packbits(is_valid, bitorder="little"))
+    return buffer_of(np.packbits(is_valid, bitorder="little"))
 
 
 def valid_of(array: Array) -> Bools | None:
@@ -78,7 +73,7 @@ def values_of(array: Array, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
     if data is None or len(array) == 0:
         return np.empty(0, dtype)
     width = np.dtype(dtype).itemsize
-    return np.frombuffer(data, dtype, count=len(array), offset=array.offset * width)
+    return np.frombuffer(memoryview(data), dtype, count=len(array), offset=array.offset * width)
 
 
 def offsets_of(array: Array) -> Ints:
@@ -86,12 +81,12 @@ def offsets_of(array: Array) -> Ints:
     data = array.buffers()[1]
     if data is None or len(array) == 0:
         return np.zeros(len(array) + 1, np.int64)
-    return np.frombuffer(data, np.int32, count=len(array) + 1, offset=array.offset * 4).astype(np.int64)
+    return np.frombuffer(memoryview(data), np.int32, count=len(array) + 1, offset=array.offset * 4).astype(np.int64)
 
 
 def data_of(array: Array) -> npt.NDArray[np.uint8]:
     data = array.buffers()[2]
-    return np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return np.empty(0, np.uint8) if data is None else np.frombuffer(memoryview(data), np.uint8)
 
 
 def slices_of(array: Array, starts: Ints, lengths: Ints) -> Array:
@@ -100,7 +95,7 @@ def slices_of(array: Array, starts: Ints, lengths: Ints) -> Array:
     begins = offsets_of(array)[:-1] + starts
     # Byte i of the result lies at (begin of its slice) + (i - offset of its slice).
     places = np.repeat(begins - offsets[:-1], lengths) + np.arange(int(offsets[-1]))
-    return binary_array(offsets, pa.py_buffer(np.ascontiguousarray(data_of(array)[places])), valid_of(array))
+    return binary_array(offsets, buffer_of(data_of(array)[places]), valid_of(array))
 
 
 def lengths_of(array: Array) -> Ints:
@@ -112,24 +107,51 @@ def bools_of(array: Array) -> Bools:
     data = array.buffers()[1]
     if data is None or len(array) == 0:
         return np.zeros(len(array), np.bool_)
-    bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little", count=array.offset + len(array))
-    return bits[array.offset :].astype(np.bool_)
+    bits = np.unpackbits(np.frombuffer(memoryview(data), np.uint8), bitorder="little", count=array.offset + len(array))
+    return cast(Bools, bits[array.offset :].astype(np.bool_))
 
 
 def one_array(column: pa.ChunkedArray[Any] | Array) -> Array:
     """A table's column as one array; nothing is copied if it is one chunk."""
     if not isinstance(column, pa.ChunkedArray):
         return column
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    chunks: list[Array] = column.chunks
+    if len(chunks) == 1:
+        return chunks[0]
+    return pa.concat_arrays(chunks) if chunks else cast(Array, pa.nulls(0, column.type))
+
+
+def first_places(array: Array, pattern: bytes) -> Ints:
+    """Where the pattern first stands in each element, -1 where it doesn't. The elements are not null."""
+    import pyarrow.compute as pc
+
+    # The stubs only know text.
+    found: Array = pc.find_substring(array, pattern)  # type: ignore[call-overload]
+    return values_of(found, np.int32).astype(np.int64)
 
 
 def joined(*parts: Array | bytes) -> Array:
     """The parts of each element, end to end; bytes stand for themselves in every element."""
     import pyarrow.compute as pc
 
-    columns = [pa.scalar(part, pa.binary()) if isinstance(part, bytes) else part for part in parts]
-    # The stubs don't know that arrays and scalars can be mixed.
-    result: Array = pc.binary_join_element_wise(*columns, pa.scalar(b"", pa.binary()))  # type: ignore[call-overload]
+    # Any: the stubs don't know that arrays and scalars can be mixed.
+    columns: list[Any] = [pa.scalar(part, pa.binary()) if isinstance(part, bytes) else part for part in parts]
+    result: Array = pc.binary_join_element_wise(*columns, pa.scalar(b"", pa.binary()))
     return result
+
+
+def buffer_of(values: npt.NDArray[Any]) -> pa.Buffer:
+    """The memory of an array, copied only if it has gaps."""
+    return pa.py_buffer(np.ascontiguousarray(values).data)
+
+
+def cells_schema(nullable: tuple[str, ...]) -> pa.Schema:
+    """The schema of cells as they travel: row, family, qualifier, timestamp, value."""
+    types: dict[str, pa.DataType] = {
+        "row": pa.binary(),
+        "family": pa.binary(),
+        "qualifier": pa.binary(),
+        "timestamp": pa.int64(),
+        "value": pa.binary(),
+    }
+    return pa.schema([pa.field(name, kind, nullable=name in nullable) for name, kind in types.items()])

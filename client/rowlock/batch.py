@@ -26,7 +26,7 @@ class Batch(Generic[Text]):
 
     def __init__(self, servers: Servers, view: View[Text], size: int, max_bytes: int) -> None:
         self._servers = servers
-        self._view = view
+        self._view: View[Text] = view
         self._lines = BatchLines(size, max_bytes)
         self.applied_count = 0
         """Rows changed so far, counted once a send."""

@@ -11,7 +11,7 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock import methods
 from rowlock.bulk_input import ArrowInput, cell_batches
-from rowlock.bulk_send import BulkResult, BulkSend
+from rowlock.bulk_send import BulkResult, BulkSend, checked_batch_bytes
 from rowlock.columns import Text, check_timestamp
 from rowlock.errors import (
     ClosedError,
@@ -37,9 +37,8 @@ def put_arrow(
 ) -> BulkResult:
     """See Table.put_arrow."""
     check_timestamp(timestamp)
-    if batch_bytes < 1:
-        raise InvalidArgumentError(f"batch_bytes is at least 1, not {batch_bytes}")
-    batches = cell_batches(data, None if mapping is None else as_mapping(mapping), timestamp, batch_bytes)
+    parsed = None if mapping is None else as_mapping(mapping)
+    batches = cell_batches(data, parsed, timestamp, checked_batch_bytes(batch_bytes))
     send = BulkSend(view.table, batches, servers.sequences, view.durability, view.timeout_s)
     try:
         while not send.is_done:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ from rowlock.pivot import BULK_SCHEMA, cells_from_rows
 class ArrowStream(Protocol):
     """Whatever exports an Arrow stream: tables and batches of pyarrow, pandas, polars, duckdb, ..."""
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...  # Any: an opaque capsule
 
 
 ArrowInput = pa.Table | pa.RecordBatch | pa.RecordBatchReader | ArrowStream | Iterable[pa.RecordBatch]
@@ -62,7 +62,7 @@ def record_batches(data: ArrowInput) -> Iterator[pa.RecordBatch]:
     elif isinstance(data, pa.RecordBatchReader):
         yield from data
     elif hasattr(data, "__arrow_c_stream__"):
-        yield from pa.RecordBatchReader.from_stream(data)
+        yield from pa.RecordBatchReader.from_stream(cast(ArrowStream, data))
     elif isinstance(data, Iterable) and not isinstance(data, bytes | str):
         for item in data:
             if isinstance(item, pa.Table):

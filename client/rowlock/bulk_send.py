@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import pyarrow as pa
 from rowlock_proto.v1 import region_pb2, types_pb2
@@ -37,6 +38,13 @@ class BulkResult:
     """Cells written; of several with the same key, timestamp and batch one."""
 
 
+def checked_batch_bytes(batch_bytes: int) -> int:
+    """About how large batches are to be; raises InvalidArgumentError unless at least 1."""
+    if batch_bytes < 1:
+        raise InvalidArgumentError(f"batch_bytes is at least 1, not {batch_bytes}")
+    return batch_bytes
+
+
 class Bulk:
     """One batch on its way."""
 
@@ -56,7 +64,8 @@ class Bulk:
         import pyarrow.compute as pc
 
         mine, others = self.batch.cells.column("row"), other.batch.cells.column("row")
-        my, their = pc.min_max(mine).as_py(), pc.min_max(others).as_py()
+        my = cast(dict[str, bytes], pc.min_max(mine).as_py())  # a struct of two
+        their = cast(dict[str, bytes], pc.min_max(others).as_py())
         if my["max"] < their["min"] or their["max"] < my["min"]:
             return False
         shared: bool = pc.any(pc.is_in(mine, value_set=pc.unique(others))).as_py()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from rowlock.errors import InvalidArgumentError
 
 DEFAULT_PORT = 7460
+ADDRESS_VARIABLE = "ROWLOCK_SERVER"
 
 # Sizes are limited by the server, in words that say which. A client keeps its connection as long as it lives: an
 # embedded server stops when the last one closes. A server that was restarted should be found at once. Proxies of the
@@ -22,6 +24,17 @@ CHANNEL_OPTIONS: Sequence[tuple[str, int]] = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
 )
+
+
+def given_addresses(server: str | None) -> tuple[str, ...]:
+    """The addresses of `connect`'s argument; None: those in the environment, which is read here and nowhere else.
+
+    Raises InvalidArgumentError if there is none, or for a malformed one.
+    """
+    given = os.environ.get(ADDRESS_VARIABLE) if server is None else server
+    if not given:
+        raise InvalidArgumentError(f"no server is given: connect('host:port'), or set {ADDRESS_VARIABLE}")
+    return parse_addresses(given)
 
 
 def parse_addresses(text: str) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ def encoded_value(value: Value) -> bytes:
     if value is None:
         raise TypeError("a value is bytes or str, not None; to remove a column use delete()")
     raise TypeError(
-        f"a value is bytes or str, not {type(value).__name__}; to store typed values use rowlock.Mapping with put_arrow()"
+        f"a value is bytes or str, not {type(value).__name__}; for typed values use rowlock.Mapping and put_arrow()"
     )
 
 

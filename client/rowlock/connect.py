@@ -10,14 +10,13 @@ import grpc
 from rowlock_proto.v1 import catalog_pb2
 
 from rowlock import methods
-from rowlock.channels import parse_addresses
+from rowlock.channels import given_addresses
 from rowlock.client import Client
 from rowlock.embedded import running_server
 from rowlock.errors import InvalidArgumentError, RowlockError, ServerUnavailableError
 from rowlock.servers import Servers
 from rowlock.view import checked_timeout
 
-ADDRESS_VARIABLE = "ROWLOCK_SERVER"
 PROTOCOL = 1
 
 
@@ -28,16 +27,7 @@ def connect(server: str | None = None, *, timeout: float = 10) -> Client:
     take in all, its retries included. Raises ServerUnavailableError if none answers, InvalidArgumentError for a
     malformed address or a server that speaks another protocol.
     """
-    given = os.environ.get(ADDRESS_VARIABLE) if server is None else server
-    if not given:
-        raise InvalidArgumentError(f"no server is given: connect('host:port'), or set {ADDRESS_VARIABLE}")
-    servers = Servers(parse_addresses(given))
-    try:
-        _verify(servers, checked_timeout(timeout))
-    except BaseException:
-        servers.close()
-        raise
-    return Client(servers, checked_timeout(timeout))
+    return _connected(Servers(given_addresses(server)), checked_timeout(timeout))
 
 
 def open(folder: str | os.PathLike[str], *, timeout: float = 10) -> Client:
@@ -48,17 +38,46 @@ def open(folder: str | os.PathLike[str], *, timeout: float = 10) -> Client:
     recovery. Raises EmbeddedServerError with the server's last words if it can't be started.
     """
     seconds = checked_timeout(timeout)
+    return running_server(Path(folder), lambda address: _connected(Servers((address,), is_held_open=True), seconds))
 
-    def joined(address: str) -> Client:
-        servers = Servers((address,), is_held_open=True)
-        try:
-            _verify(servers, seconds)
-        except BaseException:
-            servers.close()
-            raise
-        return Client(servers, seconds)
 
-    return running_server(Path(folder), joined)
+def reached_server(folder: Path, timeout_s: float) -> str:
+    """The address of a folder's private server, started if none runs there. Blocks as `open` does."""
+
+    def reached(address: str) -> str:
+        _connected(Servers((address,)), timeout_s).close()
+        return address
+
+    return running_server(folder, reached)
+
+
+def check_protocol(info: catalog_pb2.ServerInfoResponse, address: str) -> None:
+    """Raises InvalidArgumentError for a server that speaks another protocol."""
+    if info.protocol != PROTOCOL:
+        raise InvalidArgumentError(
+            f"the server at {address} speaks protocol {info.protocol}, and this client {PROTOCOL}; install the "
+            f"version of rowlock that it has, {info.version}"
+        )
+
+
+def nobody_answers(addresses: tuple[str, ...], met: list[RowlockError]) -> RowlockError:
+    """What connecting fails with after each address failed: with what answered wrongly, if one did."""
+    for error in met:
+        if isinstance(error, InvalidArgumentError):
+            return error
+    return ServerUnavailableError(
+        f"no rowlock server answers at {', '.join(addresses)}: {met[-1]}. Is it running? "
+        "'rowlock-server --data FOLDER' starts one"
+    )
+
+
+def _connected(servers: Servers, timeout_s: float) -> Client:
+    try:
+        _verify(servers, timeout_s)
+    except BaseException:
+        servers.close()
+        raise
+    return Client(servers, timeout_s)
 
 
 def _verify(servers: Servers, timeout_s: float) -> None:
@@ -72,17 +91,7 @@ def _verify(servers: Servers, timeout_s: float) -> None:
         except grpc.RpcError as failed:
             met.append(servers.judged(failed, address))
             continue
-        if info.protocol != PROTOCOL:
-            raise InvalidArgumentError(
-                f"the server at {address} speaks protocol {info.protocol}, and this client {PROTOCOL}; install the "
-                f"version of rowlock that it has, {info.version}"
-            )
+        check_protocol(info, address)
         servers.choose(address)
         return
-    refused = next((error for error in met if isinstance(error, InvalidArgumentError)), None)
-    if refused is not None:
-        raise refused
-    raise ServerUnavailableError(
-        f"no rowlock server answers at {', '.join(servers.addresses)}: {met[-1]}. Is it running? "
-        "'rowlock-server --data FOLDER' starts one"
-    )
+    raise nobody_answers(servers.addresses, met)

@@ -5,6 +5,8 @@ Arrow keeps a decimal128 as 16 bytes, little-endian, two's complement, without i
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -12,6 +14,7 @@ import pyarrow as pa
 from rowlock.arrow_buffers import (
     Array,
     binary_array,
+    buffer_of,
     data_of,
     fixed_binary_array,
     lengths_of,
@@ -22,11 +25,13 @@ from rowlock.arrow_buffers import (
 from rowlock.encodings import Codec, fixed_bytes
 from rowlock.errors import MappingError
 
+Decimal128: TypeAlias = "pa.Decimal128Type[Any, Any]"  # Any: the stubs type it by its digits
+
 _WIDTH = 16
 _SCALE_BYTES = 4
 
 
-def decimal_codec(arrow: pa.Decimal128Type) -> Codec:
+def decimal_codec(arrow: Decimal128) -> Codec:
     """4 bytes of scale, then the unscaled number, big-endian, in as few bytes as keep its sign."""
     scale = np.frombuffer(int(arrow.scale).to_bytes(_SCALE_BYTES, "big", signed=True), np.uint8)
 
@@ -38,7 +43,7 @@ def decimal_codec(arrow: pa.Decimal128Type) -> Codec:
         place = np.arange(_SCALE_BYTES + _WIDTH)
         is_kept = (place < _SCALE_BYTES) | (place >= (_SCALE_BYTES + _WIDTH - kept)[:, None])
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept + _SCALE_BYTES)])
-        return binary_array(offsets, pa.py_buffer(np.ascontiguousarray(whole[is_kept])), valid_of(array))
+        return binary_array(offsets, buffer_of(whole[is_kept]), valid_of(array))
 
     def decode(array: Array) -> Array:
         is_valid = valid_of(array)
@@ -63,7 +68,7 @@ def decimal_codec(arrow: pa.Decimal128Type) -> Codec:
     return Codec(arrow, None, encode, decode)
 
 
-def ordered_decimal_codec(arrow: pa.Decimal128Type) -> Codec:
+def ordered_decimal_codec(arrow: Decimal128) -> Codec:
     """The unscaled number as 16 bytes, big-endian, the sign bit turned over; the scale is the mapping's."""
 
     def encode(array: Array) -> Array:
@@ -84,17 +89,15 @@ def _big_endian(array: Array) -> npt.NDArray[np.uint8]:
     data = array.buffers()[1]
     if data is None or len(array) == 0:
         return np.zeros((len(array), _WIDTH), np.uint8)
-    little = np.frombuffer(data, np.uint8, count=len(array) * _WIDTH, offset=array.offset * _WIDTH)
-    digits = little.reshape(-1, _WIDTH)[:, ::-1].copy()
+    little = np.frombuffer(memoryview(data), np.uint8, count=len(array) * _WIDTH, offset=array.offset * _WIDTH)
+    digits: npt.NDArray[np.uint8] = little.reshape(-1, _WIDTH)[:, ::-1].copy()
     is_valid = valid_of(array)
     if is_valid is not None:
         digits[~is_valid] = 0
     return digits
 
 
-def _from_big_endian(
-    arrow: pa.Decimal128Type, digits: npt.NDArray[np.uint8], is_valid: npt.NDArray[np.bool_] | None
-) -> Array:
+def _from_big_endian(arrow: Decimal128, digits: npt.NDArray[np.uint8], is_valid: npt.NDArray[np.bool_] | None) -> Array:
     little = np.ascontiguousarray(digits[:, ::-1].astype(np.uint8))
     array = primitive_array(arrow, little.view("V16").reshape(-1), is_valid)
     try:
@@ -112,4 +115,5 @@ def _bytes_needed(digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     repeats = digits[:, :-1] == sign[:, None]
     next_agrees = (digits[:, 1:] & 0x80) == (sign & 0x80)[:, None]
     spare = np.cumprod(repeats & next_agrees, axis=1).sum(axis=1)
-    return (_WIDTH - spare).astype(np.int64)
+    needed: npt.NDArray[np.int64] = (_WIDTH - spare).astype(np.int64)
+    return needed

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ from rowlock.arrow_buffers import (
 )
 from rowlock.errors import MappingError
 
-Numbers: TypeAlias = npt.NDArray[np.generic]
+Numbers: TypeAlias = npt.NDArray[Any]  # Any: numbers of whatever type is encoded
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
@@ -131,7 +131,8 @@ def text_codec(arrow: pa.DataType) -> Codec:
 
         if pa.types.is_timestamp(arrow):
             # Without its zone, so that no zone database is needed; the times are UTC.
-            text = pc.strftime(array.cast(pa.int64()).cast(pa.timestamp("us")), "%Y-%m-%dT%H:%M:%S")
+            naive: Any = array.cast(pa.int64()).cast(pa.timestamp("us"))  # Any: the stubs know fewer timestamps
+            text: Array = pc.strftime(naive, "%Y-%m-%dT%H:%M:%S")
             return pc.replace_substring_regex(text, r"\.000000$", "").cast(pa.binary())
         return array.cast(pa.string()).cast(pa.binary())
 
@@ -146,13 +147,13 @@ def text_codec(arrow: pa.DataType) -> Codec:
     return Codec(arrow, None, encode, decode)
 
 
-def _turned(bits: npt.NDArray[np.unsignedinteger]) -> Numbers:
+def _turned(bits: npt.NDArray[Any]) -> Numbers:
     """Floats' bits, ordered as unsigned numbers."""
     sign = bits.dtype.type(1 << (bits.dtype.itemsize * 8 - 1))
     return np.where(bits & sign, ~bits, bits | sign)
 
 
-def _turned_back(bits: npt.NDArray[np.unsignedinteger]) -> Numbers:
+def _turned_back(bits: npt.NDArray[Any]) -> Numbers:
     sign = bits.dtype.type(1 << (bits.dtype.itemsize * 8 - 1))
     return np.where(bits & sign, bits & ~sign, ~bits)
 

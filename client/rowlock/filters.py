@@ -66,15 +66,15 @@ class ColumnExpression:
 
     def __init__(self, column: Name, kind: ValueType, encoding: str) -> None:
         self._family, self._qualifier = parse_cell_column(column)
-        word = _WORDS.get(kind, kind) if isinstance(kind, type) else kind
-        try:
-            self._type, self._encode = _TYPES[(word, encoding)]
-        except (KeyError, TypeError):
+        word = _WORDS.get(kind, "") if isinstance(kind, type) else kind
+        found = _TYPES.get((word, encoding))
+        if found is None:
             known = ", ".join(sorted({name for name, _ in _TYPES}))
             raise InvalidArgumentError(
-                f"a filter can't read a column as {kind!r} in the encoding {encoding!r}; the types are bytes, str, int, "
-                f"float, bool, or one of {known}; the encodings are 'binary', and 'text' for numbers"
-            ) from None
+                f"a filter can't read a column as {kind!r} in the encoding {encoding!r}; the types are bytes, str, "
+                f"int, float, bool, or one of {known}; the encodings are 'binary', and 'text' for numbers"
+            )
+        self._type, self._encode = found
         self._is_text = self._type in (types_pb2.VALUE_TYPE_BYTES, types_pb2.VALUE_TYPE_STRING)
 
     def __eq__(self, other: Operand) -> Filter:  # type: ignore[override]  # a filter, as in any query language

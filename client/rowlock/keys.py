@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rowlock.arrow_buffers import Array, Ints, bools_of, data_of, joined, lengths_of, offsets_of, slices_of, values_of
+from rowlock.arrow_buffers import (
+    Array,
+    Ints,
+    bools_of,
+    data_of,
+    first_places,
+    joined,
+    lengths_of,
+    offsets_of,
+    slices_of,
+)
 from rowlock.errors import MappingError
 from rowlock.mapping import MappedColumn, Mapping
 
@@ -30,14 +40,12 @@ def encoded_keys(mapping: Mapping, columns: Sequence[Array]) -> Array:
 
 def _encoded_part(mapping: Mapping, part: MappedColumn, array: Array) -> Array:
     """One part with what ends it."""
-    import pyarrow.compute as pc
-
     encoded = part.codec.encode(array)
     if part.encoding != "text" or part is mapping.keys[-1]:
         return encoded
-    holds_separator = pc.match_substring(encoded, mapping.separator)
-    if pc.any(holds_separator).as_py():
-        index = int(np.flatnonzero(bools_of(holds_separator))[0])
+    holds_separator = first_places(encoded, mapping.separator) >= 0
+    if holds_separator.any():
+        index = int(np.flatnonzero(holds_separator)[0])
         raise MappingError(
             f"the key column {part.name!r} holds the separator {mapping.separator.decode()!r} in row {index}: "
             f"{encoded[index].as_py()[:100]!r}; choose another one ('; separator=#' at the end of the mapping), or "
@@ -66,16 +74,13 @@ def decoded_keys(mapping: Mapping, rows: Array) -> list[Array]:
 
 def _end_of_part(mapping: Mapping, part: MappedColumn, rows: Array, position: Ints, lengths: Ints) -> tuple[Ints, Ints]:
     """Where a part that begins at `position` ends, and where the next one begins."""
-    import pyarrow.compute as pc
-
     if part.encoding != "text" and part.codec.width is not None:
         end = position + part.codec.width
         is_short = end > lengths
         next_position = end
     else:
         mark = mapping.separator if part.encoding == "text" else _TERMINATOR
-        found = pc.find_substring(slices_of(rows, position, lengths - position), mark)
-        at = values_of(found, np.int32).astype(np.int64)
+        at = first_places(slices_of(rows, position, lengths - position), mark)
         is_short = at < 0
         end = position + at
         next_position = end + len(mark)

@@ -230,7 +230,7 @@ def _codec(arrow: pa.DataType, encoding: str, is_last_key: bool) -> Codec | None
     if is_bytes and encoding != "millis":
         is_inside_key = encoding == "ordered" and not is_last_key
         return encodings.terminated_codec(arrow) if is_inside_key else encodings.bytes_codec(arrow)
-    if pa.types.is_decimal(arrow) and encoding != "millis":
+    if isinstance(arrow, pa.Decimal128Type) and encoding != "millis":
         return ordered_decimal_codec(arrow) if encoding == "ordered" else decimal_codec(arrow)
     return {
         ("binary", pa.bool_()): encodings.boolean_codec(0xFF),

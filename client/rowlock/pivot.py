@@ -15,6 +15,7 @@ from rowlock.arrow_buffers import (
     Array,
     Ints,
     bools_of,
+    cells_schema,
     int64_array,
     joined,
     names_array,
@@ -28,15 +29,7 @@ from rowlock.mapping import MappedColumn, Mapping
 from rowlock.scan_progress import row_starts
 
 # What BulkPut takes. A null timestamp is stamped by the server; a null value deletes.
-BULK_SCHEMA = pa.schema(
-    [
-        pa.field("row", pa.binary(), nullable=False),
-        pa.field("family", pa.binary(), nullable=False),
-        pa.field("qualifier", pa.binary(), nullable=False),
-        pa.field("timestamp", pa.int64()),
-        pa.field("value", pa.binary()),
-    ]
-)
+BULK_SCHEMA = cells_schema(nullable=("timestamp", "value"))
 
 
 def cells_from_rows(batch: pa.RecordBatch, mapping: Mapping, timestamp: int | None) -> pa.RecordBatch:

@@ -241,8 +241,7 @@ def counter_value(cells: Sequence[types_pb2.Cell], row: bytes) -> int:
     cell = cells[0]
     if len(cell.value) != 8:
         raise NotACounterError(
-            f"{cell.family.decode(errors='backslashreplace')}:{cell.qualifier.decode(errors='backslashreplace')} of row "
-            f"{row[:100]!r} has {len(cell.value)} bytes, and a counter has 8",
+            f"{cell.family!r}:{cell.qualifier!r} of row {row[:100]!r} has {len(cell.value)} bytes, and a counter has 8",
             row=row,
             family=cell.family,
             qualifier=cell.qualifier,

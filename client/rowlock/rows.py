@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Generic
+from typing import Generic, cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,12 +27,10 @@ class Cell(Generic[Text]):
 def python_rows(cells: pa.Table, decode: Callable[[bytes], Text]) -> Iterator[tuple[Text, dict[Text, Text]]]:
     """(row, {column: value}) in the order of the cells. Of several versions of a column the newest, which is first."""
     first_cells = row_starts(cells)
-    rows = cells.column("row").take(int64_array(first_cells)).to_pylist()
+    rows = _decoded(cells.select(["row"]).take(int64_array(first_cells)), "row", decode)
     starts = first_cells.tolist()
     names = _column_names(cells, decode)
-    values = cells.column("value").to_pylist()
-    if decode is not bytes:
-        values = list(map(decode, values))
+    values = _decoded(cells, "value", decode)
     starts.append(len(values))
     for row, start, stop in zip(rows, starts, starts[1:], strict=False):
         data = dict(zip(names[start:stop], values[start:stop], strict=True))
@@ -40,21 +38,28 @@ def python_rows(cells: pa.Table, decode: Callable[[bytes], Text]) -> Iterator[tu
             # Several versions: the newest is the first, and must be set last.
             for place in range(stop - 1, start - 1, -1):
                 data[names[place]] = values[place]
-        yield decode(row), data
+        yield row, data
 
 
 def python_cells(cells: pa.Table, decode: Callable[[bytes], Text]) -> Iterator[Cell[Text]]:
     """Every cell, in order."""
-    rows = cells.column("row").to_pylist()
+    rows = _decoded(cells, "row", decode)
     names = _column_names(cells, decode)
-    timestamps = cells.column("timestamp").to_pylist()
-    values = cells.column("value").to_pylist()
+    timestamps: list[int] = values_of(one_array(cells.column("timestamp")), np.int64).tolist()
+    values = _decoded(cells, "value", decode)
     for row, name, timestamp, value in zip(rows, names, timestamps, values, strict=True):
-        yield Cell(decode(row), name, timestamp, decode(value))
+        yield Cell(row, name, timestamp, value)
 
 
 def _column_names(cells: pa.Table, decode: Callable[[bytes], Text]) -> list[Text]:
     """`family:qualifier` of every cell. A table has few columns, so each name is made once and shared."""
     encoded = joined(one_array(cells.column("family")), b":", one_array(cells.column("qualifier"))).dictionary_encode()
-    names = [decode(name) for name in encoded.dictionary.to_pylist()]
+    found = cast(list[bytes], encoded.dictionary.to_pylist())  # the schema says binary, not null
+    names = [decode(name) for name in found]
     return [names[index] for index in values_of(encoded.indices, np.int32).tolist()]
+
+
+def _decoded(cells: pa.Table, name: str, decode: Callable[[bytes], Text]) -> list[Text]:
+    """A binary column as Python values."""
+    values = cast(list[bytes], cells.column(name).to_pylist())  # the schema says binary, not null
+    return list(map(decode, values))

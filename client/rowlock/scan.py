@@ -1,11 +1,11 @@
-"""A scan (threads): rows of a range, streamed from the regions that have them. `rowlock.aio.scan` has the same names."""
+"""A scan (threads): rows of a range, streamed from the regions that have them. rowlock.aio.scan has the same names."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import grpc
 import pyarrow as pa
@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class ScanCall(Protocol):
+    """The receiving half of a scan."""
+
+    def __next__(self) -> region_pb2.ScanBatch: ...
+
+    def cancel(self) -> bool: ...
+
+
 class Scan(Generic[Text]):
     """Iterates (row, {column: value}) in row order, each region at one read point. Read once; one thread at a time.
 
@@ -38,7 +46,7 @@ class Scan(Generic[Text]):
 
     def __init__(self, servers: Servers, view: View[Text], plan: ScanPlan) -> None:
         self._servers = servers
-        self._view = view
+        self._view: View[Text] = view
         self._plan = plan
         self._progress = ScanProgress(plan, view.timeout_s)
         self._rows: Iterator[tuple[Text, dict[Text, Text]]] | None = None
@@ -148,7 +156,7 @@ class Scan(Generic[Text]):
             # Frees the read point at once; nothing happens if the call is over.
             call.cancel()
 
-    def _next_batch(self, call: grpc.CallIterator[region_pb2.ScanBatch], region: Region) -> region_pb2.ScanBatch | None:
+    def _next_batch(self, call: ScanCall, region: Region) -> region_pb2.ScanBatch | None:
         """The next batch, None at the region's end."""
         with self._servers.watch.limit(self._view.timeout_s, call.cancel) as limit:
             try:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
-from rowlock.arrow_buffers import Ints, bools_of, one_array
+from rowlock.arrow_buffers import Ints, bools_of, cells_schema, one_array
 from rowlock.errors import (
     LeaseExpiredError,
     NotServingRegionError,
@@ -25,15 +25,8 @@ from rowlock.retry import Attempts, Kind
 from rowlock.scan_plan import RowRange, ScanPlan
 from rowlock.schema import Region
 
-CELL_SCHEMA = pa.schema(
-    [
-        pa.field("row", pa.binary(), nullable=False),
-        pa.field("family", pa.binary(), nullable=False),
-        pa.field("qualifier", pa.binary(), nullable=False),
-        pa.field("timestamp", pa.int64(), nullable=False),
-        pa.field("value", pa.binary(), nullable=False),
-    ]
-)
+# What a scan answers.
+CELL_SCHEMA = cells_schema(nullable=())
 
 
 class ScanProgress:
@@ -74,7 +67,7 @@ class ScanProgress:
         return region, request
 
     def received(self, batch: region_pb2.ScanBatch) -> pa.Table | None:
-        """The whole rows that this batch completes, None if there are none. Raises ServerError for bytes that are no cells."""
+        """The whole rows that this batch completes, None if there are none; raises ServerError if it is no cells."""
         self._region_has_answered = True
         self._attempts = None
         cells = read_cells(batch.arrow)

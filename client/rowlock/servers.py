@@ -24,7 +24,7 @@ from rowlock.regions import RegionCache
 from rowlock.retry import Attempts, Kind
 from rowlock.schema import Region, region_from
 from rowlock.sequences import Sequences
-from rowlock.stream import PointStream
+from rowlock.stream import Converse, PointStream
 from rowlock.watch import Watch
 from rowlock.wire_errors import answered_error, error_of_call
 
@@ -117,8 +117,10 @@ class Servers:
         stream = self._streams.get(address)
         if stream is not None:
             return stream
-        converse = self.channel(address).stream_stream(
-            methods.CONVERSE.path, request_serializer=None, response_deserializer=methods.CONVERSE.parse
+        converse: Converse = self.channel(address).stream_stream(
+            methods.CONVERSE.path,
+            request_serializer=methods.CONVERSE.serialize,
+            response_deserializer=methods.CONVERSE.parse,
         )
         with self._lock:
             return self._streams.setdefault(address, PointStream(converse, address, self.sequences))
@@ -202,14 +204,14 @@ class Servers:
                 return self.call_once(asked, method, request, attempts.deadline - time.monotonic())
             except grpc.RpcError as failed:
                 error = self.judged(failed, asked)
-                is_in_doubt = has_arrived and answered_error(failed) is None  # type: ignore[arg-type]  # a Call
+                is_in_doubt = has_arrived and answered_error(failed) is None
             except ValueError as failed:
                 # grpc's word for a channel that was closed meanwhile.
                 raise ClosedError("the client was closed") from failed
             time.sleep(attempts.failed(error, time.monotonic(), was_sent=is_in_doubt))
 
     def judged(self, failed: grpc.RpcError, address: str) -> RowlockError:
-        error = error_of_call(failed, address)  # type: ignore[arg-type]  # every RpcError of a call is one
+        error = error_of_call(failed, address)
         if isinstance(error, ServerUnavailableError):
             with self._lock:
                 if self.addresses[self._chosen] == address:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import _thread
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import grpc
@@ -36,7 +36,7 @@ class Answers(Protocol):
     def cancel(self) -> bool: ...
 
 
-Converse = Callable[[Iterable[bytes]], Answers]
+Converse = Callable[[Iterator[bytes]], Answers]
 
 
 class _Run:
@@ -75,8 +75,8 @@ class PointStream:
     def call(self, request: Request, region_id: int, deadline: float) -> None:
         """Sends a request and blocks until it is done, or until the deadline (time.monotonic()) at the latest.
 
-        Afterwards `request.answer` or `request.failure` is set; neither is when the deadline passed. Whatever interrupts
-        the wait (KeyboardInterrupt) leaves the stream in order for everybody else.
+        Afterwards `request.answer` or `request.failure` is set; neither is when the deadline passed. Whatever
+        interrupts the wait (KeyboardInterrupt) leaves the stream in order for everybody else.
         """
         bell = _thread.allocate_lock()
         bell.acquire()
@@ -159,7 +159,7 @@ class PointStream:
                     if self._conversation.can_send:
                         run.ring()
         except grpc.RpcError as error:
-            failure = error_of_call(error, self.address)  # type: ignore[arg-type]  # every RpcError of a call is one
+            failure = error_of_call(error, self.address)
         finally:
             with self._lock:
                 if self._run is run:

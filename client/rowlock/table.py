@@ -42,7 +42,7 @@ class Table(Generic[Text]):
 
     def __init__(self, servers: Servers, view: View[Text]) -> None:
         self._servers = servers
-        self._view = view
+        self._view: View[Text] = view
 
     @property
     def name(self) -> str:
@@ -96,7 +96,7 @@ class Table(Generic[Text]):
         op: CompareOp = "=",
         timestamp: int | None = None,
     ) -> CheckResult[Text]:
-        """Sets columns if "stored op expected" holds of one column; expected None: it is absent, b"": an empty value."""
+        """Sets columns if "stored op expected" holds of one column; expected None: it is absent, b"": an empty one."""
         puts = [Put(name, value, timestamp) for name, value in data.items()]
         return self.check_and_mutate(row, [Check(column, expected, op)], puts)
 

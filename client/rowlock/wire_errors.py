@@ -66,13 +66,6 @@ class FailedCall(Protocol):
 def error_from(message: types_pb2.Error) -> RowlockError:
     """A server's typed error. A code that this client does not know becomes ServerError."""
     kind = _BY_CODE.get(message.code, ServerError)
-    evidence = {
-        "table": message.table,
-        "row": message.row,
-        "family": message.family,
-        "qualifier": message.qualifier,
-        "retry_after_ms": message.retry_after_ms,
-    }
     text = message.message or f"the server answered the error {message.code} without a message"
     if kind is LimitExceededError:
         return LimitExceededError(
@@ -85,11 +78,18 @@ def error_from(message: types_pb2.Error) -> RowlockError:
             family=message.family,
             qualifier=message.qualifier,
         )
-    return kind(text, **evidence)
+    return kind(
+        text,
+        table=message.table,
+        row=message.row,
+        family=message.family,
+        qualifier=message.qualifier,
+        retry_after_ms=message.retry_after_ms,
+    )
 
 
 def answered_error(failed: FailedCall) -> RowlockError | None:
-    """The server's typed answer, None when grpc alone tells of the failure: then the request may have been carried out."""
+    """The server's typed answer; None when grpc alone tells of the failure, and the request may have been made."""
     for key, value in _trailing_metadata(failed):
         if key == _DETAILS_KEY and isinstance(value, bytes):
             evidence = _unpacked(value)

@@ -1,0 +1,20 @@
+"""rowlock for asyncio: the same names as `rowlock`, with calls awaited, `async for` over scans, `async with`.
+
+async with rowlock.aio.connect("127.0.0.1:7460") as db:
+    flights = db.table("flights")
+    await flights.put(b"UA1545", {b"info:delay": b"5"})
+    async for row, data in flights.scan(prefix=b"UA"):
+        ...
+    async with flights.batch() as batch:
+        await batch.put(b"UA1546", {b"info:delay": b"0"})
+"""
+
+from __future__ import annotations
+
+from rowlock.aio.batch import Batch
+from rowlock.aio.client import Client
+from rowlock.aio.connect import connect, open
+from rowlock.aio.scan import Scan
+from rowlock.aio.table import Table
+
+__all__ = ["Batch", "Client", "Scan", "Table", "connect", "open"]

@@ -1,0 +1,114 @@
+"""put_arrow (asyncio): batches of cells on a stream, the next ones on their way while the server syncs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import grpc
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+from rowlock import methods
+from rowlock.aio.servers import Servers
+from rowlock.bulk_input import ArrowInput, cell_batches
+from rowlock.bulk_send import BulkResult, BulkSend, checked_batch_bytes
+from rowlock.columns import Text, check_timestamp
+from rowlock.errors import (
+    ClosedError,
+    DeadlineError,
+    InvalidArgumentError,
+    RowlockError,
+    ServerUnavailableError,
+)
+from rowlock.mapping import Mapping, as_mapping
+from rowlock.schema import Region
+from rowlock.view import View
+
+# Any: grpc only asks that it can be serialized.
+BulkCall: TypeAlias = "grpc.aio.StreamStreamCall[Any, region_pb2.BulkAnswer]"
+
+
+async def put_arrow(
+    servers: Servers,
+    view: View[Text],
+    data: ArrowInput,
+    mapping: Mapping | str | None,
+    timestamp: int | None,
+    batch_bytes: int,
+    on_progress: Callable[[int], None] | None,
+) -> BulkResult:
+    """See Table.put_arrow."""
+    check_timestamp(timestamp)
+    parsed = None if mapping is None else as_mapping(mapping)
+    batches = cell_batches(data, parsed, timestamp, checked_batch_bytes(batch_bytes))
+    send = BulkSend(view.table, batches, servers.sequences, view.durability, view.timeout_s)
+    try:
+        while not send.is_done:
+            await _run_stream(servers, send, on_progress)
+            pause, send.pause_s = send.pause_s, 0.0
+            await asyncio.sleep(pause)
+        return send.finish()
+    finally:
+        send.stop()
+
+
+async def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[int], None] | None) -> None:
+    """Sends and receives on one stream until nothing is left, the stream is lost, or a batch must pause."""
+    region: Region | None = None
+    stream: BulkCall | None = None
+    address = ""
+    try:
+        while True:
+            # Making cells takes long enough to keep it from the loop.
+            while (bulk := await asyncio.to_thread(send.next, time.monotonic())) is not None:
+                region = await servers.region_of(send.table, bulk.first_row, time.monotonic() + send.timeout_s)
+                if stream is None:
+                    address = region.server
+                    stream = _open_stream(servers, address)
+                elif address != region.server:
+                    break
+                await stream.write(await asyncio.to_thread(send.message, bulk, region))
+            if stream is None or not send.is_waiting:
+                return
+            answer = await _take(stream, address, send.timeout_s)
+            if answer.error.code == types_pb2.Error.NOT_SERVING_REGION and region is not None:
+                servers.regions.forget(region)
+            send.answered(answer, time.monotonic())
+            if on_progress is not None:
+                on_progress(send.row_count)
+    except ClosedError:
+        raise
+    except grpc.aio.AioRpcError as failed:
+        send.lost(servers.judged(failed, address), time.monotonic())
+    except asyncio.InvalidStateError:
+        send.lost(ServerUnavailableError(f"the server at {address} ended the stream of batches"), time.monotonic())
+    except RowlockError as error:
+        if isinstance(error, InvalidArgumentError) and not send.is_waiting:
+            # The data itself was refused, here, before any of it was under way.
+            raise
+        send.lost(error, time.monotonic())
+    finally:
+        if stream is not None:
+            stream.cancel()
+
+
+def _open_stream(servers: Servers, address: str) -> BulkCall:
+    return servers.channel(address).stream_stream(
+        methods.BULK_PUT.path,
+        request_serializer=methods.BULK_PUT.serialize,
+        response_deserializer=methods.BULK_PUT.parse,
+    )()
+
+
+async def _take(stream: BulkCall, address: str, timeout_s: float) -> region_pb2.BulkAnswer:
+    """The next answer; raises DeadlineError when none came in time, or what the stream ended with."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            answer = await stream.read()
+    except TimeoutError:
+        raise DeadlineError(f"no answer to a batch came within {timeout_s:g} s") from None
+    if not isinstance(answer, region_pb2.BulkAnswer):
+        raise ServerUnavailableError(f"the server at {address} ended the stream of batches")
+    return answer

@@ -1,0 +1,194 @@
+"""The client (asyncio): tables, their making and their settings; rowlock.client, awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import overload
+
+from rowlock_proto.v1 import catalog_pb2, region_pb2
+
+from rowlock import methods
+from rowlock.aio.servers import Servers
+from rowlock.aio.table import Table
+from rowlock.catalog import (
+    alter_request,
+    check_table_name,
+    create_request,
+)
+from rowlock.columns import Name, decoder, encoded_bound
+from rowlock.errors import TableExistsError, TableNotFoundError
+from rowlock.retry import Kind
+from rowlock.schema import (
+    Durability,
+    Family,
+    FlushResult,
+    Region,
+    ServerInfo,
+    TableDescription,
+    description_from,
+    region_from,
+    server_info_from,
+)
+from rowlock.view import View
+
+
+class Client:
+    """A connection to the servers of one store, as `rowlock.aio.connect` and `rowlock.aio.open` give it.
+
+    For tasks of the event loop that it was opened in. Close it, or use it with `async with`. Every call raises the
+    errors of rowlock.errors; what a lost connection leaves in doubt raises UnknownOutcomeError, and a change whose
+    call was cancelled may or may not have happened.
+    """
+
+    def __init__(self, servers: Servers, timeout_s: float) -> None:
+        self._servers = servers
+        self._timeout_s = timeout_s
+
+    @overload
+    def table(
+        self,
+        name: str,
+        *,
+        encoding: None = None,
+        durability: Durability | None = None,
+        timeout: float | None = None,
+    ) -> Table[bytes]: ...
+
+    @overload
+    def table(
+        self, name: str, *, encoding: str, durability: Durability | None = None, timeout: float | None = None
+    ) -> Table[str]: ...
+
+    def table(
+        self,
+        name: str,
+        *,
+        encoding: str | None = None,
+        durability: Durability | None = None,
+        timeout: float | None = None,
+    ) -> Table[bytes] | Table[str]:
+        """A table to read and change; nothing is asked of the server, so it need not exist yet.
+
+        encoding: answers are str, decoded by it. durability: what an acknowledged write survives, if more than the
+        table says. timeout: seconds a call may take, of a scan or put_arrow each batch; None: the client's.
+        """
+        check_table_name(name)
+        if encoding is None:
+            raw = View(name, self._timeout_s, bytes)
+            return Table(self._servers, raw.with_options(durability, timeout))
+        view = View(name, self._timeout_s, decoder(encoding))
+        return Table(self._servers, view.with_options(durability, timeout))
+
+    async def tables(self) -> list[str]:
+        """The names of all tables, in order."""
+        answer = await self._servers.call(methods.LIST_TABLES, catalog_pb2.ListTablesRequest(), self._timeout_s)
+        return [table.name for table in answer.tables]
+
+    async def exists(self, name: str) -> bool:
+        """Whether there is a table of that name."""
+        try:
+            await self.describe(name)
+        except TableNotFoundError:
+            return False
+        return True
+
+    async def describe(self, name: str) -> TableDescription:
+        """A table's families and settings, and what its regions hold at this moment."""
+        check_table_name(name)
+        answer = await self._servers.call(
+            methods.DESCRIBE_TABLE, catalog_pb2.DescribeTableRequest(name=name), self._timeout_s
+        )
+        return description_from(answer.table, self._servers.catalog_address, answer.regions)
+
+    async def create_table(
+        self,
+        name: str,
+        families: Mapping[str, Family] | Iterable[str],
+        *,
+        if_not_exists: bool = False,
+        durability: Durability = "fsync",
+        splits: Iterable[Name] = (),
+    ) -> Table[bytes]:
+        """Makes a table with column families, given with their settings or, for default ones, by name.
+
+        splits: first rows of its regions but the first. Raises TableExistsError unless if_not_exists; then what is
+        there is left as it is.
+        """
+        request = create_request(name, families, durability, splits)
+        try:
+            # Repeating it is harmless when it may exist already.
+            kind = Kind.READ if if_not_exists else Kind.PLAIN_CHANGE
+            await self._servers.call(methods.CREATE_TABLE, request, self._timeout_s, kind)
+        except TableExistsError:
+            if not if_not_exists:
+                raise
+        return self.table(name)
+
+    async def alter_table(
+        self,
+        name: str,
+        *,
+        set_families: Mapping[str, Family] | None = None,
+        drop_families: Iterable[str] = (),
+        durability: Durability | None = None,
+    ) -> TableDescription:
+        """Adds or replaces families, drops families with all their cells, changes the durability: one atomic change."""
+        request = alter_request(name, set_families or {}, drop_families, durability)
+        answer = await self._servers.call(methods.ALTER_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE)
+        return description_from(answer.table, self._servers.catalog_address)
+
+    async def truncate_table(self, name: str) -> None:
+        """Removes every cell of a table; its families stay."""
+        check_table_name(name)
+        request = catalog_pb2.TruncateTableRequest(name=name)
+        await self._servers.call(methods.TRUNCATE_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE)
+        self._servers.regions.forget_table(name)
+
+    async def drop_table(self, name: str) -> None:
+        """Removes a table and all it holds."""
+        check_table_name(name)
+        request = catalog_pb2.DropTableRequest(name=name)
+        await self._servers.call(methods.DROP_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE)
+        self._servers.regions.forget_table(name)
+
+    async def flush(self, name: str) -> FlushResult:
+        """Writes what a table holds in memory to store files, on every server that has a part of it."""
+        check_table_name(name)
+        store_file_count = cell_count = 0
+        for address in sorted({region.server for region in await self.regions(name)}):
+            answer = await self._servers.call(
+                methods.FLUSH, region_pb2.FlushRequest(table=name), self._timeout_s, address=address
+            )
+            store_file_count += answer.store_file_count
+            cell_count += answer.cell_count
+        return FlushResult(store_file_count, cell_count)
+
+    async def regions(self, name: str, *, start: Name | None = None, stop: Name | None = None) -> list[Region]:
+        """The regions of a table that touch [start, stop), in row order, as the catalog knows them now."""
+        check_table_name(name)
+        request = catalog_pb2.LocateRegionsRequest(table=name, start=encoded_bound(start), stop=encoded_bound(stop))
+        answer = await self._servers.call(methods.LOCATE_REGIONS, request, self._timeout_s)
+        regions = [region_from(region, self._servers.catalog_address) for region in answer.regions]
+        self._servers.regions.store(name, regions)
+        return regions
+
+    async def server_info(self) -> ServerInfo:
+        """Who answers: version, clock, limits."""
+        answer = await self._servers.call(methods.SERVER_INFO, catalog_pb2.ServerInfoRequest(), self._timeout_s)
+        return server_info_from(answer, self._servers.catalog_address)
+
+    async def close(self) -> None:
+        """Ends all connections; calls that are under way end with ClosedError or UnknownOutcomeError. Idempotent."""
+        await self._servers.close()
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<rowlock.aio.Client of {self._servers.catalog_address}>"

@@ -1,0 +1,177 @@
+"""A scan (asyncio): rows of a range, streamed from the regions that have them; rowlock.scan, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+import grpc
+import pyarrow as pa
+from rowlock_proto.v1 import region_pb2
+
+from rowlock import methods
+from rowlock.aio.servers import Servers
+from rowlock.columns import Text
+from rowlock.errors import ClosedError, DeadlineError, InvalidArgumentError, NotServingRegionError, RowlockError
+from rowlock.mapping import Mapping, as_mapping
+from rowlock.pivot import rows_from_cells
+from rowlock.rows import Cell, python_cells, python_rows
+from rowlock.scan_plan import ScanPlan, narrowed
+from rowlock.scan_progress import CELL_SCHEMA, ScanProgress
+from rowlock.schema import Region
+from rowlock.view import View
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+T = TypeVar("T")
+ScanCall: TypeAlias = "grpc.aio.UnaryStreamCall[Any, region_pb2.ScanBatch]"  # Any: what it sends is sent
+
+
+class Scan(Generic[Text]):
+    """Iterates (row, {column: value}) in row order, each region at one read point. Read once, by one task at a time.
+
+    Nothing is asked of a server before the first row is. Used with `async with`, what the server holds for it is freed
+    when it is left early. Its timeout is per batch of rows.
+    """
+
+    def __init__(self, servers: Servers, view: View[Text], plan: ScanPlan) -> None:
+        self._servers = servers
+        self._view: View[Text] = view
+        self._plan = plan
+        self._progress = ScanProgress(plan, view.timeout_s)
+        self._rows: AsyncIterator[tuple[Text, dict[Text, Text]]] | None = None
+        self._has_begun = False
+        self._is_closed = False
+        self._call: ScanCall | None = None
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it went on at a new read point after a loss, so that its rows are not of one moment."""
+        return self._progress.has_resumed
+
+    def __aiter__(self) -> AsyncIterator[tuple[Text, dict[Text, Text]]]:
+        return self
+
+    async def __anext__(self) -> tuple[Text, dict[Text, Text]]:
+        if self._is_closed:
+            raise StopAsyncIteration
+        if self._rows is None:
+            self._rows = self._expanded(self._begin(None), python_rows)
+        return await anext(self._rows)
+
+    def cells(self) -> AsyncIterator[Cell[Text]]:
+        """Every cell with its timestamp, versions newest first."""
+        return self._expanded(self._begin(None), python_cells)
+
+    async def to_batches(self, mapping: Mapping | str | None = None) -> AsyncIterator[pa.RecordBatch]:
+        """Arrow batches of whole rows, in bounded memory: cells, or rows of a mapping's columns.
+
+        With a mapping only its columns are read; rows that have none of them are left out.
+        """
+        parsed = None if mapping is None else as_mapping(mapping)
+        async for table in self._begin(parsed):
+            for batch in (table if parsed is None else rows_from_cells(table, parsed)).to_batches():
+                yield batch
+
+    async def to_arrow(self, mapping: Mapping | str | None = None) -> pa.Table:
+        """All of it as one Arrow table; see to_batches."""
+        parsed = None if mapping is None else as_mapping(mapping)
+        batches = [batch async for batch in self.to_batches(parsed)]
+        return pa.Table.from_batches(batches, schema=CELL_SCHEMA if parsed is None else parsed.schema)
+
+    async def to_pandas(self, mapping: Mapping | str | None = None) -> pd.DataFrame:
+        """All of it as a pandas DataFrame; see to_batches. Raises ImportError if pandas is not installed."""
+        return (await self.to_arrow(mapping)).to_pandas()
+
+    async def close(self) -> None:
+        """Frees what the server holds for it. Idempotent."""
+        self._is_closed = True
+        self._cancel()
+
+    async def __aenter__(self) -> Scan[Text]:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        self._cancel()
+
+    def _cancel(self) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            call.cancel()
+
+    def _begin(self, mapping: Mapping | None) -> AsyncIterator[pa.Table]:
+        if self._has_begun or self._is_closed:
+            raise InvalidArgumentError("a scan is read once, in one way; make another one with scan()")
+        self._has_begun = True
+        if mapping is not None:
+            self._progress = ScanProgress(narrowed(self._plan, mapping), self._view.timeout_s)
+        return self._read()
+
+    async def _expanded(
+        self, tables: AsyncIterator[pa.Table], expand: Callable[[pa.Table, Callable[[bytes], Text]], Iterator[T]]
+    ) -> AsyncIterator[T]:
+        async for table in tables:
+            for item in expand(table, self._view.decode):
+                yield item
+
+    async def _read(self) -> AsyncIterator[pa.Table]:
+        """Tables of whole rows, region by region, over losses."""
+        progress = self._progress
+        while not progress.is_done and not self._is_closed:
+            region = None
+            try:
+                deadline = time.monotonic() + self._view.timeout_s
+                regions = await self._servers.regions_of(self._plan.table, *progress.bounds, deadline)
+                region, request = progress.request_for(regions)
+                async for table in self._read_region(region, request):
+                    yield table
+                continue
+            except ClosedError:
+                raise
+            except RowlockError as error:
+                failure = error
+            if self._is_closed:
+                return
+            if region is not None and isinstance(failure, NotServingRegionError):
+                self._servers.regions.forget(region)
+            await asyncio.sleep(progress.failed(failure, time.monotonic()))
+
+    async def _read_region(self, region: Region, request: region_pb2.ScanRequest) -> AsyncIterator[pa.Table]:
+        self._call = self._servers.channel(region.server).unary_stream(
+            methods.SCAN.path,
+            request_serializer=methods.SCAN.serialize,
+            response_deserializer=methods.SCAN.parse,
+        )(request)
+        try:
+            while not self._progress.is_done and self._call is not None:
+                batch = await self._next_batch(self._call, region)
+                table = self._progress.region_is_done(region) if batch is None else self._progress.received(batch)
+                if table is not None:
+                    yield table
+                if batch is None:
+                    return
+        finally:
+            # Frees the read point at once; nothing happens if the call is over.
+            self._cancel()
+
+    async def _next_batch(self, call: ScanCall, region: Region) -> region_pb2.ScanBatch | None:
+        """The next batch, None at the region's end."""
+        try:
+            async with asyncio.timeout(self._view.timeout_s):
+                batch = await call.read()
+        except grpc.aio.AioRpcError as failed:
+            raise self._servers.judged(failed, region.server) from None
+        except TimeoutError:
+            raise DeadlineError(
+                f"no batch of the scan of {self._plan.table!r} came within {self._view.timeout_s:g} s"
+            ) from None
+        return batch if isinstance(batch, region_pb2.ScanBatch) else None

@@ -1,0 +1,205 @@
+"""The servers a client talks to: their channels, the regions they have, and every call with its retries (asyncio).
+
+The same as rowlock.servers, awaited. Which failures are tried again, and what a call ends with, is decided by
+retry.Attempts; here it is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TypeVar
+
+import grpc
+from rowlock_proto.v1 import catalog_pb2, region_pb2
+
+from rowlock import methods
+from rowlock.aio.stream import Converse, PointStream
+from rowlock.channels import CHANNEL_OPTIONS
+from rowlock.conversation import Request
+from rowlock.errors import ClosedError, NotServingRegionError, RowlockError, ServerUnavailableError
+from rowlock.fork import keep, register
+from rowlock.methods import Method
+from rowlock.point import failure_of
+from rowlock.regions import RegionCache
+from rowlock.retry import Attempts, Kind
+from rowlock.schema import Region, region_from
+from rowlock.sequences import Sequences
+from rowlock.wire_errors import answered_error, error_of_call
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+class Servers:
+    """For tasks of one event loop. In the child of a fork it starts anew, for that process's loop."""
+
+    def __init__(self, addresses: tuple[str, ...], *, is_held_open: bool = False) -> None:
+        """is_held_open: a point stream is kept open to each server as long as there is a channel, used or not."""
+        self.addresses = addresses
+        self.regions = RegionCache()
+        self._is_held_open = is_held_open
+        self._is_closed = False
+        self._start()
+        register(self)
+
+    def _start(self) -> None:
+        self.sequences = Sequences()
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._streams: dict[str, PointStream] = {}
+        # Which of the addresses is asked for the catalog.
+        self._chosen = 0
+
+    def after_fork_in_child(self) -> None:
+        keep((self._channels, self._streams))
+        self._start()
+
+    async def close(self) -> None:
+        """Ends every stream and connection. Idempotent."""
+        self._is_closed = True
+        streams, self._streams = list(self._streams.values()), {}
+        channels, self._channels = list(self._channels.values()), {}
+        for stream in streams:
+            await stream.close()
+        for channel in channels:
+            await channel.close()
+
+    # Point operations
+
+    async def point(self, request: Request, timeout_s: float) -> region_pb2.PointAnswer:
+        """Makes a point operation on one row and waits for its answer; raises what it failed with."""
+        if not request.is_change:
+            return await self._point(request, Attempts(time.monotonic(), timeout_s, Kind.READ))
+        first = self.sequences.take()
+        try:
+            request.point.mutate.mutations[0].sequence = first
+            return await self._point(request, Attempts(time.monotonic(), timeout_s, Kind.NUMBERED_CHANGE))
+        finally:
+            self.sequences.release(first)
+
+    async def _point(self, request: Request, attempts: Attempts) -> region_pb2.PointAnswer:
+        while True:
+            failure = await self._attempt(request, attempts.deadline)
+            if failure is not None:
+                await asyncio.sleep(attempts.failed(failure, time.monotonic(), was_sent=request.is_in_doubt))
+            elif request.answer is not None:
+                return request.answer
+            else:
+                raise attempts.timed_out(was_sent=request.sent)
+
+    async def _attempt(self, request: Request, deadline: float) -> RowlockError | None:
+        try:
+            region = await self.region_of(request.table, request.row, deadline)
+        except ClosedError:
+            raise
+        except RowlockError as error:
+            request.fail(error)
+            return error
+        return await self.attempt_in(region, request, deadline)
+
+    async def attempt_in(self, region: Region, request: Request, deadline: float) -> RowlockError | None:
+        """Sends a request once, to a region that holds all its rows, and waits until it is done or out of time.
+
+        Returns what it failed with; None when it has its answer, or when the deadline passed and it has none.
+        """
+        await self._stream(region.server).call(request, region.region_id, deadline - time.monotonic())
+        failure = failure_of(request)
+        if isinstance(failure, NotServingRegionError):
+            self.regions.forget(region)
+        return failure
+
+    def _stream(self, address: str) -> PointStream:
+        stream = self._streams.get(address)
+        if stream is None:
+            converse: Converse = self._channel(address).stream_stream(
+                methods.CONVERSE.path,
+                request_serializer=methods.CONVERSE.serialize,
+                response_deserializer=methods.CONVERSE.parse,
+            )
+            stream = self._streams[address] = PointStream(converse, address, self.sequences)
+        return stream
+
+    # Regions
+
+    async def region_of(self, table: str, row: bytes, deadline: float) -> Region:
+        """The region that holds a row, from the cache or the catalog, which is asked once."""
+        known = self.regions.find(table, row)
+        return known if known is not None else (await self._locate(table, row, row + b"\0", deadline))[0]
+
+    async def regions_of(self, table: str, start: bytes, stop: bytes, deadline: float) -> tuple[Region, ...]:
+        """The regions that touch [start, stop), in row order, from the cache or the catalog, which is asked once."""
+        return self.regions.cover(table, start, stop) or await self._locate(table, start, stop, deadline)
+
+    async def _locate(self, table: str, start: bytes, stop: bytes, deadline: float) -> tuple[Region, ...]:
+        address = self.catalog_address
+        request = catalog_pb2.LocateRegionsRequest(table=table, start=start, stop=stop)
+        try:
+            answer = await self.call_once(address, methods.LOCATE_REGIONS, request, deadline - time.monotonic())
+        except grpc.aio.AioRpcError as failed:
+            raise self.judged(failed, address) from None
+        regions = tuple(region_from(region, address) for region in answer.regions)
+        self.regions.store(table, regions)
+        if not regions:
+            raise NotServingRegionError(f"no server has the rows of table {table!r} at this moment", table=table)
+        return regions
+
+    # Calls
+
+    @property
+    def catalog_address(self) -> str:
+        """The server that is asked for the catalog."""
+        return self.addresses[self._chosen]
+
+    def choose(self, address: str) -> None:
+        """Asks this one of the addresses for the catalog from now on."""
+        self._chosen = self.addresses.index(address)
+
+    def channel(self, address: str) -> grpc.aio.Channel:
+        """The channel to a server, opened at first use; raises ClosedError if the client was closed."""
+        channel = self._channel(address)
+        if self._is_held_open:
+            self._stream(address).hold_open()
+        return channel
+
+    def _channel(self, address: str) -> grpc.aio.Channel:
+        if self._is_closed:
+            raise ClosedError("the client was closed")
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = self._channels[address] = grpc.aio.insecure_channel(address, options=list(CHANNEL_OPTIONS))
+        return channel
+
+    async def call_once(self, address: str, method: Method[Q, A], request: Q, timeout_s: float) -> A:
+        """One unary call without retries; raises grpc.aio.AioRpcError."""
+        call = self.channel(address).unary_unary(
+            method.path, request_serializer=method.serialize, response_deserializer=method.parse
+        )
+        answer: A = await call(request, timeout=max(0.001, timeout_s))
+        return answer
+
+    async def call(
+        self, method: Method[Q, A], request: Q, timeout_s: float, kind: Kind = Kind.READ, address: str | None = None
+    ) -> A:
+        """A unary call to one server (None: the catalog's), with its retries; raises what it failed with."""
+        attempts = Attempts(time.monotonic(), timeout_s, kind)
+        while True:
+            asked = address or self.catalog_address
+            has_arrived = False
+            try:
+                if kind is Kind.PLAIN_CHANGE:
+                    # Proves the connection: what fails to get there at all leaves no doubt.
+                    info = catalog_pb2.ServerInfoRequest()
+                    await self.call_once(asked, methods.SERVER_INFO, info, attempts.deadline - time.monotonic())
+                    has_arrived = True
+                return await self.call_once(asked, method, request, attempts.deadline - time.monotonic())
+            except grpc.aio.AioRpcError as failed:
+                error = self.judged(failed, asked)
+                is_in_doubt = has_arrived and answered_error(failed) is None
+            await asyncio.sleep(attempts.failed(error, time.monotonic(), was_sent=is_in_doubt))
+
+    def judged(self, failed: grpc.aio.AioRpcError, address: str) -> RowlockError:
+        """What a failed call means; a catalog that can't be reached is asked no more while there are others."""
+        error = error_of_call(failed, address)
+        if isinstance(error, ServerUnavailableError) and self.catalog_address == address:
+            self._chosen = (self._chosen + 1) % len(self.addresses)
+        return error
