@@ -1,0 +1,118 @@
+"""A region that waits when it is told to, so that tests hold each moment of a request."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+from rowlock_regionserver.cells import ANSWER_SCHEMA
+from rowlock_regionserver.errors import NotServingRegionError
+from rowlock_regionserver.operations import (
+    AnswerCell,
+    RequestId,
+    RowMutation,
+    RowOutcome,
+    RowResult,
+    ScanPlan,
+    Selection,
+    WriteOptions,
+)
+from rowlock_regionserver.region.bulk_load import BulkOutcome
+from rowlock_regionserver.scan.batches import ScanAnswer
+
+REGION_ID = 7
+Done = Callable[[list[RowOutcome]], None]
+
+
+class FakeRegion:
+    """Answers rows that begin with b"slow" only from a thread that may wait, and then only when `gate` is open.
+
+    Changes of rows that begin with b"later" are published when the test calls what is in `unpublished`.
+    """
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.waiting = threading.Semaphore(0)  # released by each request that has begun to wait
+        self.unpublished: list[Callable[[], None]] = []
+        self.begun: list[bytes] = []  # rows, in the order in which their requests were made
+        self.value = b"v"
+        self.batches: list[Sequence[ScanAnswer]] = []
+        self.open_scans = 0
+        self.bulk_batches: list[pa.Table] = []
+        self.unpublished_bulk: list[Callable[[BulkOutcome], None]] = []
+
+    def region(self, region_id: int) -> FakeRegion:
+        if region_id != REGION_ID:
+            raise NotServingRegionError(f"region {region_id} is not here")
+        return self
+
+    def _wait(self, row: bytes) -> None:
+        if row.startswith(b"slow"):
+            self.waiting.release()
+            assert self.gate.wait(30)
+
+    def get(
+        self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool
+    ) -> Sequence[Sequence[AnswerCell]] | None:
+        if rows[0].startswith(b"slow") and not may_wait:
+            return None
+        self._wait(rows[0])
+        self.begun.append(rows[0])
+        if rows[0] == b"bug":
+            raise ZeroDivisionError("a bug")
+        return [[(b"f", b"q", 1, self.value)] for _ in rows]
+
+    def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
+        row = mutations[0].row if mutations else b""
+        if row.startswith(b"slow") and not may_wait:
+            return False
+        self._wait(row)
+        self.begun.append(row)
+        outcomes: list[RowOutcome] = [RowResult(timestamp=5) for _ in mutations]
+        if row.startswith(b"later"):
+            self.unpublished.append(lambda: done(outcomes))
+        else:
+            done(outcomes)
+        return True
+
+    @contextmanager
+    def scan(self, plan: ScanPlan) -> Iterator[tuple[int, Iterator[ScanAnswer]]]:
+        self.open_scans += 1
+        try:
+            yield 11, self._answers(plan)
+        finally:
+            self.open_scans -= 1
+
+    def _answers(self, plan: ScanPlan) -> Iterator[ScanAnswer]:
+        for number in range(plan.row_limit):
+            if plan.reverse:
+                self._wait(b"slow")
+            self.begun.append(b"%d" % number)
+            yield answer(number)
+
+    def bulk_put(
+        self,
+        batch: pa.Table,
+        request: RequestId | None,
+        options: WriteOptions,
+        done: Callable[[BulkOutcome], None],
+    ) -> None:
+        self.bulk_batches.append(batch)
+        self._wait(batch.column("row")[0].as_py())
+        self.unpublished_bulk.append(done)
+
+
+def answer(number: int) -> ScanAnswer:
+    table = pa.table(
+        {
+            "row": pa.array([b"row%d" % number], pa.binary()),
+            "family": pa.array([b"f"], pa.binary()),
+            "qualifier": pa.array([b"q"], pa.binary()),
+            "timestamp": pa.array([1], pa.int64()),
+            "value": pa.array([b"v"], pa.binary()),
+        },
+        schema=ANSWER_SCHEMA,
+    )
+    return ScanAnswer(table, 1, False)

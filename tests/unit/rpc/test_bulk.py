@@ -1,0 +1,199 @@
+"""The bulk stream: begun in order, answered in order, at most two unanswered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pyarrow as pa
+import pytest
+from rowlock_proto.v1.region_pb2 import BulkAnswer, BulkBatch
+from rowlock_proto.v1.types_pb2 import Error
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import InvalidRequestError, StoppingError
+from rowlock_regionserver.region.bulk_load import BulkResult
+from rowlock_regionserver.rpc.budget import ByteBudget
+from rowlock_regionserver.rpc.bulk import BulkStreams
+from rowlock_regionserver.rpc.bulk_batches import BULK_SCHEMA
+from rowlock_regionserver.rpc.workers import Workers
+
+from tests.unit.rpc.fakes import REGION_ID, FakeRegion
+
+
+def batch(row: bytes, region_id: int = REGION_ID, client_id: bytes = b"") -> bytes:
+    cells = pa.RecordBatch.from_arrays(
+        [pa.array([value], pa.binary()) for value in (row, b"f", b"q")]
+        + [pa.array([None], pa.int64()), pa.array([b"v"], pa.binary())],
+        schema=BULK_SCHEMA,
+    )
+    arrow = BULK_SCHEMA.serialize().to_pybytes() + cells.serialize().to_pybytes()
+    message = BulkBatch(region_id=region_id, arrow=arrow, uncompressed_bytes=cells.nbytes, client_id=client_id)
+    return message.SerializeToString()
+
+
+class Stream:
+    """A bulk stream and its client."""
+
+    def __init__(self, region: FakeRegion, workers: Workers, bytes_max: int = 1 << 20) -> None:
+        config = Config()
+        self.budget = ByteBudget(bytes_max, 100)
+        self.streams = BulkStreams(region.region, workers, self.budget, config, Clock())
+        self._sent: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.answers: list[BulkAnswer] = []
+        self._arrived = asyncio.Event()
+        self.serving = asyncio.create_task(self.streams.serve(self._sent.get, self._write))
+
+    async def _write(self, data: bytes) -> None:
+        self.answers.append(BulkAnswer.FromString(data))
+        self._arrived.set()
+
+    def send(self, *batches: bytes | None) -> None:
+        for each in batches:
+            self._sent.put_nowait(each)
+
+    @property
+    def unread_count(self) -> int:
+        return self._sent.qsize()
+
+    async def until(self, count: int) -> None:
+        while len(self.answers) < count:
+            self._arrived.clear()
+            await self._arrived.wait()
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def on_loop() -> None:
+        async with asyncio.timeout(30):
+            await test()
+
+    asyncio.run(on_loop())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0)
+
+
+def rows(region: FakeRegion) -> list[bytes]:
+    return [batch.column("row")[0].as_py() for batch in region.bulk_batches]
+
+
+def test_the_next_batch_begins_while_the_one_before_is_synced_and_no_further(
+    region: FakeRegion, workers: Workers
+) -> None:
+    async def test() -> None:
+        stream = Stream(region, workers)
+        stream.send(batch(b"1"), batch(b"2"), batch(b"3"), None)
+        await until(lambda: len(region.unpublished_bulk) == 2)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert (rows(region), stream.unread_count) == ([b"1", b"2"], 2)
+        region.unpublished_bulk[0](BulkResult(1, 1, 10))
+        await until(lambda: len(region.unpublished_bulk) == 3)
+        region.unpublished_bulk[2](BulkResult(3, 3, 30))
+        region.unpublished_bulk[1](BulkResult(2, 2, 20, True))
+        await stream.serving
+        assert [(answer.cell_count, answer.timestamp) for answer in stream.answers] == [(1, 10), (2, 20), (3, 30)]
+        assert stream.answers[1].repeated_request
+        assert stream.budget.taken == 0
+
+    run(test)
+
+
+def test_a_batch_begins_only_when_the_one_before_was_applied(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        stream = Stream(region, workers)
+        stream.send(batch(b"slow"), batch(b"2"), None)
+        await asyncio.to_thread(region.waiting.acquire)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert rows(region) == [b"slow"]
+        region.gate.set()
+        await until(lambda: len(region.unpublished_bulk) == 2)
+        for done in region.unpublished_bulk:
+            done(BulkResult(1, 1, 1))
+        await stream.serving
+
+    run(test)
+
+
+def test_a_batch_that_is_refused_is_told_and_the_stream_goes_on(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        stream = Stream(region, workers)
+        stream.send(batch(b"1", region_id=99))
+        stream.send(BulkBatch(region_id=REGION_ID, arrow=b"rubbish", uncompressed_bytes=9).SerializeToString())
+        stream.send(batch(b"3", client_id=b"short"))
+        stream.send(batch(b"4"), None)
+        await until(lambda: len(region.unpublished_bulk) == 1)
+        region.unpublished_bulk[0](BulkResult(1, 1, 1))
+        await stream.serving
+        codes = [answer.error.code for answer in stream.answers]
+        assert codes == [Error.NOT_SERVING_REGION, Error.INVALID_ARGUMENT, Error.INVALID_ARGUMENT, 0]
+        assert stream.budget.taken == 0
+
+    run(test)
+
+
+def test_bytes_that_are_no_batch_end_the_stream_after_the_answers_before(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        stream = Stream(region, workers)
+        stream.send(batch(b"1"), b"\xff\xff")
+        await until(lambda: len(region.unpublished_bulk) == 1)
+        region.unpublished_bulk[0](BulkResult(1, 1, 1))
+        with pytest.raises(InvalidRequestError, match="BulkBatch"):
+            await stream.serving
+        assert len(stream.answers) == 1
+        assert stream.budget.taken == 0
+
+    run(test)
+
+
+def test_too_many_bytes_in_flight_are_refused(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        stream = Stream(region, workers, bytes_max=len(batch(b"1")) + 1)
+        stream.send(batch(b"1"))
+        await until(lambda: len(region.unpublished_bulk) == 1)
+        stream.send(batch(b"2"))
+        for _ in range(10):  # All that is left is on the loop.
+            await asyncio.sleep(0)
+        region.unpublished_bulk[0](BulkResult(1, 1, 1))
+        await stream.until(2)
+        assert stream.answers[1].error.code == Error.REGION_TOO_BUSY
+        stream.send(batch(b"3"), None)
+        await until(lambda: len(region.unpublished_bulk) == 2)
+        region.unpublished_bulk[1](BulkResult(1, 1, 1))
+        await stream.serving
+
+    run(test)
+
+
+def test_a_client_that_is_gone_leaves_its_batch_to_be_carried_out(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        stream = Stream(region, workers)
+        stream.send(batch(b"slow"))
+        await asyncio.to_thread(region.waiting.acquire)
+        stream.serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stream.serving
+        assert stream.budget.taken
+        region.gate.set()
+        await until(lambda: len(region.unpublished_bulk) == 1)
+        region.unpublished_bulk[0](BulkResult(1, 1, 1))
+        await until(lambda: stream.budget.taken == 0)
+
+    run(test)
+
+
+def test_stopping_answers_what_was_begun(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        stream = Stream(region, workers)
+        stream.send(batch(b"1"))
+        await until(lambda: len(region.unpublished_bulk) == 1)
+        stream.streams.stop()
+        region.unpublished_bulk[0](BulkResult(1, 1, 1))
+        with pytest.raises(StoppingError):
+            await stream.serving
+        assert len(stream.answers) == 1
+
+    run(test)

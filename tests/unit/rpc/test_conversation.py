@@ -1,0 +1,343 @@
+"""The point stream: what is quick is answered together, what waits holds up nobody, and who is gone leaves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+from rowlock_proto.v1 import region_pb2, types_pb2
+from rowlock_proto.v1.types_pb2 import Error
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.rpc.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
+from rowlock_regionserver.rpc.points import Points
+from rowlock_regionserver.rpc.workers import Workers
+
+from tests.unit.rpc.fakes import REGION_ID, FakeRegion
+
+Answers = list[region_pb2.PointAnswer]
+
+
+class Client:
+    """The other end of a stream: what was written to it, message by message."""
+
+    def __init__(self, region: FakeRegion, workers: Workers, config: Config) -> None:
+        self.points = Points(region.region, workers, config, Clock())
+        self.messages: list[Answers] = []
+        self._arrived = asyncio.Event()
+        self.may_write = asyncio.Event()
+        self.may_write.set()
+        self.conversation = Conversation(self.points, self._write)
+
+    async def _write(self, data: bytes) -> None:
+        await self.may_write.wait()
+        self.messages.append(list(region_pb2.PointAnswers.FromString(data).answers))
+        self._arrived.set()
+
+    @property
+    def answers(self) -> dict[int, region_pb2.PointAnswer]:
+        return {answer.id: answer for message in self.messages for answer in message}
+
+    async def send(self, *requests: region_pb2.PointRequest, client_id: bytes = b"") -> None:
+        message = region_pb2.PointRequests(client_id=client_id, requests=requests)
+        await self.conversation.take(message.SerializeToString())
+
+    async def until(self, *ids: int) -> None:
+        """Waits until these are answered."""
+        async with asyncio.timeout(30):
+            while not set(ids) <= self.answers.keys():
+                self._arrived.clear()
+                await self._arrived.wait()
+
+
+def get(request_id: int, row: bytes, timeout_ms: int = 0, region_id: int = REGION_ID) -> region_pb2.PointRequest:
+    get = region_pb2.Get(rows=[row])
+    return region_pb2.PointRequest(id=request_id, region_id=region_id, timeout_ms=timeout_ms, get=get)
+
+
+def put(request_id: int, *rows: bytes, timeout_ms: int = 0) -> region_pb2.PointRequest:
+    change = types_pb2.Change(put=types_pb2.Put(family=b"f", qualifier=b"q", value=b"v"))
+    mutations = [region_pb2.RowMutation(row=row, changes=[change] if row != b"bad" else []) for row in rows]
+    for mutation in mutations:
+        if mutation.row == b"bad":
+            mutation.changes.append(types_pb2.Change())
+    return region_pb2.PointRequest(
+        id=request_id, region_id=REGION_ID, timeout_ms=timeout_ms, mutate=region_pb2.Mutate(mutations=mutations)
+    )
+
+
+Run = Callable[[Callable[[Client], Awaitable[None]]], None]
+
+
+@pytest.fixture
+def config() -> Config:
+    return Config()
+
+
+@pytest.fixture
+def run(region: FakeRegion, workers: Workers, config: Config) -> Run:
+    """Runs a test's coroutine with a client; afterwards nothing may be in flight."""
+
+    def run(test: Callable[[Client], Awaitable[None]]) -> None:
+        async def on_loop() -> None:
+            client = Client(region, workers, config)
+            await test(client)
+            region.gate.set()
+            async with asyncio.timeout(30):
+                while client.points.statistics().in_flight:
+                    await asyncio.sleep(0)
+            assert client.points.large_messages.taken == 0
+
+        asyncio.run(on_loop())
+
+    return run
+
+
+def test_requests_with_nothing_to_wait_for_are_answered_in_one_message(run: Run) -> None:
+    async def test(client: Client) -> None:
+        await client.send(get(1, b"a"), put(2, b"b"), get(3, b"c", region_id=99), region_pb2.PointRequest(id=4))
+        assert [[answer.id for answer in message] for message in client.messages] == [[1, 2, 3, 4]]
+        assert client.answers[1].get.rows[0].cells[0].value == b"v"
+        assert client.answers[2].mutate.results[0].timestamp == 5
+        assert client.answers[3].error.code == Error.NOT_SERVING_REGION
+        assert client.answers[4].error.code == Error.INVALID_ARGUMENT
+        assert client.points.statistics().handed_over_count == 0
+
+    run(test)
+
+
+def test_what_waits_holds_up_nobody_else_on_the_stream(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        await client.send(get(1, b"slow"), put(2, b"slow"), get(3, b"quick"))
+        assert client.answers.keys() == {3}
+        await client.send(get(4, b"quick"))
+        assert client.answers.keys() == {3, 4}
+        region.gate.set()
+        await client.until(1, 2)
+        assert client.points.statistics().handed_over_count == 2
+
+    run(test)
+
+
+def test_changes_published_together_are_answered_in_one_message(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        await client.send(*(put(number, b"later") for number in range(50)))
+        assert client.messages == []
+
+        def publish() -> None:
+            for done in region.unpublished:
+                done()
+
+        log = threading.Thread(target=publish)
+        log.start()
+        log.join()  # Before the loop turns, as a sync thread that keeps the interpreter would be.
+        await client.until(*range(50))
+        assert len(client.messages) == 1
+
+    run(test)
+
+
+def test_the_loop_is_woken_for_what_comes_after_a_drain(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        for number in range(200):
+            await client.send(put(number, b"later"), put(1000 + number, b"later"))
+            first, second = region.unpublished[-2:]
+            threads = [threading.Thread(target=first), threading.Thread(target=second)]
+            for thread in threads:
+                thread.start()
+            await client.until(number, 1000 + number)
+            for thread in threads:
+                thread.join()
+
+    run(test)
+
+
+def test_a_deadline_that_passes_while_all_workers_are_busy_is_told_in_time(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        await client.send(get(1, b"slow"), get(2, b"slow"))
+        for _ in range(2):
+            await asyncio.to_thread(region.waiting.acquire)
+        await client.send(put(3, b"slow never", timeout_ms=1))
+        await client.until(3)
+        assert client.answers[3].error.code == Error.DEADLINE_EXCEEDED
+        assert client.answers[3].error.can_retry
+        region.gate.set()
+        await client.until(1, 2)
+        assert b"slow never" not in region.begun
+
+    run(test)
+
+
+@pytest.mark.parametrize("config", [Config(requests_in_flight_max=2)])
+def test_too_many_in_flight_are_refused_early(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        await client.send(get(1, b"slow"), put(2, b"later"), get(3, b"quick"))
+        busy = client.answers[3].error
+        assert (busy.code, busy.retry_after_ms > 0, busy.can_retry) == (Error.REGION_TOO_BUSY, True, True)
+        region.unpublished[0]()
+        await client.until(2)
+        await client.send(get(4, b"quick"))
+        assert client.answers[4].HasField("get")
+        assert client.points.statistics().refused_count == 1
+
+    run(test)
+
+
+def test_who_is_gone_leaves_nothing_begun_and_nothing_in_flight(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        await client.send(get(1, b"slow 1"), get(2, b"slow 2"), put(3, b"slow 3"), put(4, b"later"))
+        for _ in range(2):
+            await asyncio.to_thread(region.waiting.acquire)
+        client.conversation.leave()
+        region.gate.set()
+        await asyncio.to_thread(region.unpublished[0])
+
+    run(test)
+    assert b"slow 3" not in region.begun
+
+
+def test_a_bug_is_told_and_does_not_end_the_stream(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(client: Client) -> None:
+        await client.send(get(1, b"bug"), get(2, b"fine"))
+        assert client.answers[1].error.code == Error.INTERNAL
+        assert client.answers[2].HasField("get")
+
+    run(test)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_one_bad_mutation_is_told_in_its_place(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        await client.send(put(1, b"a", b"bad", b"c"), put(2, b"bad"))
+        codes = [result.error.code for result in client.answers[1].mutate.results]
+        assert codes == [0, Error.INVALID_ARGUMENT, 0]
+        assert [result.error.row for result in client.answers[2].mutate.results] == [b"bad"]
+
+    run(test)
+
+
+def test_a_client_id_of_another_length_fails_the_changes_only(run: Run) -> None:
+    async def test(client: Client) -> None:
+        await client.send(put(1, b"a"), get(2, b"a"), client_id=b"short")
+        assert client.answers[1].error.code == Error.INVALID_ARGUMENT
+        assert client.answers[2].HasField("get")
+
+    run(test)
+
+
+@pytest.mark.parametrize("config", [Config(request_bytes_max=1000)])
+def test_an_answer_larger_than_a_message_may_be_is_refused(run: Run, region: FakeRegion) -> None:
+    region.value = b"v" * 1000
+
+    async def test(client: Client) -> None:
+        await client.send(get(1, b"a"))
+        error = client.answers[1].error
+        assert (error.code, error.limit, error.row) == (Error.LIMIT_EXCEEDED, "request_bytes_max", b"a")
+
+    run(test)
+
+
+@pytest.mark.parametrize("config", [Config(request_bytes_max=1000)])
+def test_answers_are_cut_into_messages_of_at_most_the_limit(run: Run, region: FakeRegion) -> None:
+    region.value = b"v" * 300
+
+    async def test(client: Client) -> None:
+        await client.send(*(get(number, b"a") for number in range(10)))
+        assert [len(message) for message in client.messages] == [3, 3, 3, 1]
+
+    run(test)
+
+
+@pytest.mark.parametrize("config", [Config(request_bytes_max=1000)])
+def test_a_client_that_takes_no_answers_is_not_read_from(run: Run, region: FakeRegion) -> None:
+    region.value = b"v" * 300
+
+    async def test(client: Client) -> None:
+        client.may_write.clear()
+        taking = asyncio.create_task(client.send(get(1, b"a")))
+        for number in range(2, 9):
+            await client.send(put(number, b"later"))
+        for done in region.unpublished:
+            done()
+        await asyncio.sleep(0)
+        assert not taking.done()
+        client.may_write.set()
+        await taking
+        await client.until(*range(1, 9))
+
+    run(test)
+
+
+def test_a_large_message_is_carried_out_by_workers(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        padding = put(99, *[b"x" * 1000] * (INLINE_MESSAGE_BYTES_MAX // 1000))
+        await client.send(get(1, b"a"), put(2, b"b"), padding)
+        await client.until(1, 2, 99)
+        assert client.points.statistics().handed_over_count == 3
+        assert len(client.answers[99].mutate.results) == INLINE_MESSAGE_BYTES_MAX // 1000
+
+    run(test)
+
+
+@pytest.mark.parametrize("config", [Config(request_bytes_in_flight_max=3 * INLINE_MESSAGE_BYTES_MAX)])
+def test_too_many_bytes_of_large_messages_are_refused(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        padding = b"x" * 2 * INLINE_MESSAGE_BYTES_MAX
+        await client.send(put(1, b"slow", padding))
+        await client.send(put(2, b"quick", padding))
+        await client.until(2)
+        assert client.answers[2].error.code == Error.REGION_TOO_BUSY
+        region.gate.set()
+        await client.until(1)
+        await client.send(put(3, b"quick", padding))
+        await client.until(3)
+        assert client.answers[3].HasField("mutate")
+
+    run(test)
+
+
+def test_bytes_that_are_no_message_are_refused(run: Run) -> None:
+    async def test(client: Client) -> None:
+        for size in (10, INLINE_MESSAGE_BYTES_MAX + 1):
+            with pytest.raises(InvalidRequestError, match="PointRequests"):
+                await client.conversation.take(b"\xff" * size)
+
+    run(test)
+
+
+def test_the_end_waits_for_every_answer(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        await client.send(get(1, b"slow"), put(2, b"later"))
+        end = asyncio.create_task(client.conversation.all_answered())
+        await asyncio.sleep(0)
+        assert not end.done()
+        region.gate.set()
+        await client.until(1)
+        assert not end.done()
+        region.unpublished[0]()
+        await end
+        assert client.answers.keys() == {1, 2}
+
+    run(test)
+
+
+def test_a_long_message_lets_the_loop_turn(run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowlock_regionserver.rpc.conversation._LOOP_HELD_MAX", -1.0)
+
+    async def test(client: Client) -> None:
+        turns = 0
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+            asyncio.get_running_loop().call_soon(turn)
+
+        turn()
+        await client.send(*(get(number, b"a") for number in range(20)))
+        assert turns > 20
+        await client.until(*range(20))
+
+    run(test)

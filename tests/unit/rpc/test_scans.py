@@ -1,0 +1,174 @@
+"""Scans: never on the loop, one batch ahead, and whoever leaves frees the read point."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+from rowlock_proto.v1.region_pb2 import ScanBatch
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import LeaseExpiredError, RegionTooBusyError, StoppingError
+from rowlock_regionserver.operations import ScanPlan
+from rowlock_regionserver.rpc.scans import OpenScan, Scans
+from rowlock_regionserver.rpc.workers import Workers
+
+from tests.unit.rpc.fakes import FakeRegion
+
+
+def plan(batches: int, *, is_held: bool = False) -> ScanPlan:
+    """The fake region gives as many batches as rows are asked; a reverse scan waits before each."""
+    return ScanPlan(row_limit=batches, reverse=is_held)
+
+
+class Reader:
+    """A client of a scan that takes a batch when it is told to."""
+
+    def __init__(self) -> None:
+        self.batches: list[ScanBatch] = []
+        self.arrived = asyncio.Event()
+        self.may_take = asyncio.Event()
+
+    async def write(self, data: bytes) -> None:
+        self.arrived.set()
+        await self.may_take.wait()
+        self.batches.append(ScanBatch.FromString(data))
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def on_loop() -> None:
+        async with asyncio.timeout(30):
+            await test()
+
+    asyncio.run(on_loop())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0)
+
+
+def test_every_batch_arrives_in_order_with_the_read_point(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        scans, reader = Scans(workers, Config()), Reader()
+        reader.may_take.set()
+        await scans.serve(region, plan(5), reader.write)
+        assert [(batch.read_point, batch.row_count) for batch in reader.batches] == [(11, 1)] * 5
+        assert scans.statistics().open_count == 0
+
+    run(test)
+    assert region.begun == [b"0", b"1", b"2", b"3", b"4"]
+    assert region.open_scans == 0
+
+
+def test_one_batch_is_read_ahead_and_no_more(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        scans, reader = Scans(workers, Config()), Reader()
+        serving = asyncio.create_task(scans.serve(region, plan(5), reader.write))
+        await until(lambda: len(region.begun) == 2)
+        await asyncio.to_thread(workers.streams.submit(lambda: None).result)  # A step that was asked for would be done.
+        assert len(region.begun) == 2
+        reader.may_take.set()
+        await serving
+        assert len(reader.batches) == 5
+
+    run(test)
+
+
+def test_a_client_that_takes_nothing_loses_its_read_point(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        scans, reader = Scans(workers, Config(scan_lease_ms=1)), Reader()
+        with pytest.raises(LeaseExpiredError, match="scan_lease_ms = 1"):
+            await scans.serve(region, plan(5), reader.write)
+        await until(lambda: region.open_scans == 0)
+        assert scans.statistics().lease_expired_count == 1
+        assert scans.statistics().open_count == 0
+
+    run(test)
+
+
+def test_a_call_that_is_cancelled_frees_the_read_point(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        scans, reader = Scans(workers, Config()), Reader()
+        serving = asyncio.create_task(scans.serve(region, plan(5), reader.write))
+        await reader.arrived.wait()
+        assert region.open_scans == 1
+        serving.cancel()
+        await until(lambda: region.open_scans == 0)
+
+    run(test)
+
+
+def test_a_scan_left_in_the_middle_of_a_step_ends_with_that_step(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        scans, reader = Scans(workers, Config()), Reader()
+        serving = asyncio.create_task(scans.serve(region, plan(5, is_held=True), reader.write))
+        await asyncio.to_thread(region.waiting.acquire)
+        serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+        assert region.open_scans == 1
+        region.gate.set()
+        await until(lambda: region.open_scans == 0)
+
+    run(test)
+    assert len(region.begun) == 1
+
+
+def test_leaving_and_stepping_at_once_always_closes(region: FakeRegion) -> None:
+    for _ in range(300):
+        scan = OpenScan(region, plan(2))
+        assert scan.step() is not None
+        threads = [threading.Thread(target=scan.step), threading.Thread(target=scan.leave)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert region.open_scans == 0
+        assert scan.step() is None
+
+
+def test_a_scan_that_is_left_before_its_first_step_opens_nothing(region: FakeRegion) -> None:
+    scan = OpenScan(region, plan(2))
+    scan.leave()
+    assert scan.step() is None
+    assert region.begun == []
+
+
+def test_a_step_that_fails_closes_the_scan(region: FakeRegion, monkeypatch: pytest.MonkeyPatch) -> None:
+    scan = OpenScan(region, plan(2))
+    assert scan.step() is not None
+    monkeypatch.setattr("rowlock_regionserver.rpc.scans.scan_batch", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        scan.step()
+    assert region.open_scans == 0
+
+
+def test_more_scans_than_the_limit_are_refused(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        scans, reader = Scans(workers, Config(scans_open_max=1)), Reader()
+        serving = asyncio.create_task(scans.serve(region, plan(2), reader.write))
+        await reader.arrived.wait()
+        with pytest.raises(RegionTooBusyError, match="scans_open_max") as refused:
+            await scans.serve(region, plan(2), reader.write)
+        assert refused.value.retry_after_ms > 0
+        reader.may_take.set()
+        await serving
+        await scans.serve(region, plan(2), reader.write)
+        assert len(reader.batches) == 4
+
+    run(test)
+
+
+def test_stopping_ends_a_scan_where_it_stands(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        scans, reader = Scans(workers, Config()), Reader()
+        serving = asyncio.create_task(scans.serve(region, plan(5), reader.write))
+        await reader.arrived.wait()
+        scans.stop()
+        with pytest.raises(StoppingError):
+            await serving
+        await until(lambda: region.open_scans == 0)
+
+    run(test)
