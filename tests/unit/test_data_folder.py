@@ -1,0 +1,159 @@
+"""The data folder: made once, held by one, refused unharmed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rowlock_regionserver.data_folder import FORMAT, LOCK, DataFolder
+from rowlock_regionserver.errors import DataFolderError
+from rowlock_regionserver.files import Files
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+class FailingFiles(Files):
+    """Files whose n-th change does not happen: it raises what it is told to."""
+
+    def __init__(self, fails_at: int, error: BaseException) -> None:
+        self._left = fails_at
+        self._error = error
+
+    def _change(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            raise self._error
+
+    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+        if flags & (os.O_CREAT | os.O_RDWR | os.O_WRONLY):
+            self._change()
+        return super().open(path, flags, mode)
+
+
+def _counted(name: str) -> Callable[..., Any]:
+    def method(self: FailingFiles, *arguments: Any) -> Any:
+        self._change()
+        return getattr(Files, name)(self, *arguments)
+
+    return method
+
+
+for _name in ("pwrite", "fsync", "fsync_folder", "truncate", "rename", "make_folder"):
+    setattr(FailingFiles, _name, _counted(_name))
+
+
+class PowerCut(BaseException):
+    """The process ends here."""
+
+
+def test_a_new_folder_is_made_for_its_owner_only_and_keeps_its_id(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    with DataFolder.open(path, Files()) as folder:
+        folder_id = folder.folder_id
+        assert len(folder_id) == 32
+    assert path.stat().st_mode & 0o777 == 0o700
+    assert (path / FORMAT).stat().st_mode & 0o777 == 0o600
+    assert (path / LOCK).stat().st_mode & 0o777 == 0o600
+    with DataFolder.open(path, Files()) as again:
+        assert again.folder_id == folder_id
+
+
+@pytest.mark.parametrize("names", [[], ["lost+found"], [LOCK], ["format.temporary"]])
+def test_an_empty_folder_is_taken(tmp_path: Path, names: list[str]) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    DataFolder.open(tmp_path, Files()).close()
+
+
+def test_two_folders_have_different_ids(tmp_path: Path) -> None:
+    with DataFolder.open(tmp_path / "a", Files()) as a, DataFolder.open(tmp_path / "b", Files()) as b:
+        assert a.folder_id != b.folder_id
+
+
+def test_a_folder_with_other_things_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_bytes(b"years of work")
+    with pytest.raises(DataFolderError, match="not a rowlock data folder"):
+        DataFolder.open(tmp_path, Files())
+    assert contents(tmp_path) == {"thesis.txt": b"years of work"}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"rowlock data folder, format 2, id 0123456789abcdef0123456789abcdef\n", "has format 2"),
+        (b"", "damaged or not ours"),
+        (b"rowlock data folder, format 1, id 0123\n", "damaged or not ours"),
+        (b"\x00" * 100_000, "damaged or not ours"),
+    ],
+)
+def test_another_version_or_a_damaged_format_is_refused_and_nothing_changed(
+    tmp_path: Path, line: bytes, said: str
+) -> None:
+    (tmp_path / FORMAT).write_bytes(line)
+    with pytest.raises(DataFolderError, match=said) as refused:
+        DataFolder.open(tmp_path, Files())
+    assert len(str(refused.value)) < 1000
+    assert contents(tmp_path) == {FORMAT: line}
+
+
+def test_a_folder_is_held_by_one_and_the_other_is_told_by_whom(tmp_path: Path) -> None:
+    with DataFolder.open(tmp_path, Files()):
+        before = contents(tmp_path)
+        with pytest.raises(DataFolderError, match=rf"in use by another rowlock-server \(process {os.getpid()}\)"):
+            DataFolder.open(tmp_path, Files())
+        assert contents(tmp_path) == before
+    DataFolder.open(tmp_path, Files()).close()
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
+def test_a_folder_that_cannot_be_written_is_refused_in_one_sentence(tmp_path: Path, code: int) -> None:
+    DataFolder.open(tmp_path, Files()).close()
+    before = contents(tmp_path)
+    with pytest.raises(DataFolderError, match="can't be written; make it writable"):
+        DataFolder.open(tmp_path, FailingFiles(1, OSError(code, os.strerror(code))))
+    assert contents(tmp_path) == before
+
+
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataFolderError, match="disk is full"):
+        DataFolder.open(tmp_path / "data", FailingFiles(1, OSError(errno.ENOSPC, "No space left on device")))
+
+
+def test_a_file_in_its_place_and_a_missing_parent_are_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DataFolderError, match="is not a folder"):
+        DataFolder.open(tmp_path / "file", Files())
+    with pytest.raises(DataFolderError, match=f"{tmp_path / 'no'} is missing"):
+        DataFolder.open(tmp_path / "no" / "data", Files())
+    assert not (tmp_path / "no").exists()
+
+
+def test_without_create_nothing_is_made(tmp_path: Path) -> None:
+    with pytest.raises(DataFolderError, match="there is no data folder"):
+        DataFolder.open(tmp_path / "data", Files(), create=False)
+    with pytest.raises(DataFolderError, match="is empty"):
+        DataFolder.open(tmp_path, Files(), create=False)
+    assert list(tmp_path.iterdir()) == []
+    DataFolder.open(tmp_path, Files()).close()
+    DataFolder.open(tmp_path, Files(), create=False).close()
+
+
+def test_a_crash_at_any_change_leaves_a_folder_that_opens(tmp_path: Path) -> None:
+    crashes = 0
+    for fails_at in range(1, 100):
+        path = tmp_path / str(fails_at)
+        try:
+            folder = DataFolder.open(path, FailingFiles(fails_at, PowerCut()))
+        except PowerCut:
+            crashes += 1
+            DataFolder.open(path, Files()).close()
+        else:
+            folder.close()
+            break
+    assert crashes >= 8
