@@ -1,9 +1,9 @@
 """The Bloom filter of a store file's rows: "certainly not here", or "look".
 
 A row's 64-bit hash (XXH3) picks one 64-bit word of the filter and BITS_PER_ROW bits in it, so a test is one look at
-one word, and all rows are set by a few numpy calls. At 16 bits of space a row about 1 absent row in 100 passes
-(tests/unit/storefile/test_bloom.py); a filter that spreads its bits over all words would need 10, and ten times
-the Python.
+one word, and all rows are set by a few numpy calls. At 16 bits of space a row fewer than 1 absent row in 100 passes
+(tests/unit/storefile/test_format.py). A filter that spreads its bits over all words would do with 10 bits of space,
+but look at several words a row.
 
 The upper 32 bits of the hash, scaled to the number of words, pick the word; the lower 30, six at a time, the bits.
 """

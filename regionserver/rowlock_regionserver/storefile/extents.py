@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.storefile.format import HEADER_BYTES, Header, check_payload
+from rowlock_regionserver.storefile.format import HEADER_BYTES, Header, check_payload, unpack_header
 
 # What is between extents is read in pieces of this size.
 _PIECE_BYTES_MAX = 1 << 20
@@ -51,10 +51,15 @@ def read_exactly(files: Files, descriptor: int, path: Path, byte_count: int, off
 
 
 def read_payload(files: Files, descriptor: int, path: Path, extent: Extent) -> pa.Buffer:
-    """The value's payload, verified. CorruptionError when header or payload is not what was written."""
+    """The value's payload, verified. CorruptionError when header or payload is not what was written.
+
+    DataFolderError when a newer rowlock wrote it.
+    """
     value = read_exactly(files, descriptor, path, extent.stop - extent.offset, extent.offset)
     header = value.slice(0, HEADER_BYTES).to_pybytes()
     if header != extent.header.pack():
+        # Says more if the header is damaged in itself, or of another format version.
+        unpack_header(header, path, extent.offset)
         raise CorruptionError(path, extent.offset, f"the header of {extent.header}", f"the bytes {header.hex()}")
     payload = value.slice(HEADER_BYTES)
     check_payload(payload, extent.header, path, extent.offset)

@@ -301,6 +301,11 @@ def test_a_file_that_is_cut_while_it_is_open_is_a_corruption(case: Case) -> None
 
 
 def test_a_file_of_a_newer_format_is_named_as_such(case: Case) -> None:
-    header = replace(layout.Header(layout.BLOCK_MAGIC, 0, 10, 1, 0), version=2)
+    info = case.write(simple_cells(10))
+    raw = bytearray(case.path.read_bytes())
+    header = layout.unpack_header(bytes(raw[info.metadata_offset :][: layout.HEADER_BYTES]), case.path, 0)
+    newer = replace(header, version=2).pack()
+    raw[info.metadata_offset : info.metadata_offset + layout.HEADER_BYTES] = newer
+    case.path.write_bytes(raw)
     with pytest.raises(DataFolderError, match="format version 2"):
-        layout.unpack_header(header.pack(), case.path, 0)
+        case.open(info)
