@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rowlock.changes import Append, Delete, Increment, Put
     from rowlock.checks import Check, CheckResult
     from rowlock.client import Client
-    from rowlock.connect import connect, open
+    from rowlock.connecting import connect, open
     from rowlock.errors import (
         BatchError,
         BulkError,
@@ -74,7 +74,8 @@ _MODULES = {
     "rowlock.changes": ("Append", "Delete", "Increment", "Put"),
     "rowlock.checks": ("Check", "CheckResult"),
     "rowlock.client": ("Client",),
-    "rowlock.connect": ("connect", "open"),
+    # Not named like the function in it: importing a module sets its name on the package, over ours.
+    "rowlock.connecting": ("connect", "open"),
     "rowlock.errors": (
         "BatchError",
         "BulkError",

@@ -16,7 +16,7 @@ from rowlock import methods
 from rowlock.aio.client import Client
 from rowlock.aio.servers import Servers
 from rowlock.channels import given_addresses
-from rowlock.connect import check_protocol, nobody_answers, reached_server
+from rowlock.connecting import check_protocol, nobody_answers, reached_server
 from rowlock.errors import RowlockError
 from rowlock.view import checked_timeout
 
