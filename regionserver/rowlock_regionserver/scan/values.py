@@ -81,7 +81,6 @@ _ORDINARY_TEXT = {
     ValueType.TEXT_INT: r"\A-?[0-9]{1,18}\z",
     ValueType.TEXT_FLOAT: r"\A-?[0-9]{1,17}(\.[0-9]{1,17})?\z",
 }
-_ORDINARY_INT_BOUND = 10**18
 
 
 def read_value(value: bytes, value_type: ValueType) -> Value:
@@ -191,8 +190,6 @@ def _compare_text(column: Column, op: CompareOp, operand: bytes, value_type: Val
         numbers: npt.NDArray[np.int64] | npt.NDArray[np.float64]
         if value_type == ValueType.TEXT_INT:
             numbers = integers(text.cast(pa.int64()))
-            # No ordinary number reaches the bound, so the comparison comes out the same and the operand fits 64 bits.
-            number = max(-_ORDINARY_INT_BOUND, min(_ORDINARY_INT_BOUND, number))
         else:
             numbers = np.frombuffer(buffer_of(text.cast(pa.float64()), 1), np.float64, len(text))
         matches[ordinary] = _compare_numbers(numbers, op, number)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import accumulate
 
+import pyarrow as pa
 import pytest
 from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, Cell, Family, ReadPoint
 from rowlock_regionserver.errors import FilterTypeError, LeaseExpiredError
@@ -74,6 +76,19 @@ def test_plain_source_passes_uncopied() -> None:
     (answer,) = scan(lambda: [(FAMILY, [source])], ScanPlan(), b"", b"", READ_POINT)
     for name in ("row", "qualifier", "timestamp", "value"):
         assert addresses(answer.table)[name] == addresses(source.table)[name], name
+
+
+def test_row_that_is_parted_by_chunks_is_one_row() -> None:
+    cells = [(b"p", -100, -1, PUT, b"1"), (b"q", -100, -1, PUT, b"2"), (b"r", -100, -1, PUT, b"3")]
+    source = TableSource([b"a", b"b"], [cells, cells])
+    for parts in ([2, 2, 2], [3, 3], [4, 0, 2], [1] * 6):
+        ends = list(accumulate(parts))
+        table = pa.concat_tables([source.table.slice(end - size, size) for size, end in zip(parts, ends, strict=True)])
+        source.table = table
+        (answer,) = scan(lambda: [(FAMILY, [source])], ScanPlan(), b"", b"", READ_POINT)
+        assert (answer.row_count, rows_of([answer])) == (2, ["a"] * 3 + ["b"] * 3), parts
+        answers = list(scan(lambda: [(FAMILY, [source])], ScanPlan(row_limit=1, reverse=True), b"", b"", READ_POINT))
+        assert rows_of(answers) == ["b"] * 3, parts
 
 
 def test_plain_flag_is_not_believed_beyond_the_read_point() -> None:
