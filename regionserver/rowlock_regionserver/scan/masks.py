@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowlock_regionserver.operations import CompareOp, PatternKind
-from rowlock_regionserver.scan.columns import Column, Mask, binary_array, run_starts
+from rowlock_regionserver.scan.columns import Column, Mask, binary_array
 
 _COMPARE = {
     CompareOp.EQUAL: "equal",
@@ -65,10 +64,3 @@ def matches_pattern(column: Column, kind: PatternKind, operand: bytes) -> Mask:
     # The stubs say str; bytes are taken as they are, also those that are not UTF-8.
     options = pc.MatchSubstringOptions(operand)  # type: ignore[arg-type]
     return numpy_mask(pc.call_function(name, [column], options))
-
-
-def first_of_runs(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The places where runs of equal numbers start."""
-    equal = np.zeros(len(keys), np.bool_)
-    equal[1:] = keys[1:] == keys[:-1]
-    return run_starts(equal)

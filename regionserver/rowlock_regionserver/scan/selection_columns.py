@@ -17,9 +17,10 @@ from rowlock_regionserver.scan.columns import (
     column,
     equals_previous,
     integers,
+    run_starts,
 )
 from rowlock_regionserver.scan.filter_columns import NewestValues
-from rowlock_regionserver.scan.masks import compares, first_of_runs, is_one_of, matches_pattern
+from rowlock_regionserver.scan.masks import compares, is_one_of, matches_pattern
 from rowlock_regionserver.scan.selection import is_whole_time
 from rowlock_regionserver.scan.values import compare_column
 
@@ -43,6 +44,13 @@ def chosen(table: pa.Table, qualifiers: frozenset[bytes] | None, selection: Sele
         newest_first = places_in_runs(np.cumsum(~same_column, dtype=np.int64)[left])
         mask[left[newest_first >= selection.versions]] = False
     return mask
+
+
+def first_of_runs(keys: Integers) -> Integers:
+    """The places where runs of equal numbers start."""
+    equal = np.zeros(len(keys), np.bool_)
+    equal[1:] = keys[1:] == keys[:-1]
+    return run_starts(equal)
 
 
 def places_in_runs(keys: Integers) -> Integers:

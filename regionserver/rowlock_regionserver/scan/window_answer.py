@@ -32,9 +32,15 @@ from rowlock_regionserver.scan.columns import (
 )
 from rowlock_regionserver.scan.filter_columns import NewestValues, mask
 from rowlock_regionserver.scan.filters import misfit_error
-from rowlock_regionserver.scan.masks import first_of_runs
 from rowlock_regionserver.scan.selection import EVERY_CELL, is_whole_time, qualifiers_asked
-from rowlock_regionserver.scan.selection_columns import chosen, newest_values, page, qualifiers_pass, values_pass
+from rowlock_regionserver.scan.selection_columns import (
+    chosen,
+    first_of_runs,
+    newest_values,
+    page,
+    qualifiers_pass,
+    values_pass,
+)
 from rowlock_regionserver.scan.window_rows import WindowRows, row_starts, window_rows
 
 _KEYS_ONLY = CellFilter(keys_only=True)

@@ -1,0 +1,100 @@
+"""Gets and scans over memstore segments and store files answer what the plain model answers, window by window."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+from rowlock_regionserver.cells import Family
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
+from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.operations import AnswerCell, ScanPlan
+from rowlock_regionserver.scan.columns import cells_table
+from rowlock_regionserver.scan.point import read_row
+from rowlock_regionserver.scan.scanner import scan
+from rowlock_regionserver.sources import Source
+from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.storefile.reader import StoreFile
+from rowlock_regionserver.storefile.writer import write_store_file
+
+from tests.property.scan_cases import random_model, random_plan
+from tests.property.scan_model import MisfitError, Model, Write
+
+CASES = range(25)
+
+
+def sources_of(model: Model, folder: Path, generator: random.Random) -> dict[int, tuple[Family, list[Source]]]:
+    """The model's writes, older ones in store files of small blocks, newer ones in segments."""
+    stores: dict[int, tuple[Family, list[Source]]] = {}
+    for family in model.families:
+        sources: list[Source] = []
+        writes = [write for write in model.writes if write.family == family.name]
+        edges = sorted(generator.choices(range(1, 10), k=2))
+        for number, (start, stop) in enumerate(((1, edges[0]), (edges[0], edges[1]), (edges[1], 10))):
+            part = [write for write in writes if start <= write.write_number < stop]
+            if not part:
+                continue
+            if number == 0:
+                sources.append(store_file(part, family, folder))
+            else:
+                sources.append(row_segment(part, family) if generator.random() < 0.5 else arrow_segment(part))
+        stores[family.number] = (family, sources)
+    return stores
+
+
+def store_file(writes: list[Write], family: Family, folder: Path) -> StoreFile:
+    path = folder / f"{family.number}.store"
+    table = arrow_table(writes)
+    info = write_store_file(path, [table], replace(family, block_bytes=200), Files(), number=1)
+    return StoreFile.open(path, info, BlockCache(1 << 20), Files())
+
+
+def arrow_segment(writes: list[Write]) -> ArrowSegment:
+    return ArrowSegment(arrow_table(writes))
+
+
+def arrow_table(writes: list[Write]) -> pa.Table:
+    rows = sorted({write.row for write in writes})
+    return cells_table(rows, [sorted(write.cell() for write in writes if write.row == row) for row in rows])
+
+
+def row_segment(writes: list[Write], family: Family) -> RowSegment:
+    segment = RowSegment(family.versions, slice_rows=2)
+    for row, number in sorted({(write.row, write.write_number) for write in writes}, key=lambda key: key[1]):
+        cells = sorted(write.cell() for write in writes if (write.row, write.write_number) == (row, number))
+        segment.apply(row, cells, lambda: 0)
+    return segment
+
+
+def test_real_sources_answer_what_the_model_answers(tmp_path: Path) -> None:
+    for case in CASES:
+        folder = tmp_path / str(case)
+        folder.mkdir()
+        check_case(case, folder)
+
+
+def check_case(case: int, folder: Path) -> None:
+    """Compares three scans of one table with the model, and for each a get of every row."""
+    generator = random.Random(case)
+    model = random_model(generator)
+    stores = sources_of(model, folder, generator)
+    for plan in (ScanPlan(), ScanPlan(reverse=True, batch_rows=1), random_plan(generator)):
+        try:
+            expected = list(model.scan(plan, b"", b""))
+        except MisfitError:
+            continue
+        for window_bytes in (1, 300, 1 << 20):
+            answers = scan(lambda: [*stores.values()], plan, b"", b"", model.read_point, window_bytes=window_bytes)
+            found: list[tuple[bytes, AnswerCell]] = [
+                (cell["row"], (cell["family"], cell["qualifier"], cell["timestamp"], cell["value"]))
+                for answer in answers
+                for cell in answer.table.to_pylist()
+            ]
+            assert found == [(row, cell) for row, cells in expected for cell in cells], f"case {case}, {window_bytes}"
+        if plan.row_limit == 0 and not plan.ranges:
+            for row in model.rows():
+                wanted = next((cells for key, cells in expected if key == row), [])
+                assert read_row(stores, row, plan.selection, model.read_point) == wanted, f"case {case}, {row!r}"
