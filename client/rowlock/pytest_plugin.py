@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,8 +35,10 @@ _STOP_SECONDS_MAX = 60.0
 class RowlockServer:
     """A server process on a folder. Not safe to use from several threads."""
 
-    def __init__(self, folder: Path, log_path: Path) -> None:
+    def __init__(self, folder: Path, log_path: Path, options: Sequence[str] = ()) -> None:
+        """`options` are further words for its command line; what it says goes to the file `log_path`."""
         self.folder = folder
+        self._options = tuple(options)
         self.address = ""  # host:port; the same after a restart
         self._log_path = log_path
         self._process: subprocess.Popen[str] | None = None
@@ -53,7 +55,7 @@ class RowlockServer:
 
         assert not self.is_running, "the server runs already"
         command = [sys.executable, "-m", "rowlock_regionserver", "--data", str(self.folder)]
-        command += ["--listen", self.address or "127.0.0.1:0"]
+        command += ["--listen", self.address or "127.0.0.1:0", *self._options]
         with self._log_path.open("a") as log:
             # In a session of its own, so that Ctrl-C in the tests lets it stop in order.
             process = subprocess.Popen(

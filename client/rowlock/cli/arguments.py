@@ -1,0 +1,176 @@
+"""What the words on a command line mean: columns, cells, ranges of time, families with their settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypedDict
+
+from rowlock.cli.escapes import EscapeError, unescaped
+
+if TYPE_CHECKING:
+    from rowlock.checks import CompareOp
+    from rowlock.schema import Compression, Durability
+
+# A word as the type that the client takes.
+_DURABILITIES: dict[str, Durability] = {"skip": "skip", "async": "async", "os": "os", "fsync": "fsync"}
+_COMPARE_OPS: dict[str, CompareOp] = {"=": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_COMPRESSIONS: dict[str, Compression] = {"none": "none", "lz4": "lz4", "zstd": "zstd"}
+_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_UNIT_BYTES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20}
+
+
+class ArgumentError(ValueError):
+    """A word that does not mean anything; the message says which, and what would."""
+
+
+class FamilySettings(TypedDict, total=False):
+    """Fields of rowlock.Family."""
+
+    versions: int
+    min_versions: int
+    time_to_live_ms: int
+    block_bytes: int
+    compression: Compression
+    bloom_filter: bool
+
+
+def bytes_of(text: str) -> bytes:
+    """The key or value that a word stands for."""
+    try:
+        return unescaped(text)
+    except EscapeError as error:
+        raise ArgumentError(str(error)) from error
+
+
+def bound(text: str | None) -> bytes | None:
+    """The key or value of an option that may be left out."""
+    return None if text is None else bytes_of(text)
+
+
+def column(text: str) -> bytes:
+    """b"family:qualifier" of FAMILY:QUALIFIER; the qualifier may be empty, the family not."""
+    data = bytes_of(text)
+    if data.find(b":") < 1:
+        raise ArgumentError(f"{text!r} is not a column: write FAMILY:QUALIFIER")
+    return data
+
+
+def columns(texts: Iterable[str] | None) -> list[bytes] | None:
+    """Columns and whole families to read; None, for all, when there are none."""
+    found = [bytes_of(text) for text in texts or ()]
+    for data in found:
+        if not data or data.startswith(b":"):
+            raise ArgumentError("a column without a family: write FAMILY:QUALIFIER, or FAMILY for all of its columns")
+    return found or None
+
+
+def cells(texts: Iterable[str]) -> dict[bytes, bytes]:
+    """{column: value} of FAMILY:QUALIFIER=VALUE words; each column once."""
+    found: dict[bytes, bytes] = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise ArgumentError(rf"{text!r} has no value: write FAMILY:QUALIFIER=VALUE (a '=' in a qualifier as \x3d)")
+        key = column(name)
+        if key in found:
+            raise ArgumentError(f"column {name!r} is given twice")
+        found[key] = bytes_of(value)
+    return found
+
+
+def time_range(text: str | None) -> tuple[int, int | None] | None:
+    """[start, stop) in milliseconds of START..STOP; an open start is 0, an open stop None."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d*)\.\.(\d*)", text)
+    if match is None:
+        raise ArgumentError(
+            f"{text!r} is not a range of time: write START..STOP in milliseconds, either may be left out"
+        )
+    start, stop = match.groups()
+    found = (int(start or 0), int(stop) if stop else None)
+    if found[1] is not None and found[1] < found[0]:
+        raise ArgumentError(f"the range of time {text!r} stops before it starts")
+    return found
+
+
+def family(text: str) -> tuple[str, FamilySettings]:
+    """Name and settings of NAME[,SETTING=VALUE]...; what is not named is not in the settings."""
+    name, *words = text.split(",")
+    settings: FamilySettings = {}
+    seen = set()
+    for word in words:
+        key, separator, value = word.partition("=")
+        if not separator:
+            raise ArgumentError(f"{word!r} in family {text!r} is not SETTING=VALUE")
+        if key in seen:
+            raise ArgumentError(f"family {text!r} sets {key} twice")
+        seen.add(key)
+        _set(settings, key, value)
+    try:
+        return bytes_of(name).decode(), settings
+    except UnicodeDecodeError as error:
+        raise ArgumentError(f"the family name {name!r} is not UTF-8") from error
+
+
+def durability(text: str) -> Durability:
+    """The level of that name."""
+    if text not in _DURABILITIES:
+        raise ArgumentError(f"durability is one of {', '.join(_DURABILITIES)}, not {text!r}")
+    return _DURABILITIES[text]
+
+
+def compare_op(text: str) -> CompareOp:
+    """The operator written so."""
+    if text not in _COMPARE_OPS:
+        raise ArgumentError(f"--op is one of {' '.join(_COMPARE_OPS)}, not {text!r}")
+    return _COMPARE_OPS[text]
+
+
+def _set(settings: FamilySettings, key: str, value: str) -> None:
+    match key:
+        case "versions":
+            settings["versions"] = _count(key, value)
+        case "min-versions":
+            settings["min_versions"] = _count(key, value)
+        case "time-to-live":
+            settings["time_to_live_ms"] = _milliseconds(value)
+        case "block":
+            settings["block_bytes"] = _bytes(value)
+        case "compression":
+            if value not in _COMPRESSIONS:
+                raise ArgumentError(f"compression is none, lz4 or zstd, not {value!r}")
+            settings["compression"] = _COMPRESSIONS[value]
+        case "bloom":
+            if value not in ("row", "none"):
+                raise ArgumentError(f"bloom is row or none, not {value!r}")
+            settings["bloom_filter"] = value == "row"
+        case _:
+            raise ArgumentError(
+                f"a family has no setting {key!r}: versions, min-versions, time-to-live, block, compression, bloom"
+            )
+
+
+def _count(key: str, value: str) -> int:
+    if not re.fullmatch(r"\d{1,9}", value):
+        raise ArgumentError(f"{key} is a number, not {value!r}")
+    return int(value)
+
+
+def _milliseconds(value: str) -> int:
+    if value == "forever":
+        return 0
+    match = re.fullmatch(r"(\d{1,15})(ms|s|m|h|d)", value)
+    if match is None:
+        raise ArgumentError(
+            f"time-to-live is forever or a number with a unit (500ms, 30s, 15m, 12h, 7d), not {value!r}"
+        )
+    return int(match.group(1)) * _UNIT_MS[match.group(2)]
+
+
+def _bytes(value: str) -> int:
+    match = re.fullmatch(r"(\d{1,12})([a-z]*)", value.lower())
+    if match is None or match.group(2) not in _UNIT_BYTES:
+        raise ArgumentError(f"block is a number of bytes or has a unit (128KiB, 1MiB), not {value!r}")
+    return int(match.group(1)) * _UNIT_BYTES[match.group(2)]

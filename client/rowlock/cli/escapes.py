@@ -1,0 +1,61 @@
+r"""Keys and values as text and back: printable UTF-8 stands for itself, every other byte is \xNN.
+
+A backslash is written twice. The text of any bytes reads back as those bytes, holds no tab and no line break, and is
+unique, so that it can stand in tab-separated lines and be compared as text.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|\\|.|$)", re.DOTALL)
+
+
+class EscapeError(ValueError):
+    """A backslash that starts no escape; `position` counts characters from 0."""
+
+    def __init__(self, text: str, position: int) -> None:
+        super().__init__(
+            f"bad escape at character {position + 1} of {text!r}: "
+            r"after a backslash write xNN (a byte in hexadecimal) or a second backslash"
+        )
+        self.text = text
+        self.position = position
+
+
+def escaped(data: bytes) -> str:
+    """Text of `data`."""
+    # Undecodable bytes arrive as the lone surrogates U+DC80 to U+DCFF, which aren't printable.
+    text = data.decode("utf-8", "surrogateescape")
+    if text.isprintable() and "\\" not in text:
+        return text
+    return "".join(map(_escaped_character, text))
+
+
+def unescaped(text: str) -> bytes:
+    """The bytes that `text` stands for; EscapeError if it is malformed.
+
+    Surrogates that the operating system made of undecodable arguments become the bytes that they were.
+    """
+    parts: list[bytes] = []
+    end = 0
+    for match in _ESCAPE.finditer(text):
+        parts.append(text[end : match.start()].encode("utf-8", "surrogateescape"))
+        found = match.group(1)
+        if found == "\\":
+            parts.append(b"\\")
+        elif len(found) == 3:
+            parts.append(bytes([int(found[1:], 16)]))
+        else:
+            raise EscapeError(text, match.start())
+        end = match.end()
+    parts.append(text[end:].encode("utf-8", "surrogateescape"))
+    return b"".join(parts)
+
+
+def _escaped_character(character: str) -> str:
+    if character == "\\":
+        return "\\\\"
+    if character.isprintable():
+        return character
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))

@@ -1,0 +1,170 @@
+r"""The command `rowlock`: reads and changes tables of a running server.
+
+Exit codes: 0 done, 1 a check was not met, 2 an error (one line on standard error), 130 interrupted, 141 the reader
+of the output went away. Importing this module loads neither grpc nor pyarrow: `rowlock --help` is quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import typer
+
+from rowlock.cli import rows, scans, shell, tables, transfer
+from rowlock.cli.arguments import ArgumentError
+from rowlock.cli.output import Output
+from rowlock.cli.session import DEFAULT_SERVER, Session, register
+
+if TYPE_CHECKING:
+    from rowlock import Client
+
+INTERRUPTED = 130
+READER_WENT_AWAY = 141
+
+application = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+
+COMMANDS: Mapping[str, Callable[..., int | None]] = {
+    "create": tables.create,
+    "alter": tables.alter,
+    "drop": tables.drop,
+    "truncate": tables.truncate,
+    "tables": tables.tables,
+    "describe": tables.describe,
+    "flush": tables.flush,
+    "put": rows.put,
+    "get": rows.get,
+    "scan": scans.scan,
+    "delete": rows.delete,
+    "increment": rows.increment,
+    "append": rows.append,
+    "check-and-put": rows.check_and_put,
+    "count": scans.count,
+    "import": transfer.import_rows,
+    "export": transfer.export_rows,
+    "shell": shell.shell,
+}
+
+for _name, _function in COMMANDS.items():
+    register(application, _name, _function, dashes_are_words=_name == "increment")
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"rowlock {version('rowlock')}\n")
+        raise typer.Exit
+
+
+@application.callback()
+def rowlock(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="And exit.")
+    ] = False,
+) -> None:
+    r"""An HBase-style row store: tables of rows, rows of cells in column families.
+
+    Columns are written FAMILY:QUALIFIER. In keys and values \xNN is a byte and \\ a backslash, going in and coming out.
+
+    The server is --server, else $ROWLOCK_SERVER, else 127.0.0.1:7460.
+
+    Exit codes: 0 done, 1 a check was not met, 2 an error.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command line, sys.argv's unless given; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # Whatever the locale says, JSON is UTF-8, and no character may end a command with a traceback.
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    session = Session(
+        stdin=sys.stdin,
+        stdout=sys.stdout,
+        stderr=sys.stderr,
+        connect=_connect,
+        run=run,
+        command_names=tuple(COMMANDS),
+        default_server=os.environ.get("ROWLOCK_SERVER") or DEFAULT_SERVER,
+        history_path=_history_path(),
+    )
+    exit_code = run(sys.argv[1:] if arguments is None else arguments, session)
+    try:
+        session.close()
+    except Exception as error:
+        # The command itself is done and has said so; that the goodbye failed changes nothing.
+        Output(sys.stdout, sys.stderr, json_lines=False).error(str(error), kind=type(error).__name__)
+    return exit_code
+
+
+def run(arguments: Sequence[str], session: Session) -> int:
+    """Runs one command line in a session and returns its exit code. Whatever goes wrong is told in one line."""
+    output = Output(session.stdout, session.stderr, json_lines="--json" in arguments)
+    try:
+        result = typer.main.get_command(application).main(
+            args=list(arguments) or ["--help"], prog_name="rowlock", standalone_mode=False, obj=session
+        )
+        session.stdout.flush()
+        if result == INTERRUPTED:
+            output.note("interrupted")
+        return int(result or 0)
+    except (KeyboardInterrupt, typer.Abort):
+        output.note("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        _silence(session.stdout)
+        return READER_WENT_AWAY
+    except Exception as error:
+        _tell(output, error)
+        return 2
+
+
+def _tell(output: Output, error: Exception) -> None:
+    from rowlock.errors import RowlockError
+
+    if hasattr(error, "format_message"):
+        # A mistake in the command line, by typer or, before typer 0.26, by click.
+        output.error(f"{error.format_message()} Try 'rowlock --help'.", kind="UsageError")
+    elif isinstance(error, OSError) and error.filename is not None:
+        output.error(f"{error.filename}: {error.strerror}", kind=type(error).__name__)
+    elif isinstance(error, RowlockError | ArgumentError | OSError):
+        output.error(str(error) or type(error).__name__, kind=type(error).__name__)
+    elif isinstance(error, ValueError | TypeError):
+        # The client's answer to an argument that it can't take, or pyarrow's to a file.
+        output.error(str(error), kind=type(error).__name__)
+    else:
+        output.error(f"unexpected {type(error).__name__}: {error}. Please report this.", kind=type(error).__name__)
+
+
+def _silence(stdout: TextIO) -> None:
+    # Python flushes standard output once more at its end and would complain about the same pipe.
+    try:
+        descriptor = stdout.fileno()
+    except OSError:
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def _connect(server: str, *, timeout: float) -> Client:
+    import rowlock
+
+    return rowlock.connect(server, timeout=timeout)
+
+
+def _history_path() -> str | None:
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.path.join(state, "rowlock", "history") if os.path.isabs(state) else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""The progress bar of long commands, by rich; imported only when somebody watches."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as RichProgress
+
+from rowlock.cli.output import Progress
+
+
+class ProgressBar(Progress):
+    """A bar on a terminal, gone when the block ends. Used by one thread."""
+
+    def __init__(self, stderr: TextIO, what: str, total: int | None, unit: str) -> None:
+        self._bar = RichProgress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn(unit),
+            TimeElapsedColumn(),
+            console=Console(file=stderr),
+            transient=True,
+        )
+        self._task = self._bar.add_task(what, total=total)
+
+    def __enter__(self) -> ProgressBar:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def advance(self, count: int) -> None:
+        self._bar.advance(self._task, count)

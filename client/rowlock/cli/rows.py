@@ -1,0 +1,143 @@
+"""Commands that read or change one row."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rowlock.cli import arguments
+from rowlock.cli.escapes import escaped
+from rowlock.cli.output import ShownRow
+from rowlock.cli.session import Call
+from rowlock.cli.words import CellWords, ColumnWord, ColumnWords, RowWord, TableWord, TimestampOption
+
+CHECK_NOT_MET = 1
+
+
+def put(call: Call, table: TableWord, row: RowWord, cells: CellWords, timestamp: TimestampOption = None) -> None:
+    """Writes cells of one row, all or none.
+
+    --json: {"table", "row", "cells": how many}
+    """
+    key, data = arguments.bytes_of(row), arguments.cells(cells)
+    call.client.table(table).put(key, data, timestamp=timestamp)
+    call.output.record({"table": table, "row": escaped(key), "cells": len(data)}, "")
+
+
+def get(
+    call: Call,
+    table: TableWord,
+    row: RowWord,
+    columns: ColumnWords = None,
+    versions: Annotated[
+        int | None, typer.Option("--versions", metavar="COUNT", help="So many of each COLUMN, newest first.")
+    ] = None,
+    timestamp: Annotated[
+        int | None, typer.Option("--timestamp", metavar="MILLISECONDS", help="Only cells of that timestamp.")
+    ] = None,
+    time_range: Annotated[
+        str | None, typer.Option("--time-range", metavar="START..STOP", help="In milliseconds; stop is outside.")
+    ] = None,
+) -> None:
+    """Shows the cells of one row; of an absent row there are none.
+
+    --json: {"row", "cells": [{"column", "timestamp", "value"}, ...]}
+    """
+    key, wanted, period = arguments.bytes_of(row), arguments.columns(columns), arguments.time_range(time_range)
+    if versions is None:
+        found = call.client.table(table).row(
+            key, wanted, timestamp=timestamp, time_range=period, include_timestamp=True
+        )
+        cells = [(column, stamp, value) for column, (value, stamp) in found.items()]
+    else:
+        if timestamp is not None or period is not None:
+            raise arguments.ArgumentError("--versions goes with neither --timestamp nor --time-range")
+        if not columns:
+            raise arguments.ArgumentError("--versions needs a COLUMN")
+        names = [arguments.column(text) for text in columns]
+        handle = call.client.table(table)
+        cells = [(name, stamp, value) for name in names for value, stamp in handle.cells(key, name, versions)]
+    call.output.rows([ShownRow(key, cells)])
+    if not cells:
+        call.output.note("no such row" if wanted is None and period is None and timestamp is None else "no such cells")
+
+
+def delete(
+    call: Call,
+    table: TableWord,
+    row: RowWord,
+    columns: ColumnWords = None,
+    timestamp: Annotated[
+        int | None, typer.Option("--timestamp", metavar="MILLISECONDS", help="Only versions up to it.")
+    ] = None,
+) -> None:
+    """Deletes a row, or only the columns and families named.
+
+    --json: {"table", "row", "deleted": ["row"] or the columns}
+    """
+    key, wanted = arguments.bytes_of(row), arguments.columns(columns)
+    call.client.table(table).delete(key, wanted, timestamp=timestamp)
+    what = ["row"] if wanted is None else [escaped(name) for name in wanted]
+    call.output.record({"table": table, "row": escaped(key), "deleted": what}, "")
+
+
+def increment(
+    call: Call,
+    table: TableWord,
+    row: RowWord,
+    column: ColumnWord,
+    amount: Annotated[int, typer.Argument(metavar="AMOUNT", help="May be negative.")] = 1,
+) -> None:
+    """Adds to a counter and shows its new value; a missing one counts as 0.
+
+    --json: {"row", "column", "value": number}
+    """
+    key, name = arguments.bytes_of(row), arguments.column(column)
+    value = call.client.table(table).increment(key, name, amount)
+    call.output.record({"row": escaped(key), "column": escaped(name), "value": value}, str(value))
+
+
+def append(
+    call: Call,
+    table: TableWord,
+    row: RowWord,
+    column: ColumnWord,
+    suffix: Annotated[str, typer.Argument(metavar="SUFFIX", show_default=False)],
+) -> None:
+    """Appends to a cell's value and shows the whole new value; a missing one counts as empty.
+
+    --json: {"row", "column", "value"}
+    """
+    key, name = arguments.bytes_of(row), arguments.column(column)
+    value = call.client.table(table).append(key, name, arguments.bytes_of(suffix))
+    call.output.record({"row": escaped(key), "column": escaped(name), "value": escaped(value)}, escaped(value))
+
+
+def check_and_put(
+    call: Call,
+    table: TableWord,
+    row: RowWord,
+    column: ColumnWord,
+    cells: CellWords,
+    expected: Annotated[
+        str | None, typer.Option("--expected", metavar="VALUE", help="What the column must compare with.")
+    ] = None,
+    absent: Annotated[bool, typer.Option("--absent", help="The column must be absent.")] = False,
+    op: Annotated[str, typer.Option("--op", metavar="=|!=|<|<=|>|>=", help="Stored value OP expected value.")] = "=",
+) -> int:
+    """Writes cells of one row if a column of it has the expected value; else exits with 1 and shows what it has.
+
+    --json: {"row", "applied": true or false, "current": value, or null when the column is absent}
+    """
+    if absent == (expected is not None):
+        raise arguments.ArgumentError("say either --expected VALUE or --absent")
+    key, name, data = arguments.bytes_of(row), arguments.column(column), arguments.cells(cells)
+    wanted = arguments.bound(expected)
+    result = call.client.table(table).check_and_put(key, name, wanted, data, op=arguments.compare_op(op))
+    current = None if result.current is None else escaped(result.current)
+    call.output.record(
+        {"row": escaped(key), "applied": bool(result), "current": current},
+        "" if result else f"not met: {column} is " + ("absent" if current is None else current),
+    )
+    return 0 if result else CHECK_NOT_MET

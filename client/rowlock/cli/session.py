@@ -1,0 +1,133 @@
+"""What commands run in: the terminal, the connections, and one call's options.
+
+A session outlives a command: the shell runs many in one, over one connection. `call` is what one command gets, and
+`register` makes a command of a function of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Protocol, TextIO, cast, get_type_hints
+
+import typer
+
+from rowlock.cli.arguments import ArgumentError
+from rowlock.cli.output import Output
+
+if TYPE_CHECKING:
+    from rowlock import Client
+
+DEFAULT_SERVER = "127.0.0.1:7460"
+
+
+class Connect(Protocol):
+    """rowlock.connect, or what stands for it."""
+
+    def __call__(self, server: str, *, timeout: float) -> Client:
+        """A verified connection."""
+
+
+@dataclass(slots=True)
+class Session:
+    """Streams, defaults and open connections. Used by one thread."""
+
+    stdin: TextIO
+    stdout: TextIO
+    stderr: TextIO
+    connect: Connect
+    # Runs one command line in this session and gives its exit code; set by whoever owns the list of commands.
+    run: Callable[[Sequence[str], Session], int]
+    command_names: Sequence[str] = ()
+    default_server: str = DEFAULT_SERVER
+    history_path: str | None = None
+    _clients: dict[tuple[str, float], Client] = field(default_factory=dict)
+
+    def client(self, server: str | None, timeout: float) -> Client:
+        """The connection to `server`, opened when it is first asked for."""
+        key = (server or self.default_server, timeout)
+        if key not in self._clients:
+            self._clients[key] = self.connect(key[0], timeout=timeout)
+        return self._clients[key]
+
+    def close(self) -> None:
+        """Ends every connection."""
+        while self._clients:
+            self._clients.popitem()[1].close()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One command's options and doors."""
+
+    session: Session
+    output: Output
+    server: str | None
+    timeout: float
+    json_lines: bool
+
+    @property
+    def client(self) -> Client:
+        """The connection that was asked for; opened at first use, so that a bad argument is told without a server."""
+        return self.session.client(self.server, self.timeout)
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Returns if the answer is yes. Raises ArgumentError when nobody can be asked, typer.Exit(2) when it is no."""
+        if yes:
+            return
+        if not self.session.stdin.isatty():
+            raise ArgumentError(f"{question} There is nobody to ask: say --yes. Nothing was changed")
+        self.session.stderr.write(f"{question} [y/N] ")
+        self.session.stderr.flush()
+        if self.session.stdin.readline().strip().lower() not in ("y", "yes"):
+            self.output.note("nothing was changed")
+            raise typer.Exit(2)
+
+
+ServerOption = Annotated[
+    str | None,
+    typer.Option("--server", metavar="HOST:PORT", help=f"Default: $ROWLOCK_SERVER, else {DEFAULT_SERVER}."),
+]
+TimeoutOption = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="For each request.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Results as JSON, one object a line.")]
+
+
+def register(
+    application: typer.Typer, name: str, function: Callable[..., int | None], *, dashes_are_words: bool = False
+) -> None:
+    """Adds `function(call, ...) -> exit code or None` as a command that also knows --server, --timeout and --json.
+
+    With `dashes_are_words`, what looks like an unknown option is an argument: -5 is an amount.
+    """
+    hints = get_type_hints(function, include_extras=True)
+
+    def command(context: typer.Context, **values: object) -> int:
+        session = cast(Session, context.obj)  # what run() gave to the command line's parser
+        json_lines = bool(values.pop("json"))
+        call = Call(
+            session=session,
+            output=Output(session.stdout, session.stderr, json_lines=json_lines),
+            server=cast("str | None", values.pop("server")),  # by their annotations
+            timeout=cast(float, values.pop("timeout")),
+            json_lines=json_lines,
+        )
+        exit_code = function(call, **values)
+        call.output.flush()
+        return exit_code or 0
+
+    own = [
+        parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in list(inspect.signature(function).parameters.values())[1:]
+    ]
+    shared = [
+        inspect.Parameter("server", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ServerOption),
+        inspect.Parameter("timeout", inspect.Parameter.KEYWORD_ONLY, default=60.0, annotation=TimeoutOption),
+        inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption),
+    ]
+    context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    # typer reads a command's options from its signature.
+    command.__signature__ = inspect.Signature([context, *own, *shared])  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in (context, *own, *shared)}
+    command.__doc__ = function.__doc__
+    application.command(name, context_settings={"ignore_unknown_options": dashes_are_words})(command)

@@ -1,0 +1,160 @@
+"""Commands about whole tables: make, change, empty, remove, list, describe, flush."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowlock.cli import arguments
+from rowlock.cli.escapes import escaped
+from rowlock.cli.output import Record
+from rowlock.cli.session import Call
+from rowlock.cli.words import DURABILITY, TableWord, YesOption
+
+if TYPE_CHECKING:
+    from rowlock.schema import RegionStatistics, TableDescription
+
+
+def create(
+    call: Call,
+    table: TableWord,
+    families: Annotated[
+        list[str], typer.Argument(metavar="FAMILY", show_default=False, help="NAME[,SETTING=VALUE]..., see above.")
+    ],
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Leave a table that is there as it is.")
+    ] = False,
+    durability: Annotated[str, DURABILITY] = "fsync",
+) -> None:
+    r"""Makes a table.
+
+    Settings of a family: versions=3 min-versions=1 time-to-live=7d (ms s m h d, forever) block=128KiB
+    compression=none|lz4|zstd bloom=row|none. For example: rowlock create flights info stats,versions=3,compression=zstd
+
+    --json: like describe, without "regions"
+    """
+    import rowlock
+
+    wanted = dict(arguments.family(text) for text in families)
+    if len(wanted) != len(families):
+        raise arguments.ArgumentError("a family is named twice")
+    made = {name: rowlock.Family(**settings) for name, settings in wanted.items()}
+    survives = arguments.durability(durability)
+    call.client.create_table(table, made, if_not_exists=if_not_exists, durability=survives)
+    call.output.record(_record(call.client.describe(table)), "")
+
+
+def alter(
+    call: Call,
+    table: TableWord,
+    families: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FAMILY", show_default=False, help="Add or change: NAME[,SETTING=VALUE]..."),
+    ] = None,
+    dropped: Annotated[
+        list[str] | None,
+        typer.Option("--drop", metavar="FAMILY", show_default=False, help="Remove it and all of its cells."),
+    ] = None,
+    durability: Annotated[str | None, DURABILITY] = None,
+    yes: YesOption = False,
+) -> None:
+    """Adds, changes and removes families, in one atomic change. Settings that are not named stay.
+
+    --json: like describe, without "regions"
+    """
+    import rowlock
+
+    wanted = dict(arguments.family(text) for text in families or ())
+    if not wanted and not dropped and durability is None:
+        raise arguments.ArgumentError("nothing to change: say --set, --drop or --durability")
+    survives = None if durability is None else arguments.durability(durability)
+    client = call.client
+    present = client.describe(table).families
+    changed = {name: replace(present.get(name, rowlock.Family()), **settings) for name, settings in wanted.items()}
+    if dropped:
+        call.confirm(f"Remove {', '.join(dropped)} of {table} with all cells?", yes=yes)
+    client.alter_table(table, set_families=changed, drop_families=dropped or [], durability=survives)
+    call.output.record(_record(client.describe(table)), "")
+
+
+def drop(call: Call, table: TableWord, yes: YesOption = False) -> None:
+    """Removes a table and all of its rows.
+
+    --json: {"table", "dropped": true}
+    """
+    call.confirm(f"Remove table {table} with all rows?", yes=yes)
+    call.client.drop_table(table)
+    call.output.record({"table": table, "dropped": True}, "")
+
+
+def truncate(call: Call, table: TableWord, yes: YesOption = False) -> None:
+    """Removes all rows of a table; its families stay.
+
+    --json: {"table", "truncated": true}
+    """
+    call.confirm(f"Remove all rows of table {table}?", yes=yes)
+    call.client.truncate_table(table)
+    call.output.record({"table": table, "truncated": True}, "")
+
+
+def tables(call: Call) -> None:
+    """Lists the tables.
+
+    --json: {"table"} a line
+    """
+    call.output.listing(("table",), (({"table": name}, (name,)) for name in call.client.tables()))
+
+
+def describe(call: Call, table: TableWord) -> None:
+    """Shows a table's families with their settings, and what its regions hold.
+
+    --json: {"table", "durability", "families": [{"name", "versions", "min_versions", "time_to_live_ms",
+    "block_bytes", "compression", "bloom_filter"}, ...], "regions": [{"region_id", "start", "stop", "server",
+    "memstore_bytes", "store_file_count", "store_file_bytes", "store_file_cells", "read_point"}, ...]}
+    """
+    found = call.client.describe(table)
+    if call.json_lines:
+        regions = [_region_record(region) for region in found.regions]
+        call.output.record({**_record(found), "regions": regions}, "")
+        return
+    call.output.record({}, f"{found.name}: durability {found.durability}")
+    _show(call, [{"name": name, **asdict(family)} for name, family in found.families.items()])
+    _show(call, [_region_record(region) for region in found.regions])
+
+
+def flush(call: Call, table: TableWord) -> None:
+    """Writes what is in memory to store files; returns when that is done.
+
+    --json: {"table", "store_files": how many were written, "cells"}
+    """
+    result = call.client.flush(table)
+    call.output.record({"table": table, "store_files": result.store_file_count, "cells": result.cell_count}, "")
+
+
+def _show(call: Call, lines: Sequence[Record]) -> None:
+    """Records of one shape as lines for people, under their names."""
+    if lines:
+        call.output.listing(list(lines[0]), ((line, [str(value) for value in line.values()]) for line in lines))
+
+
+def _record(found: TableDescription) -> Record:
+    families = [{"name": name, **asdict(family)} for name, family in found.families.items()]
+    return {"table": found.name, "durability": found.durability, "families": families}
+
+
+def _region_record(found: RegionStatistics) -> Record:
+    region = found.region
+    return {
+        "region_id": region.region_id,
+        "start": escaped(region.start),
+        "stop": escaped(region.stop),
+        "server": region.server,
+        "memstore_bytes": found.memstore_bytes,
+        "store_file_count": found.store_file_count,
+        "store_file_bytes": found.store_file_bytes,
+        "store_file_cells": found.store_file_cells,
+        "read_point": found.read_point,
+    }

@@ -1,0 +1,118 @@
+"""Commands that carry whole tables: import and export, CSV and Parquet, by a mapping, in bounded memory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowlock.cli import arguments
+from rowlock.cli.conditions import where as filter_of
+from rowlock.cli.session import Call
+from rowlock.cli.words import FormatOption, MappingOption, PrefixOption, StartOption, StopOption, TableWord, WhereOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from rowlock.cli import file_formats
+    from rowlock.cli.output import Progress
+
+FORMATS = ("csv", "parquet")
+
+
+def import_rows(
+    call: Call,
+    table: TableWord,
+    file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
+    mapping: MappingOption,
+    file_format: FormatOption = None,
+    null: Annotated[
+        list[str] | None,
+        typer.Option("--null", metavar="TEXT", show_default=False, help="CSV: what else stands for no cell, NA say."),
+    ] = None,
+) -> None:
+    r"""Loads rows of a file, each column as the mapping says. Columns that it does not name are left out.
+
+    In CSV the first line names the columns, an empty field is no cell and "" an empty value; BINARY columns hold \xNN
+    escapes. Each batch of rows is written whole; if a later one fails, the earlier ones stay: import again, the same
+    rows end up the same.
+
+    --json: {"table", "rows": rows read, "cells": cells written}
+    """
+    from rowlock import Mapping
+    from rowlock.cli import file_formats
+
+    kind = _format(file, file_format)
+    parsed = Mapping(mapping)
+    with (
+        file_formats.reader(file, kind, parsed, null or ()) as batches,
+        call.output.progress(f"importing {file.name}", batches.total, batches.unit) as progress,
+    ):
+        result = call.client.table(table).put_arrow(_counted(batches, progress), parsed)
+    call.output.record(
+        {"table": table, "rows": result.row_count, "cells": result.cell_count},
+        f"{result.row_count} rows, {result.cell_count} cells",
+    )
+
+
+def export_rows(
+    call: Call,
+    table: TableWord,
+    file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
+    mapping: MappingOption,
+    file_format: FormatOption = None,
+    start: StartOption = None,
+    stop: StopOption = None,
+    prefix: PrefixOption = None,
+    where: WhereOption = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+) -> None:
+    """Writes rows to a file, each column as the mapping says; the file appears when it is whole.
+
+    A row without any of the mapping's columns is left out; a missing cell is null. CONDITION is explained at scan.
+
+    --json: {"table", "file", "rows": number}
+    """
+    from rowlock import Mapping
+    from rowlock.cli import file_formats
+
+    kind = _format(file, file_format)
+    if file.exists() and not overwrite:
+        raise arguments.ArgumentError(f"{file} is there already; say --overwrite to replace it")
+    parsed = Mapping(mapping)
+    condition = filter_of(where)
+    first, last, begins = arguments.bound(start), arguments.bound(stop), arguments.bound(prefix)
+    found = call.client.table(table).scan(first, last, begins, where=condition)
+    rows = 0
+    partial = file.with_name(f".{file.name}.partial-{os.getpid()}")
+    try:
+        with (
+            found,
+            call.output.progress(f"exporting {table}", None, "rows") as progress,
+            file_formats.writer(partial, kind, parsed) as write,
+        ):
+            for batch in found.to_batches(parsed):
+                write(batch)
+                rows += batch.num_rows
+                progress.advance(batch.num_rows)
+        os.replace(partial, file)
+    finally:
+        partial.unlink(missing_ok=True)
+    call.output.record({"table": table, "file": str(file), "rows": rows}, f"{rows} rows")
+
+
+def _format(file: Path, given: str | None) -> str:
+    found = (given or file.suffix.removeprefix(".")).lower()
+    if found not in FORMATS:
+        raise arguments.ArgumentError(f"the format of {file.name} is unknown: say --format csv or --format parquet")
+    return found
+
+
+def _counted(batches: file_formats.Batches, progress: Progress) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch
+        progress.advance(batches.advanced())

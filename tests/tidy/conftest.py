@@ -1,0 +1,52 @@
+"""What the tidy tests look at: the files that are, or are about to be, committed."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# Found without git too, in an unpacked source archive.
+_LEFT_OUT = {
+    ".git",
+    ".venv",
+    "dist",
+    "build",
+    "__pycache__",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".pytest_cache",
+    ".hypothesis",
+}
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The project's folder."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def committed_files(root: Path) -> Sequence[Path]:
+    """Every file of the project that git does not ignore, sorted."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+    )
+    if listed.returncode == 0:
+        found = [root / name for name in listed.stdout.split("\0") if name]
+    else:
+        found = [path for path in root.rglob("*") if not _LEFT_OUT.intersection(path.relative_to(root).parts)]
+    # A file that was removed and not yet committed is still listed.
+    return sorted(path for path in found if path.is_file())
+
+
+@pytest.fixture(scope="session")
+def python_files(committed_files: Sequence[Path]) -> Sequence[Path]:
+    """The Python files that people wrote: all but generated code."""
+    return [path for path in committed_files if path.suffix == ".py" and "_pb2" not in path.name]

@@ -1,0 +1,104 @@
+"""Documents: links resolve, code in the README parses, versions agree."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
+_FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#{1,6}\s+(.*)$", re.MULTILINE)
+
+
+def links_of(text: str) -> Iterator[str]:
+    """Targets of the links outside of code blocks."""
+    for match in _LINK.finditer(_FENCE.sub("", text)):
+        yield match.group(1)
+
+
+def anchor_of(heading: str) -> str:
+    """The anchor that GitHub gives to a heading: lower case, spaces to hyphens, no punctuation."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def code_blocks(text: str) -> Iterator[tuple[str, str]]:
+    """(language, code) of each fenced block."""
+    for match in _FENCE.finditer(text):
+        yield match.group(1), match.group(2)
+
+
+@pytest.fixture(scope="session")
+def documents(committed_files: Sequence[Path]) -> Sequence[Path]:
+    return [path for path in committed_files if path.suffix == ".md"]
+
+
+def test_relative_links_resolve(root: Path, documents: Sequence[Path]) -> None:
+    broken = []
+    for path in documents:
+        for target in links_of(path.read_text()):
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, anchor = target.partition("#")
+            found = path if not name else (path.parent / name)
+            if not found.exists():
+                broken.append(f"{path.relative_to(root)}: {target} is not there")
+            elif anchor and anchor not in map(anchor_of, _HEADING.findall(found.read_text())):
+                broken.append(f"{path.relative_to(root)}: {target} has no such heading")
+    assert not broken, "\n".join(broken)
+
+
+def test_documents_that_visitors_expect_are_there(root: Path) -> None:
+    expected = ["README.md", "ARCHITECTURE.md", "STYLE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"]
+    expected += [f"docs/{name}" for name in ("wal_format.md", "storefile_format.md", "mvcc.md", "found_bugs.md")]
+    missing = [name for name in expected if not (root / name).is_file() or not (root / name).read_text().strip()]
+    assert not missing, missing
+
+
+def test_every_decision_is_in_the_list(root: Path) -> None:
+    folder = root / "docs" / "decisions"
+    listed = set(links_of((folder / "README.md").read_text()))
+    pages = {path.name for path in folder.glob("*.md")} - {"README.md"}
+    assert pages == listed
+
+
+def test_code_in_documents_parses(root: Path, documents: Sequence[Path], tmp_path: Path) -> None:
+    broken = []
+    for path in documents:
+        for language, code in code_blocks(path.read_text()):
+            where = f"{path.relative_to(root)}: {code.splitlines()[0] if code else '(empty)'}"
+            if language == "python":
+                try:
+                    ast.parse(code)
+                except SyntaxError as error:
+                    broken.append(f"{where}: {error}")
+            elif language == "bash":
+                parsed = subprocess.run(["bash", "-n"], input=code, capture_output=True, text=True)
+                if parsed.returncode != 0:
+                    broken.append(f"{where}: {parsed.stderr.strip()}")
+    assert not broken, "\n".join(broken)
+
+
+def test_version_is_the_newest_of_the_changelog(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    headings = [text.split()[0] for text in re.findall(r"^## (.+)$", (root / "CHANGELOG.md").read_text(), re.MULTILINE)]
+    released = [heading for heading in headings if heading.lower() != "unreleased"]
+    assert released[0] == project["version"]
+
+
+def test_python_versions_agree(root: Path) -> None:
+    """What pyproject promises is what setup looks for."""
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    promised = re.findall(r"3\.\d+", " ".join(c for c in project["classifiers"] if "Python ::" in c))
+    sought = re.findall(r"\(3, (\d+)\)", (root / ".ci" / "setup.py").read_text())
+    assert promised == [f"3.{minor}" for minor in sought]
+
+
+def test_a_broken_link_is_found_and_one_in_a_code_block_is_not() -> None:
+    assert list(links_of("see [a](x.md#part) and\n```\n[b](y.md)\n```\n[c](z.md)")) == ["x.md#part", "z.md"]
+    assert anchor_of("3. What's in `it`") == "3-whats-in-it"

@@ -1,0 +1,88 @@
+"""The wheel that is built from these sources contains what it should, and works without the sources."""
+
+from __future__ import annotations
+
+import configparser
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+_ROOTS = {
+    "client/rowlock": "rowlock",
+    "client/pyspark_rowlock": "pyspark_rowlock",
+    "regionserver/rowlock_regionserver": "rowlock_regionserver",
+    "proto/rowlock_proto": "rowlock_proto",
+}
+
+
+@pytest.fixture(scope="module")
+def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built without a network: the build backend is in the development group."""
+    folder = tmp_path_factory.mktemp("wheel")
+    built = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=root,
+        capture_output=True,
+        text=True,
+    )
+    assert built.returncode == 0, built.stderr
+    [path] = folder.glob("*.whl")
+    return path
+
+
+def test_wheel_holds_the_four_packages_and_nothing_else(
+    root: Path, wheel: Path, committed_files: Sequence[Path]
+) -> None:
+    expected = set()
+    for path in committed_files:
+        name = path.relative_to(root).as_posix()
+        for folder, package in _ROOTS.items():
+            if name.startswith(f"{folder}/"):
+                expected.add(package + name.removeprefix(folder))
+    with zipfile.ZipFile(wheel) as archive:
+        found = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert found == expected
+
+
+def test_wheel_is_typed_and_licensed(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        assert {"rowlock/py.typed", "rowlock_regionserver/py.typed"} <= set(names)
+        [licence] = [name for name in names if name.endswith("/LICENSE")]
+        assert b"Apache License" in archive.read(licence)
+        [metadata] = [name for name in names if name.endswith("/METADATA")]
+        assert b"\nLicense-Expression: Apache-2.0\n" in archive.read(metadata)
+
+
+def test_wheel_declares_its_commands_and_the_pytest_plugin(root: Path, wheel: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith("/entry_points.txt")]
+        entry_points = configparser.ConfigParser(delimiters=("=",))
+        entry_points.read_string(archive.read(name).decode())
+    assert dict(entry_points["console_scripts"]) == project["scripts"]
+    assert dict(entry_points["pytest11"]) == project["entry-points"]["pytest11"]
+    for target in [*project["scripts"].values(), *project["entry-points"]["pytest11"].values()]:
+        module = target.partition(":")[0].replace(".", "/") + ".py"
+        with zipfile.ZipFile(wheel) as archive:
+            assert module in archive.namelist(), f"the entry point {target} names no module"
+
+
+def test_packages_import_from_the_wheel_alone(wheel: Path, tmp_path: Path) -> None:
+    """Dependencies come from the environment, the packages from the archive, unpacked as an installer does."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import rowlock, rowlock.cli.main, rowlock.pytest_plugin, rowlock_regionserver.__main__\n"
+        "import rowlock_proto.v1.region_pb2, pyspark_rowlock\n"
+        "for module in (rowlock, rowlock_regionserver, rowlock_proto, pyspark_rowlock):\n"
+        "    assert module.__file__.startswith(sys.argv[1]), module.__file__\n"
+    )
+    ran = subprocess.run([sys.executable, "-P", "-c", code, str(tmp_path)], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr

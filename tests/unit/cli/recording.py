@@ -1,0 +1,107 @@
+"""A session on plain streams, and a client that records what commands ask of it."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from rowlock.cli.main import COMMANDS, run
+from rowlock.cli.session import Session
+
+if TYPE_CHECKING:
+    from rowlock import Client
+
+
+class TerminalStream(io.StringIO):
+    """A text stream that somebody sits at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@dataclass
+class RecordingClient:
+    """Answers `answers["method"]`, or raises it if it is an exception, and keeps what was asked, in order.
+
+    It stands for a client and for each of its tables.
+    """
+
+    answers: dict[str, object] = field(default_factory=dict)
+    asked: list[tuple[str, tuple[object, ...], dict[str, object]]] = field(default_factory=list)
+    is_closed: bool = False
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        def method(*positional: object, **named: object) -> object:
+            self.asked.append((name, positional, named))
+            answer = self.answers.get(name)
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+        return method
+
+    def table(self, name: str) -> RecordingClient:
+        self.asked.append(("table", (name,), {}))
+        return self
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@dataclass
+class Console:
+    """Runs command lines against a recording client, and holds what they wrote since the last one."""
+
+    client: RecordingClient
+    stdin: io.StringIO = field(default_factory=io.StringIO)
+    stdout: io.StringIO = field(default_factory=io.StringIO)
+    stderr: io.StringIO = field(default_factory=io.StringIO)
+    connected: list[tuple[str, float]] = field(default_factory=list)
+    connection_error: BaseException | None = None
+
+    def connect(self, server: str, *, timeout: float) -> Client:
+        if self.connection_error is not None:
+            raise self.connection_error
+        self.connected.append((server, timeout))
+        return cast("Client", self.client)  # it answers to the same names
+
+    def sit_down(self) -> None:
+        """From now on all three streams are a terminal."""
+        self.stdin, self.stdout, self.stderr = TerminalStream(), TerminalStream(), TerminalStream()
+
+    @property
+    def session(self) -> Session:
+        return Session(
+            stdin=self.stdin,
+            stdout=self.stdout,
+            stderr=self.stderr,
+            connect=self.connect,
+            run=run,
+            command_names=tuple(COMMANDS),
+            default_server="default:7460",
+        )
+
+    def run(self, *words: str) -> int:
+        for stream in (self.stdout, self.stderr):
+            stream.seek(0)
+            stream.truncate()
+        self.client.asked.clear()
+        return run(words, self.session)
+
+    @property
+    def out(self) -> str:
+        return self.stdout.getvalue()
+
+    @property
+    def err(self) -> str:
+        return self.stderr.getvalue()
+
+    @property
+    def records(self) -> list[dict[str, object]]:
+        """Standard output as JSON lines."""
+        return [json.loads(line) for line in self.out.splitlines()]

@@ -1,0 +1,110 @@
+"""What goes wrong is one line on standard error and exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+import pytest
+from rowlock.cli.main import COMMANDS, main
+from rowlock.errors import ServerUnavailableError, TableNotFoundError
+
+from tests.unit.cli.recording import Console
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nonsense"],
+        ["get"],
+        ["get", "t"],
+        ["get", "t", "r", "--versions", "many"],
+        ["get", "t", "r", "--nonsense"],
+        ["put", "t", "r"],
+        ["put", "t", "r", "f:a"],
+        ["put", "t", r"r\q", "f:a=1"],
+        ["increment", "t", "r", "f:n", "many"],
+        ["scan", "t", "--limit", "-1"],
+    ],
+)
+def test_a_mistake_in_the_command_line_is_told_without_connecting(console: Console, words: Sequence[str]) -> None:
+    assert console.run(*words) == 2
+    assert console.out == ""
+    assert console.err.startswith("rowlock: ")
+    assert len(console.err.splitlines()) == 1
+    assert not console.connected
+
+
+def test_an_error_of_the_server_is_one_line(console: Console) -> None:
+    console.client.answers["row"] = TableNotFoundError("there is no table\n'nosuch'", table="nosuch")
+    assert console.run("get", "nosuch", "r") == 2
+    assert (console.out, console.err) == ("", "rowlock: there is no table 'nosuch'\n")
+
+
+def test_an_error_is_json_when_results_are(console: Console) -> None:
+    console.client.answers["row"] = TableNotFoundError("there is no table 'nosuch'", table="nosuch")
+    assert console.run("get", "nosuch", "r", "--json") == 2
+    assert json.loads(console.err) == {"error": "TableNotFoundError", "message": "there is no table 'nosuch'"}
+
+
+def test_a_server_that_is_not_there_is_one_line(console: Console) -> None:
+    console.connection_error = ServerUnavailableError("no server answers at host:1")
+    assert console.run("tables", "--server", "host:1") == 2
+    assert console.err == "rowlock: no server answers at host:1\n"
+
+
+def test_a_bug_is_one_line_that_asks_to_be_reported(console: Console) -> None:
+    console.client.answers["row"] = KeyError("x")
+    assert console.run("get", "t", "r") == 2
+    assert console.err == "rowlock: unexpected KeyError: 'x'. Please report this.\n"
+
+
+def test_an_interrupt_is_no_traceback(console: Console) -> None:
+    console.client.answers["row"] = KeyboardInterrupt()
+    assert console.run("get", "t", "r") == 130
+    assert console.err == "interrupted\n"
+
+
+def test_a_reader_that_went_away_is_silence(console: Console) -> None:
+    console.client.answers["row"] = BrokenPipeError()
+    assert console.run("get", "t", "r") == 141
+    assert console.err == ""
+
+
+def test_the_server_of_the_command_line_wins_over_the_default(console: Console) -> None:
+    console.client.answers["tables"] = []
+    assert console.run("tables") == 0
+    assert console.run("tables", "--server", "host:1", "--timeout", "3") == 0
+    assert console.connected == [("default:7460", 60.0), ("host:1", 3.0)]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_help_and_speaks_json(
+    console: Console, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert console.run(name, "--help") == 0
+    shown = capsys.readouterr().out
+    assert "--json" in shown
+    assert "--server" in shown
+    assert "{" in shown or name == "shell", "the shape of its JSON is not documented"
+
+
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    for name in COMMANDS:
+        assert f"  {name} " in shown
+
+
+def test_the_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("rowlock ")
+
+
+def test_the_words_come_from_the_process_when_none_are_given(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["rowlock", "nonsense"])
+    assert main() == 2
+    assert "nonsense" in capsys.readouterr().err

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rowlock.cli.escapes import EscapeError, escaped, unescaped
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", ""),
+        (b"plain text 5", "plain text 5"),
+        ("Zürich 北京".encode(), "Zürich 北京"),
+        (b"\x00\x01\xff", r"\x00\x01\xff"),
+        (b"tab\there\n", r"tab\x09here\x0a"),
+        (b"back\\slash", r"back\\slash"),
+        (b"\\x41", r"\\x41"),
+        (b"\xc3", r"\xc3"),
+        ("\u200b\u2028".encode(), r"\xe2\x80\x8b\xe2\x80\xa8"),
+        ("\ud800".encode("utf-8", "surrogatepass"), r"\xed\xa0\x80"),
+    ],
+)
+def test_bytes_have_one_text_and_it_reads_back(data: bytes, text: str) -> None:
+    assert escaped(data) == text
+    assert unescaped(text) == data
+
+
+@given(st.binary())
+def test_text_of_any_bytes_reads_back_and_fits_on_a_line(data: bytes) -> None:
+    text = escaped(data)
+    assert unescaped(text) == data
+    assert text.isprintable()
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\\")))
+def test_text_without_a_backslash_stands_for_its_utf_8(text: str) -> None:
+    assert unescaped(text) == text.encode()
+
+
+def test_hexadecimal_digits_may_be_of_either_case() -> None:
+    assert unescaped(r"\xAb\xaB") == b"\xab\xab"
+
+
+def test_undecodable_arguments_are_the_bytes_that_they_were() -> None:
+    assert unescaped(b"a\xff".decode("utf-8", "surrogateescape")) == b"a\xff"
+
+
+@pytest.mark.parametrize(
+    ("text", "position"), [("\\", 0), ("ab\\", 2), (r"a\n", 1), (r"\x", 0), (r"\x4", 0), (r"\xg0", 0), (r"\\\q", 2)]
+)
+def test_a_backslash_that_starts_no_escape_is_refused_with_its_place(text: str, position: int) -> None:
+    with pytest.raises(EscapeError, match=f"at character {position + 1} ") as caught:
+        unescaped(text)
+    assert caught.value.position == position

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import io
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from rowlock import Client
+from rowlock.cli.completion import ShellCompleter
+from rowlock.cli.shell import open_history, words_of
+from rowlock.schema import Family, TableDescription
+
+from tests.unit.cli.recording import Console, RecordingClient
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", []),
+        ("get t r", ["get", "t", "r"]),
+        (r"put t r\x00 f:a=\\", ["put", "t", r"r\x00", r"f:a=\\"]),
+        ("put t 'a row' \"f:a=two words\"", ["put", "t", "a row", "f:a=two words"]),
+        (r'get t "a \x22 row"', ["get", "t", r"a \x22 row"]),
+        ("get t a#b ''", ["get", "t", "a#b", ""]),
+    ],
+)
+def test_a_line_is_cut_into_words_and_backslashes_stay(line: str, words: Sequence[str]) -> None:
+    assert words_of(line) == words
+
+
+def test_a_quote_that_does_not_end_is_refused() -> None:
+    with pytest.raises(ValueError, match="quotation"):
+        words_of("get t 'r")
+
+
+def test_a_script_runs_line_by_line_over_one_connection(console: Console) -> None:
+    console.client.answers["tables"] = ["t"]
+    console.client.answers["increment"] = 5
+    console.stdin = io.StringIO("# first\n\ntables\nincrement t r f:n\nexit\ntables\n")
+    assert console.run("shell", "--server", "host:1") == 0
+    assert console.out == "t\n5\n"
+    assert console.connected == [("host:1", 60.0)]
+
+
+def test_a_script_hands_its_options_to_every_line(console: Console) -> None:
+    console.client.answers["tables"] = ["t"]
+    console.stdin = io.StringIO("tables\n")
+    assert console.run("shell", "--json", "--timeout", "3") == 0
+    assert console.records == [{"table": "t"}]
+    assert console.connected == [("default:7460", 3.0)]
+
+
+@pytest.mark.parametrize("line", ["nonsense", "get", "get t 'r", "shell"])
+def test_a_script_stops_at_the_first_line_that_fails(console: Console, line: str) -> None:
+    console.client.answers["tables"] = ["t"]
+    console.stdin = io.StringIO(f"{line}\ntables\n")
+    assert console.run("shell") == 2
+    assert console.out == ""
+    assert console.err.startswith("rowlock: ")
+
+
+def test_a_script_ends_with_the_exit_code_of_a_check_that_was_not_met(console: Console) -> None:
+    from rowlock.checks import CheckResult
+
+    console.client.answers["check_and_put"] = CheckResult(applied=False, current=None)
+    console.stdin = io.StringIO("check-and-put t r f:a f:a=1 --expected 5\ntables\n")
+    assert console.run("shell") == 1
+
+
+def completions(client: RecordingClient, text: str) -> list[str]:
+    completer = ShellCompleter(cast(Client, client), ["get", "put", "tables", "truncate"])
+    return [found.text for found in completer.get_completions(Document(text), CompleteEvent())]
+
+
+@pytest.fixture
+def client() -> RecordingClient:
+    description = TableDescription("orders", 1, {"info": Family(), "stats": Family()}, "fsync")
+    return RecordingClient({"tables": ["orders", "other", "people"], "describe": description})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ["exit", "get", "help", "put", "tables", "truncate"]),
+        ("t", ["tables", "truncate"]),
+        ("get ", ["orders", "other", "people"]),
+        ("get o", ["orders", "other"]),
+        ("get orders ", []),
+        ("get orders r ", ["info:", "stats:"]),
+        ("get orders r info:a s", ["stats:"]),
+        ("get orders r --", []),
+        ("help p", ["put"]),
+        ("tables ", []),
+        ("truncate orders r ", []),
+    ],
+)
+def test_what_may_stand_at_the_cursor_is_completed(client: RecordingClient, text: str, expected: Sequence[str]) -> None:
+    assert completions(client, text) == expected
+
+
+def test_a_server_that_does_not_answer_completes_nothing() -> None:
+    client = RecordingClient({"tables": ConnectionError(), "describe": ConnectionError()})
+    assert completions(client, "get ") == []
+    assert completions(client, "get t r ") == []
+
+
+def test_names_are_asked_for_again_when_they_are_old(client: RecordingClient) -> None:
+    now = 100.0
+    completer = ShellCompleter(cast(Client, client), ["get"], lambda: now)
+
+    def complete() -> list[str]:
+        return [found.text for found in completer.get_completions(Document("get "), CompleteEvent())]
+
+    assert complete() == ["orders", "other", "people"]
+    client.answers["tables"] = ["new"]
+    assert complete() == ["orders", "other", "people"]
+    now += 6
+    assert complete() == ["new"]
+
+
+def test_the_history_is_a_file_that_only_its_owner_reads(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "rowlock" / "history"
+    open_history(str(path)).append_string("get t r")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(open_history(str(path)).load_history_strings()) == ["get t r"]
+
+
+def test_a_history_without_a_place_is_kept_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (None, str(tmp_path / "file" / "history")):
+        history = open_history(path)
+        history.append_string("get t r")
+        assert history.get_strings() == ["get t r"]

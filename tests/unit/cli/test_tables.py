@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from rowlock.schema import Family, FlushResult, Region, RegionStatistics, TableDescription
+
+from tests.unit.cli.recording import Console
+
+DESCRIPTION = TableDescription(
+    name="t",
+    table_id=1,
+    families={"info": Family(), "stats": Family(versions=3, compression="zstd")},
+    durability="fsync",
+    regions=(RegionStatistics(Region(7, "t", b"", b"m\x00", "host:1"), 10, 2, 300, 40, 5),),
+)
+INFO = {
+    "name": "info",
+    "versions": 1,
+    "min_versions": 0,
+    "time_to_live_ms": 0,
+    "block_bytes": 131072,
+    "compression": "none",
+    "bloom_filter": True,
+}
+
+
+def test_create_makes_the_families_with_their_settings(console: Console) -> None:
+    console.client.answers["describe"] = DESCRIPTION
+    assert console.run("create", "t", "info", "stats,versions=3,compression=zstd", "--durability", "os") == 0
+    assert console.client.asked[0] == (
+        "create_table",
+        ("t", {"info": Family(), "stats": Family(versions=3, compression="zstd")}),
+        {"if_not_exists": False, "durability": "os"},
+    )
+    assert console.out == ""
+
+
+@pytest.mark.parametrize(
+    ("families", "message"),
+    [
+        (["info", "info,versions=2"], "named twice"),
+        (["info,versions=0"], "at least 1"),
+        (["info,min-versions=2"], "min_versions"),
+        ([], "Missing argument"),
+    ],
+)
+def test_create_refuses_families_that_can_not_be(console: Console, families: Sequence[str], message: str) -> None:
+    assert console.run("create", "t", *families) == 2
+    assert message in console.err
+    assert not console.connected
+
+
+def test_alter_keeps_settings_that_are_not_named(console: Console) -> None:
+    console.client.answers["describe"] = DESCRIPTION
+    assert console.run("alter", "t", "--set", "stats,versions=5", "--set", "more") == 0
+    assert console.client.asked[1] == (
+        "alter_table",
+        ("t",),
+        {
+            "set_families": {"stats": Family(versions=5, compression="zstd"), "more": Family()},
+            "drop_families": [],
+            "durability": None,
+        },
+    )
+
+
+def test_alter_without_a_change_is_refused(console: Console) -> None:
+    assert console.run("alter", "t") == 2
+    assert "nothing to change" in console.err
+
+
+@pytest.mark.parametrize("command", [["drop", "t"], ["truncate", "t"], ["alter", "t", "--drop", "info"]])
+def test_what_removes_rows_is_refused_when_nobody_can_be_asked(console: Console, command: Sequence[str]) -> None:
+    console.client.answers["describe"] = DESCRIPTION
+    assert console.run(*command) == 2
+    assert "say --yes" in console.err
+    assert not {asked[0] for asked in console.client.asked} & {"drop_table", "truncate_table", "alter_table"}
+
+
+@pytest.mark.parametrize("answer", ["", "\n", "n\n", "no\n", "nonsense\n"])
+def test_drop_changes_nothing_unless_the_answer_is_yes(console: Console, answer: str) -> None:
+    console.sit_down()
+    console.stdin.write(answer)
+    console.stdin.seek(0)
+    assert console.run("drop", "t") == 2
+    assert console.err == "Remove table t with all rows? [y/N] nothing was changed\n"
+    assert not console.client.asked
+
+
+@pytest.mark.parametrize("answer", ["y\n", "Yes\n"])
+def test_drop_goes_on_when_the_answer_is_yes(console: Console, answer: str) -> None:
+    console.sit_down()
+    console.stdin.write(answer)
+    console.stdin.seek(0)
+    assert console.run("drop", "t") == 0
+    assert console.client.asked == [("drop_table", ("t",), {})]
+
+
+def test_yes_answers_beforehand(console: Console) -> None:
+    assert console.run("drop", "t", "--yes", "--json") == 0
+    assert console.records == [{"table": "t", "dropped": True}]
+    assert console.run("truncate", "t", "--yes", "--json") == 0
+    assert console.records == [{"table": "t", "truncated": True}]
+    assert console.client.asked == [("truncate_table", ("t",), {})]
+
+
+def test_tables_are_listed_one_a_line(console: Console) -> None:
+    console.client.answers["tables"] = ["a", "b"]
+    assert console.run("tables") == 0
+    assert console.out == "a\nb\n"
+    assert console.run("tables", "--json") == 0
+    assert console.records == [{"table": "a"}, {"table": "b"}]
+
+
+def test_describe_shows_families_and_regions(console: Console) -> None:
+    console.client.answers["describe"] = DESCRIPTION
+    assert console.run("describe", "t") == 0
+    assert console.out.splitlines() == [
+        "t: durability fsync",
+        "info\t1\t0\t0\t131072\tnone\tTrue",
+        "stats\t3\t0\t0\t131072\tzstd\tTrue",
+        "7\t\tm\\x00\thost:1\t10\t2\t300\t40\t5",
+    ]
+
+
+def test_describe_is_one_json_object(console: Console) -> None:
+    console.client.answers["describe"] = DESCRIPTION
+    assert console.run("describe", "t", "--json") == 0
+    [record] = console.records
+    assert record["families"] == [INFO, {**INFO, "name": "stats", "versions": 3, "compression": "zstd"}]
+    assert record["regions"] == [
+        {
+            "region_id": 7,
+            "start": "",
+            "stop": r"m\x00",
+            "server": "host:1",
+            "memstore_bytes": 10,
+            "store_file_count": 2,
+            "store_file_bytes": 300,
+            "store_file_cells": 40,
+            "read_point": 5,
+        }
+    ]
+    assert (record["table"], record["durability"]) == ("t", "fsync")
+
+
+def test_flush_says_as_json_what_it_wrote(console: Console) -> None:
+    console.client.answers["flush"] = FlushResult(store_file_count=2, cell_count=30)
+    assert console.run("flush", "t", "--json") == 0
+    assert console.records == [{"table": "t", "store_files": 2, "cells": 30}]
