@@ -122,6 +122,12 @@ class Server:
         assert self._address is not None, "the server has not started"
         return str(self._address)
 
+    @property
+    def region_server(self) -> RegionServer:
+        """What it serves, once it has started; for tests and measurements in the same process."""
+        assert self._region_server is not None, "the server has not started"
+        return self._region_server
+
     def start(self) -> Server:
         """Returns when clients are let in; blocks as long as recovery takes.
 
@@ -154,9 +160,8 @@ class Server:
 
     def statistics(self) -> ServerStatistics:
         """Of a server that has started."""
-        assert self._region_server is not None
-        assert self._region_service is not None
-        return ServerStatistics(self._region_server.statistics(), self._region_service.statistics())
+        assert self._region_service is not None, "the server has not started"
+        return ServerStatistics(self.region_server.statistics(), self._region_service.statistics())
 
     def __enter__(self) -> Server:
         return self.start()
