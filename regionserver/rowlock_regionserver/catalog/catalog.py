@@ -54,6 +54,7 @@ class CatalogState:
     tables: tuple[TableEntry, ...] = ()
     next_table_id: int = 1
     next_region_id: int = 1
+    log_id: bytes = b""  # of the log that belongs to these regions; empty before there is one
 
     def entry(self, name: str) -> TableEntry:
         """The table of this name. Raises TableNotFoundError."""
@@ -168,6 +169,7 @@ def encode(state: CatalogState) -> bytes:
         {
             "next_table_id": state.next_table_id,
             "next_region_id": state.next_region_id,
+            "log_id": _text(state.log_id),
             "tables": [
                 {
                     "name": entry.table.name,
@@ -204,7 +206,8 @@ def decode(body: bytes) -> CatalogState:
         )
         for table in fields["tables"]
     ]
-    return CatalogState(tuple(entries), fields["next_table_id"], fields["next_region_id"])
+    log_id = base64.b64decode(fields["log_id"])
+    return CatalogState(tuple(entries), fields["next_table_id"], fields["next_region_id"], log_id)
 
 
 def _text(data: bytes) -> str:

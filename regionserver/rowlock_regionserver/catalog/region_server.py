@@ -19,7 +19,7 @@ import contextlib
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rowlock_regionserver.catalog import catalog
@@ -165,7 +165,13 @@ class RegionServer:
                 max(contents.values(), key=lambda region: region.stores.memstore_bytes).flush_while_recovering()
 
         flushed = {region_id: region.mvcc.last for region_id, region in contents.items()}
-        recovered = recover(self._folder / "log", self._files, apply, flushed=flushed)
+        recovered = recover(
+            self._folder / "log",
+            self._files,
+            apply,
+            flushed=flushed,
+            expected_log_id=self._state.log_id or None,
+        )
         if self._generation == 0 and recovered.record_count and recovered.regions:
             raise CorruptionError(
                 self._folder / "catalog", 0, "a catalog that names the regions in the log", "no catalog"
@@ -182,7 +188,7 @@ class RegionServer:
             self._folder / "log", self._files, self._config, self._clock, recovered, self._fail_and_end
         )
         if self._generation == 0:
-            self._commit(self._state)
+            self._commit(replace(self._state, log_id=self._log.log_id))
         self._bulk_numbers = BulkNumbers(1 + self._remove_unnamed_bulk_files(contents))
         for region_id, region_contents in contents.items():
             region_contents.recovered()
