@@ -1,0 +1,66 @@
+"""`make demo`: the main job on real data, from an empty folder to proof.
+
+    python -m bench.demo [--flights N]
+
+Exits 0 only if every comparison held, else says what differed and exits 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import pyarrow as pa
+import rowlock
+from rich.console import Console
+
+from bench.bench import temporary_folder
+from bench.demo.account import Account
+from bench.demo.flights import evenly, read_flights, sorted_by_key
+from bench.demo.stage import CALL_SECONDS, Stage, Stopwatch
+from bench.demo.steps import STEPS
+from bench.processes import start_rowlock
+
+
+def arguments(given: list[str]) -> argparse.Namespace:
+    """What the command line asks for."""
+    parser = argparse.ArgumentParser(prog="python -m bench.demo", description="The main job, on the flights of 2013.")
+    parser.add_argument("--flights", type=int, metavar="N", help="only so many, spread over the year (default all)")
+    parsed = parser.parse_args(given)
+    if parsed.flights is not None and parsed.flights < 1:
+        parser.error("--flights must be at least 1")
+    return parsed
+
+
+def source(count: int | None) -> pa.Table:
+    """The flights in the order of their keys, with a column for who corrected them: nobody yet."""
+    flights = read_flights()
+    flights = sorted_by_key(flights if count is None else evenly(flights, count))
+    return flights.append_column("corrected_by", pa.nulls(len(flights), pa.string()))
+
+
+def main(given: list[str]) -> int:
+    """The command; its exit code."""
+    asked = arguments(given)
+    account = Account(Console())
+    whole = Stopwatch()
+    account.step("Read the flights and start a server on an empty folder")
+    watch = Stopwatch()
+    flights = source(asked.flights)
+    account.say(f"{len(flights):,} flights of 2013 read in {watch.seconds:.1f} s")
+    with temporary_folder("demo") as folder:
+        server = start_rowlock(folder / "data")
+        account.say(f"server ready after {server.ready_seconds:.2f} s")
+        stage = Stage(folder / "data", account, server, rowlock.connect(server.address, timeout=CALL_SECONDS), flights)
+        try:
+            for title, step in STEPS:
+                account.step(title)
+                step(stage)
+        finally:
+            stage.close()
+    account.close(whole.seconds)
+    return 1 if account.differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

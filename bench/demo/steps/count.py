@@ -1,0 +1,119 @@
+"""Flights are counted by carrier and airport, by several processes, while the server is killed and started again.
+
+Each flight is one atomic change of its carrier's row: one more from its origin, one more to its destination. The
+counters add up only if no acknowledged change is lost by the kill, and no change that is sent again, because its
+answer was lost, counts twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from ctypes import c_long
+from functools import partial
+from multiprocessing.sharedctypes import Synchronized
+
+import rowlock
+import rowlock.aio
+
+from bench.demo import tables
+from bench.demo.account import Account
+from bench.demo.crew import Crew, processes
+from bench.demo.stage import CALL_SECONDS, Stage, Stopwatch
+
+_PROCESSES = 3
+# Calls that each process has under way at once.
+_CALLS = 64
+# The server is killed when this part of the flights is acknowledged.
+_KILL_AFTER = 0.5
+_POLL_SECONDS = 0.05
+
+# Carrier, origin, destination.
+Leg = tuple[str, str, str]
+# (row, column): how many.
+Counts = Counter[tuple[bytes, bytes]]
+
+
+def count(stage: Stage) -> None:
+    """Counts every flight once, over a kill, and compares each counter with the source."""
+    stage.client.create_table(tables.COUNTS, tables.COUNTS_FAMILIES)
+    columns = [stage.expected[name].to_pylist() for name in ("carrier", "origin", "dest")]
+    legs: list[Leg] = list(zip(*columns, strict=True))
+    acknowledged = [processes.Value(c_long, 0) for _ in range(_PROCESSES)]
+    pieces = [
+        partial(count_share, stage.address, legs[number::_PROCESSES], acknowledged[number])
+        for number in range(_PROCESSES)
+    ]
+    watch = Stopwatch()
+    with Crew(pieces) as crew, stage.account.progress("counting", len(legs)) as bar:
+        killed = False
+        while crew.at_work(_POLL_SECONDS):
+            done = sum(counter.value for counter in acknowledged)
+            bar.reach(done)
+            if not killed and done >= _KILL_AFTER * len(legs):
+                _kill(stage, acknowledged)
+                killed = True
+        crew.answers()
+    stage.account.say(watch.rate(len(legs), f"flights counted by {_PROCESSES} processes") + ", the crash included")
+    stage.account.compare("the server was killed while they counted", killed, True)
+    compare(stage.account, read_counts(stage.client.table(tables.COUNTS)), counts_of(legs))
+
+
+def _kill(stage: Stage, acknowledged: Sequence[Synchronized[int]]) -> None:
+    """Kills and restarts; what was acknowledged before the kill must be counted after it."""
+    at_least = sum(counter.value for counter in acknowledged)
+    ready_seconds = stage.crash_and_restart()
+    stage.account.say(f"killed after {at_least:,} were acknowledged; ready again after {ready_seconds:.1f} s")
+    counted = sum(read_counts(stage.client.table(tables.COUNTS)).values()) // 2
+    claim = f"every flight acknowledged before the kill is counted after it ({counted:,} of {at_least:,})"
+    stage.account.compare(claim, counted >= at_least, True)
+
+
+async def count_all(address: str, legs: Sequence[Leg], acknowledged: Synchronized[int]) -> None:
+    """Counts the flights with many calls at once on one client."""
+    async with rowlock.aio.connect(address, timeout=CALL_SECONDS) as client:
+        table = client.table(tables.COUNTS)
+        waiting = iter(legs)
+
+        async def caller() -> None:
+            for carrier, origin, destination in waiting:
+                changes = [rowlock.Increment(f"from:{origin}"), rowlock.Increment(f"to:{destination}")]
+                await table.mutate_row(carrier, changes)
+                acknowledged.value += 1
+
+        await asyncio.gather(*(caller() for _ in range(_CALLS)))
+
+
+def count_share(address: str, legs: Sequence[Leg], acknowledged: Synchronized[int]) -> None:
+    """One process's part."""
+    asyncio.run(count_all(address, legs, acknowledged))
+
+
+def counts_of(legs: Iterable[Leg]) -> Counts:
+    """What the counters must say of these flights."""
+    counts: Counts = Counter()
+    for carrier, origin, destination in legs:
+        counts[carrier.encode(), f"from:{origin}".encode()] += 1
+        counts[carrier.encode(), f"to:{destination}".encode()] += 1
+    return counts
+
+
+def read_counts(table: rowlock.Table[bytes]) -> Counts:
+    """What the counters say."""
+    return Counter(
+        {
+            (row, column): int.from_bytes(value, "big", signed=True)
+            for row, cells in table.scan()
+            for column, value in cells.items()
+        }
+    )
+
+
+def compare(account: Account, found: Counts, expected: Counts) -> None:
+    differing = {
+        key: (found[key], expected[key]) for key in found.keys() | expected.keys() if found[key] != expected[key]
+    }
+    total = sum(expected.values()) // 2
+    claim = f"all {len(expected):,} counters are exact, {total:,} flights in sum: nothing lost, nothing counted twice"
+    account.compare(claim, dict(list(differing.items())[:5]), {})

@@ -1,0 +1,22 @@
+"""The demo holds on a part of the flights, kill and restart included."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+_FLIGHTS = 4000
+_SECONDS_MAX = 120
+
+
+def test_every_comparison_of_the_demo_holds() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "bench.demo", "--flights", str(_FLIGHTS)],
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS_MAX,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "comparisons held" in ran.stdout
+    assert "killed after" in ran.stdout
+    assert "✗" not in ran.stdout
