@@ -1,0 +1,53 @@
+"""The command rowlock-server as a process of its own, and what it says."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+READY = re.compile(r"rowlock-server ready on (\S+), data in (.*), (\d+\.\d\d) s\n")
+MODULE = ("-m", "rowlock_regionserver")
+
+
+class ServerCommand:
+    """A started rowlock-server; leaving it kills the process if it still runs."""
+
+    def __init__(self, *arguments: str | Path, program: Sequence[str] = MODULE) -> None:
+        """`program`: what the interpreter runs; tests put a patched one in its place."""
+        self.process = subprocess.Popen(
+            [sys.executable, *program, *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> ServerCommand:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def ready(self) -> str:
+        """The address, once it is ready. Fails with what it said instead."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        match = READY.fullmatch(line)
+        assert match is not None, (line, self.process.communicate()[1])
+        return match[1]
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def ended(self) -> tuple[int, str, str]:
+        """Exit code, and what it said on standard output since it was ready and on standard error."""
+        output, errors = self.process.communicate(timeout=60)
+        return self.process.returncode, output, errors

@@ -1,0 +1,91 @@
+"""An embedded server: found through its folder, gone after its last client."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.raw_client import RawClient, RawConversation, get, mutate, put
+from tests.end_to_end.server_command import ServerCommand
+
+
+def embedded(folder: Path, linger: str = "0.2") -> ServerCommand:
+    return ServerCommand("--data", folder, "--embedded", "--linger", linger)
+
+
+def test_the_folder_says_where_it_listens_to_its_owner_only(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    with embedded(tmp_path / "data") as server:
+        address = server.ready()
+        file = tmp_path / "data" / "address"
+        assert file.read_text() == f"{address}\n"
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert address.startswith("127.0.0.1:")
+        server.signal(signal.SIGTERM)
+        assert server.ended() == (0, "", "")
+        assert not file.exists()
+
+
+def test_it_stays_while_a_stream_is_open_and_goes_flushed_after_the_last(tmp_path: Path) -> None:
+    with embedded(tmp_path) as server:
+        address = server.ready()
+        with RawClient(address) as client, RawClient(address) as other:
+            region_id = client.create_table("t", b"f")
+            conversation, another = RawConversation(client), RawConversation(other)
+            conversation.ask(mutate(1, region_id, put(b"r", b"v")))
+            another.ask(get(1, region_id, b"r"))
+            another.cancel()
+            with pytest.raises(subprocess.TimeoutExpired):
+                server.process.wait(timeout=1.0)
+            assert conversation.ask(get(2, region_id, b"r")).get.rows[0].cells[0].value == b"v"
+        assert server.ended() == (0, "", "")
+    assert not (tmp_path / "address").exists()
+    assert list((tmp_path / "regions").rglob("*")) != []
+    with embedded(tmp_path) as server, RawClient(server.ready()) as client:
+        assert client.rows(client.region_id("t")) == [b"r"]
+
+
+def test_a_client_that_is_killed_counts_as_gone(tmp_path: Path) -> None:
+    hold = (
+        "import sys, time\n"
+        "from tests.end_to_end.raw_client import RawClient, RawConversation, get\n"
+        "conversation = RawConversation(RawClient(sys.argv[1]))\n"
+        "conversation.ask(get(1, 1, b'r'))\n"
+        "print('there', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with embedded(tmp_path) as server:
+        client = subprocess.Popen(
+            [sys.executable, "-c", hold, server.ready()], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+        )
+        assert client.stdout is not None
+        assert client.stdout.readline() == b"there\n"
+        assert server.process.poll() is None
+        client.kill()
+        client.communicate()
+        assert server.ended() == (0, "", "")
+
+
+def test_an_address_that_a_killed_server_left_is_replaced(tmp_path: Path) -> None:
+    with embedded(tmp_path) as server:
+        first = server.ready()
+        server.signal(signal.SIGKILL)
+        server.process.wait()
+    assert (tmp_path / "address").read_text() == f"{first}\n"
+    with embedded(tmp_path) as server:
+        second = server.ready()
+        assert (tmp_path / "address").read_text() == f"{second}\n"
+
+
+def test_a_server_that_is_not_embedded_removes_an_address_that_is_no_longer_true(tmp_path: Path) -> None:
+    with embedded(tmp_path) as server:
+        server.ready()
+        server.signal(signal.SIGKILL)
+        server.process.wait()
+    with ServerCommand("--data", tmp_path, "--listen", "127.0.0.1:0") as server:
+        server.ready()
+        assert not (tmp_path / "address").exists()
