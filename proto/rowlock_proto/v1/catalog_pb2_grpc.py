@@ -80,7 +80,7 @@ class CatalogServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def CreateTable(self, request, context):
-        """TABLE_EXISTS when there is one of that name.
+        """A new, empty table. TABLE_EXISTS when there is one of that name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -94,7 +94,8 @@ class CatalogServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DropTable(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Removes the table and every cell of it.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -107,7 +108,8 @@ class CatalogServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DescribeTable(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The table, and what its regions hold at this moment.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

@@ -71,15 +71,23 @@ class RegionServiceServicer(object):
 
     def Converse(self, request_iterator, context):
         """Point operations. A client opens one such stream a server and keeps it; whatever its callers have waiting
-        travels together in one message. Answers come in any order, by request id. A message that is not understood
-        ends the stream with INVALID_ARGUMENT.
+        travels together in one message, and so do the answers. Each request is answered once, in any order, by its id.
+
+        Requests are independent of each other: one that waits for a lock or a disk holds up no other, and one that needs
+        what another changed is sent after that one's answer.
+
+        A client that does not read its answers is not read from. When the client ends its side, the server answers what it
+        has read and ends the stream with OK. A server that stops does the same and ends it with SERVER_STOPPING: requests
+        without an answer were not begun. If the stream ends otherwise, the outcome of changes without answer is unknown.
+        A message that is not PointRequests ends the stream with INVALID_ARGUMENT, one beyond request_bytes_max with
+        LIMIT_EXCEEDED, after the answers to those before.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Get(self, request, context):
-        """The same operations, one a call, for clients that want no stream.
+        """The same operations, one a call, for clients that want no stream. The call's deadline is the request's.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -92,21 +100,27 @@ class RegionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Scan(self, request, context):
-        """The rows of a range at one read point, as Arrow record batches. Closing the call frees the read point.
+        """The rows of a range at one read point, as Arrow record batches. Cancelling the call frees the read point. A call
+        that ends with OK gave all rows. A client that does not take the next batch for ten minutes (the server's
+        scan_lease_ms) is told LEASE_EXPIRED, after the batches that were under way. Whoever scans on after a failure does
+        so from the row after the last whole one, at a new read point.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BulkPut(self, request_iterator, context):
-        """Batches of cells as Arrow, each applied whole at one write number and answered in order.
+        """Batches of cells as Arrow, each applied whole at one moment, begun and answered in order. A batch that is refused
+        is answered with its error, and the next one goes on. A client may send ahead: the server reads a third batch when
+        it has answered the first. When the client ends its side, the server answers the rest and ends with OK. Bytes that
+        are no BulkBatch end the stream with INVALID_ARGUMENT after the answers to those before.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Flush(self, request, context):
-        """Writes the memstore to store files. Returns when they are live.
+        """Writes what a table has in memory to files. Returns when they are live. It is never needed for safety.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
