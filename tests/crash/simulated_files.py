@@ -99,6 +99,24 @@ class SimulatedFiles(Files):
         root.mkdir(mode=0o700)
         self._folders[root.stat().st_ino] = _Folder()
 
+    @classmethod
+    def of(cls, root: Path) -> SimulatedFiles:
+        """A disk that holds what is in the folder, all of it durable."""
+        content = root.with_name(f".{root.name}-content")
+        root.rename(content)
+        disk = cls(root)
+        for path in sorted(content.rglob("*")):
+            target = root / path.relative_to(content)
+            if path.is_dir():
+                disk.make_folder(target)
+            else:
+                path.rename(target)
+                disk._durable[disk._see(target)] = target.read_bytes()
+        for folder in [root, *(path for path in root.rglob("*") if path.is_dir())]:
+            disk.fsync_folder(folder)
+        disk.calls.clear()
+        return disk
+
     # What goes wrong.
 
     def crash_at(self, call: int, moment: Moment = Moment.BEFORE) -> None:
@@ -298,8 +316,9 @@ class SimulatedFiles(Files):
         self._change("fsync", self._path(descriptor), lambda: self._sync(descriptor))
 
     def _sync(self, descriptor: int) -> None:
-        size = os.fstat(descriptor).st_size
-        self._durable[os.fstat(descriptor).st_ino] = os.pread(descriptor, size, 0) if size else b""
+        # Read under its hidden name: the descriptor may be for writing only.
+        inode = os.fstat(descriptor).st_ino
+        self._durable[inode] = self._link(inode).read_bytes()
 
     def fsync_folder(self, path: Path) -> None:
         def act() -> None:

@@ -189,9 +189,11 @@ class RegionServer:
         )
         if self._generation == 0:
             self._commit(replace(self._state, log_id=self._log.log_id))
+        for region_contents in contents.values():
+            region_contents.recovered()
+        # Only now is it known which bulk files the log names.
         self._bulk_numbers = BulkNumbers(1 + self._remove_unnamed_bulk_files(contents))
         for region_id, region_contents in contents.items():
-            region_contents.recovered()
             state = recovered.regions.get(region_id)
             self._regions[region_id] = self._serve(
                 region_contents,

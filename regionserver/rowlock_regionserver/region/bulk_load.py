@@ -117,14 +117,18 @@ class BulkLoad:
         self._mvcc.when_published(write_number, partial(_tell, done, result))
 
     def _written(self, cells: BulkCells, request: RequestId | None, durability: Durability) -> BulkRecord:
-        """The cells in a bulk file, which is durable when the batch asks for that."""
+        """The cells in a bulk file, which is durable when the batch is logged.
+
+        Also when the batch asks for less than `fsync`: the next writer's sync makes the record durable, and a record
+        whose file is lost would be damage, not a lost batch.
+        """
         try:
             written = write_bulk_file(
                 self._files,
                 self._folder,
                 self._numbers.next(),
                 cells.tables,
-                sync=durability is Durability.FSYNC,
+                sync=durability is not Durability.SKIP,
             )
         except OSError as error:
             raise DiskFullError(

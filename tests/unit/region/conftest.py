@@ -87,7 +87,9 @@ class Engine:
             raise outcome
         return outcome
 
-    def bulk(self, batch: pa.Table, request: RequestId | None = None) -> BulkOutcome:
+    def bulk(
+        self, batch: pa.Table, request: RequestId | None = None, durability: Durability | None = None
+    ) -> BulkOutcome:
         """The outcome of a bulk batch, once published."""
         outcomes: list[BulkOutcome] = []
         told = threading.Event()
@@ -96,7 +98,7 @@ class Engine:
             outcomes.append(outcome)
             told.set()
 
-        self.region.bulk_put(batch, request, WriteOptions(time.monotonic() + WAIT_S), done)
+        self.region.bulk_put(batch, request, WriteOptions(time.monotonic() + WAIT_S, durability), done)
         assert told.wait(WAIT_S)
         return outcomes[0]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
+from rowlock_regionserver.catalog.region_server import RegionServer
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
@@ -16,8 +18,10 @@ from rowlock_regionserver.errors import (
     NotServingRegionError,
 )
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.operations import Put, RequestId
+from rowlock_regionserver.operations import Put, RequestId, RowMutation, ScanPlan
 from rowlock_regionserver.region.bulk_load import BulkResult
+
+from tests.crash.simulated_files import Loss, SimulatedFiles
 
 from .conftest import Engine, bulk_batch
 
@@ -57,6 +61,43 @@ def test_a_bulk_file_goes_when_its_cells_are_in_store_files(engine: Engine) -> N
     assert len(list((engine.folder / "bulk").iterdir())) == 1
     engine.server.flush("t")
     assert list((engine.folder / "bulk").iterdir()) == []
+
+
+def test_a_batch_in_a_bulk_file_survives_crash_after_crash(engine: Engine, tmp_path: Path) -> None:
+    """A copy is what a kill leaves: nothing is flushed. A restart once removed the files that the log still names."""
+    engine.bulk(bulk_batch(*many(500)))
+    for life in range(2):
+        folder = tmp_path / f"life-{life}"
+        shutil.copytree(engine.folder, folder, ignore=shutil.ignore_patterns("life-*", "again-*"))
+        server = RegionServer.open(folder, engine.config, Clock(), Files(), engine.fatal.append)
+        again = tmp_path / f"again-{life}"
+        shutil.copytree(folder, again)
+        server.stop()
+        server = RegionServer.open(again, engine.config, Clock(), Files(), engine.fatal.append)
+        assert server.damaged_regions() == {}
+        assert rows_of(server) == 500
+        server.stop()
+
+
+def rows_of(server: RegionServer) -> int:
+    (region,) = server.regions_of("t")
+    with region.scan(ScanPlan()) as (_, answers):
+        return sum(answer.row_count for answer in answers)
+
+
+@pytest.mark.parametrize("durability", [Durability.ASYNC, Durability.OS, Durability.FSYNC])
+def test_a_bulk_file_is_durable_before_a_later_sync_makes_its_record_so(tmp_path: Path, durability: Durability) -> None:
+    disk = SimulatedFiles(tmp_path / "data")
+    engine = Engine(disk.root, Config(bulk_file_bytes_min=4096), Clock(), disk, Durability.ASYNC)
+    engine.mutate(RowMutation(b"a", (Put(b"f", b"q", b"v"),)), durability=Durability.FSYNC)
+    engine.bulk(bulk_batch(*many(500)), durability=durability)
+    engine.mutate(RowMutation(b"z", (Put(b"f", b"q", b"v"),)), durability=Durability.FSYNC)
+    image = disk.power_failure(tmp_path / "image", Loss.ALL)
+    engine.server.stop()
+    server = RegionServer.open(image, Config(), Clock(), Files(), engine.fatal.append)
+    assert server.damaged_regions() == {}
+    assert rows_of(server) == 502
+    server.stop()
 
 
 def test_of_cells_with_one_key_and_timestamp_the_later_stays(engine: Engine) -> None:
