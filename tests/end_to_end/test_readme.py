@@ -1,0 +1,62 @@
+"""The README's tour works when it is pasted."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BLOCKS = re.findall(r"```(bash|python)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def block(language: str, holding: str) -> str:
+    (found,) = [text for kind, text in BLOCKS if kind == language and holding in text]
+    return found
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """The commands of this environment come first, as in an activated one."""
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_the_first_example_works_on_a_folder_of_its_own(tmp_path: Path, environment: dict[str, str]) -> None:
+    script = block("python", "rowlock.open")
+    run = subprocess.run(
+        [sys.executable, "-c", script + "\n    assert flights.counter('carrier|UA', 'stats:flights') == 1\n"],
+        cwd=tmp_path,
+        env=environment,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0
+
+
+def test_the_tour_of_the_command_line_and_of_python_works(tmp_path: Path, environment: dict[str, str]) -> None:
+    port = free_port()
+    commands = block("bash", "rowlock create") + block("bash", "kill -9")
+    python = block("python", "flights.batch()")
+    script = "set -em\n" + commands + f"python - <<'END'\n{python}\nEND\nkill %%; wait\n"
+    script = script.replace("7460", str(port)).replace("/tmp/rowlock-tour", str(tmp_path / "tour"))
+    script = script.replace("kill -9 %1", "kill -9 %1; wait %1 || true")
+    run = subprocess.run(
+        ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=90, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "not applied: somebody was faster" in run.stdout
+    assert run.stdout.count("rowlock-server ready") == 2
+    after_the_plug = run.stdout.rsplit("rowlock-server ready", 1)[1]
+    assert "info:delay" in after_the_plug
