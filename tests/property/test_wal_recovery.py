@@ -98,6 +98,7 @@ def live(case: LogCase, model: Model, chance: random.Random) -> set[Change]:
         elif region_id == 4:
             case.log.forget(region_id)
             model.dropped.add(region_id)
+        case.log._check()
     return synced
 
 

@@ -6,6 +6,7 @@ do, is docs/wal_format.md. Reading order:
     record      how one record lies in a segment
     segment     how a segment begins, how its file is made, and what its name is
     marker      the log's own records: markers and reservations
+    batch       records that are written together, and who waits for them
     pending     what was appended and is not yet written, in log order
     writer      the one thread that writes, syncs, rolls and completes
     spare       the next segment, preallocated ahead of time
@@ -14,6 +15,8 @@ do, is docs/wal_format.md. Reading order:
     reader      records in the bytes of a segment, and where they are bad
     replay      what each record says about its region's chain
     recovery    recover(): torn tail or damage, the cut, what is written anew
+    opening     the segment with which a recovered log goes on
+    mutation    the payloads of changes, which are the regions' business
 
 Invariants:
 

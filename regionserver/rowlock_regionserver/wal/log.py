@@ -21,9 +21,10 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError, RegionTooBusyError, StoppingError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.wal.batch import Complete
 from rowlock_regionserver.wal.marker import RegionState
 from rowlock_regionserver.wal.opening import begin_segment
-from rowlock_regionserver.wal.pending import Complete, Pending
+from rowlock_regionserver.wal.pending import Pending
 from rowlock_regionserver.wal.recovery import Recovered
 from rowlock_regionserver.wal.spare import Spare
 from rowlock_regionserver.wal.trimmer import Trimmer
@@ -247,6 +248,12 @@ class Log:
         self._writer.thread.join()
         self._trimmer.close()
         self._spare.close()
+
+    def _check(self) -> None:
+        """Asserts what must hold at any moment; costs about as much as a marker."""
+        with self.order:
+            self._pending._check()
+        self._trimmer._check()
 
     def _fail(self, error: BaseException) -> None:
         with self.order:

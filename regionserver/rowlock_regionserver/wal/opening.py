@@ -10,10 +10,9 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.wal.marker import BROKEN, Marker, RegionState
-from rowlock_regionserver.wal.pending import encode_head
 from rowlock_regionserver.wal.record import Position, Record, encode_record, segment_seed
 from rowlock_regionserver.wal.recovery import Recovered
-from rowlock_regionserver.wal.segment import NO_SPACE, SegmentHeader, make_spare, name_spare, write_all
+from rowlock_regionserver.wal.segment import NO_SPACE, SegmentHeader, encode_head, make_spare, name_spare, write_all
 
 # When the disk is full, a server still starts, in a segment with this much room for reservations and markers.
 SMALL_SEGMENT_BYTES = 1 << 16

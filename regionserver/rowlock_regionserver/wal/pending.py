@@ -8,12 +8,14 @@ with its head; nobody waits for that segment to exist but the writer.
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import StoppingError
+from rowlock_regionserver.wal.batch import Batch, Complete, do_nothing
 from rowlock_regionserver.wal.marker import BROKEN, Marker, RegionState, encode_reservation
 from rowlock_regionserver.wal.record import (
     MARKER,
@@ -27,44 +29,9 @@ from rowlock_regionserver.wal.record import (
     record_size,
     segment_seed,
 )
-from rowlock_regionserver.wal.segment import SEGMENT_HEADER_BYTES, SegmentHeader
+from rowlock_regionserver.wal.segment import SegmentHeader, encode_head
 
-Complete = Callable[[], None]
-
-_OS = int(Durability.OS)
 _FSYNC = int(Durability.FSYNC)
-
-
-def do_nothing() -> None:
-    """The completion of a record that nobody waits for."""
-
-
-class Batch:
-    """Records that lie side by side in one segment, and the callers that wait for them, in log order.
-
-    `completes[:written_from]` wait for nothing, those before `synced_from` for the write, all others for the sync.
-    """
-
-    __slots__ = ("completes", "data", "head", "offset", "sealed", "segment", "synced_from", "written_from")
-
-    def __init__(self, segment: int, offset: int, head: bytes = b"", sealed: Mapping[int, int] | None = None) -> None:
-        self.segment = segment
-        self.offset = offset  # of the first byte of `data`
-        self.data = bytearray()
-        self.completes: list[Complete] = []
-        self.written_from: int | None = None
-        self.synced_from: int | None = None
-        # Only in a batch that begins a segment: the bytes before `data`, and for the segment before it each region
-        # with its last write number there.
-        self.head = head
-        self.sealed = sealed
-
-    def add(self, durability: int, complete: Complete) -> None:
-        if self.written_from is None and durability >= _OS:
-            self.written_from = len(self.completes)
-        if self.synced_from is None and durability >= _FSYNC:
-            self.synced_from = len(self.completes)
-        self.completes.append(complete)
 
 
 class Pending:
@@ -74,7 +41,7 @@ class Pending:
         self,
         log_id: bytes,
         segment: int,
-        head_bytes: int,
+        begun_bytes: int,
         capacity: int,
         segment_bytes: int,
         regions: Mapping[int, RegionState],
@@ -90,7 +57,7 @@ class Pending:
         self._is_incomplete = is_incomplete
         self._clock = clock
         # Set by the writer alone, in one assignment each; read here without a lock.
-        self.durable = Position(segment, head_bytes)
+        self.durable = Position(segment, begun_bytes)
         self.written_bytes = 0
 
         # Guarded by self.order:
@@ -100,13 +67,13 @@ class Pending:
         self._failure: BaseException | None = None
         self._segment = segment
         self._seed = segment_seed(log_id, segment)
-        self._offset = head_bytes
-        self._head_bytes = head_bytes
+        self._offset = begun_bytes
+        self._is_fresh = True  # the segment has nothing but its head
         self._capacity = capacity
         self._last = {region_id: state.last_logged for region_id, state in regions.items()}
         self._reserved = {region_id: (state.numbers_until, state.stamps_until) for region_id, state in regions.items()}
         self._touched: dict[int, int] = {}
-        self._batches = [Batch(segment, head_bytes)]
+        self._batches = [Batch(segment, begun_bytes)]
         self._batch = self._batches[0]
         self._marker_end: Position | None = None
         self.appended_bytes = 0
@@ -149,6 +116,7 @@ class Pending:
         """The segment began with copies of these records, which pin it as if they had been appended."""
         for record in records:
             self._touched[record.region_id] = record.write_number
+            self._is_fresh = False
 
     def forget(self, region_id: int) -> None:
         """No later marker names the region."""
@@ -229,6 +197,18 @@ class Pending:
             self._failure = self._failure or error
             self._wake.notify()
 
+    def _check(self) -> None:
+        """What must hold at any moment: batches lie side by side, and every change is of a known region."""
+        for batch, following in itertools.pairwise(self._batches):
+            assert following.segment == batch.segment + 1, f"segment {following.segment} after {batch.segment}"
+            assert following.offset == len(following.head), f"a batch at {following.offset} of a new segment"
+        assert self._batch is self._batches[-1], "appending to a batch that is closed"
+        end = self._batch.offset + len(self._batch.data)
+        assert (self._batch.segment, end) == self.end(), f"the log ends at {self.end()}, its last batch at {end}"
+        assert self.durable <= self.end(), f"durable up to {self.durable}, appended up to {self.end()}"
+        for region_id, last in self._touched.items():
+            assert self._last.get(region_id, last) == last, f"region {region_id} ends at {last} and elsewhere"
+
     def _has_work(self) -> bool:
         batch = self._batch
         return len(self._batches) > 1 or bool(batch.data) or bool(batch.completes)
@@ -251,13 +231,14 @@ class Pending:
         size = (len(payload) + SIZE_ROUNDING) & SIZE_MASK
         offset = self._offset
         # A record that is larger than a segment lies alone in one, which the writer makes larger for it.
-        if offset + size > self._capacity and offset > self._head_bytes:
+        if offset + size > self._capacity and not self._is_fresh:
             self._roll()
             offset = self._offset
         self._batch.data += encode_record(
             self._seed, offset, region_id, write_number, previous, self.durable, kind, payload
         )
         self._offset = offset + size
+        self._is_fresh = False
         self.appended_bytes += size
 
     def _roll(self) -> None:
@@ -266,15 +247,9 @@ class Pending:
         self._segment = header.number
         self._seed = segment_seed(self._log_id, header.number)
         head = encode_head(header, self._seed, self._marker(), self.durable)
-        self._offset = self._head_bytes = len(head)
+        self._offset = len(head)
+        self._is_fresh = True
         self._capacity = self._segment_bytes
         self._batch = Batch(header.number, len(head), head, self._touched)
         self._batches.append(self._batch)
         self._touched = {}
-
-
-def encode_head(header: SegmentHeader, seed: int, marker: bytes, durable: Position) -> bytes:
-    """How a segment begins: its header and its first marker."""
-    record = encode_record(seed, SEGMENT_HEADER_BYTES, 0, 0, 0, durable, MARKER, marker)
-    assert len(record) == record_size(len(marker))
-    return header.encode() + record

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.wal.record import SEGMENT_BYTES_MAX, checksum_of
+from rowlock_regionserver.wal.record import MARKER, SEGMENT_BYTES_MAX, Position, checksum_of, encode_record, record_size
 
 MAGIC = b"rowlkwal"
 FORMAT_VERSION = 1
@@ -57,6 +57,13 @@ class SegmentHeader:
     def encode(self) -> bytes:
         header = _HEADER.pack(MAGIC, FORMAT_VERSION, self.number, self.log_id, self.predecessor, self.predecessor_bytes)
         return header + _CHECKSUM.pack(checksum_of(header))
+
+
+def encode_head(header: SegmentHeader, seed: int, marker: bytes, durable: Position) -> bytes:
+    """How a segment begins: its header and its first marker."""
+    record = encode_record(seed, SEGMENT_HEADER_BYTES, 0, 0, 0, durable, MARKER, marker)
+    assert len(record) == record_size(len(marker))
+    return header.encode() + record
 
 
 def decode_segment_header(path: Path, data: bytes) -> SegmentHeader:

@@ -10,6 +10,7 @@ The folder is synced after each removal: a power failure never leaves a hole bet
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -89,6 +90,12 @@ class Trimmer:
             self._is_closing = True
             self._changed.notify_all()
         self.thread.join()
+
+    def _check(self) -> None:
+        """What must hold at any moment: sealed segments follow one another."""
+        with self._lock:
+            for older, newer in itertools.pairwise(self._sealed):
+                assert newer.number == older.number + 1, f"segment {newer.number} after {older.number}"
 
     def _pinning(self, sealed: Sealed) -> list[int]:
         return [

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.wal.pending import Batch, Pending
+from rowlock_regionserver.wal.batch import Batch
+from rowlock_regionserver.wal.pending import Pending
 from rowlock_regionserver.wal.record import Position
 from rowlock_regionserver.wal.segment import NO_SPACE, name_spare, write_all
 from rowlock_regionserver.wal.spare import Spare

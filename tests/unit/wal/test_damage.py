@@ -96,6 +96,18 @@ def test_a_damaged_region_stays_damaged_after_a_restart(tmp_path: Path) -> None:
     assert delivered_of(read_all(built.folder)[1], 2) == built.of(2)
 
 
+def test_damage_is_not_forgotten_when_the_server_is_killed_right_after_its_recovery(tmp_path: Path) -> None:
+    built = build(tmp_path, [1, 2, 1, 2], close=False)
+    built.damage(0)  # region 1's first: its second shows the break, nothing proves region 2 or any other
+    for life in range(3):
+        case = LogCase(built.folder, UnsyncedFiles(), small_config()).open()
+        killed = copy_folder(built.folder, tmp_path / f"killed-{life}")
+        case.log.close()
+        for region_id in (1, 2, 99):
+            assert case.recovered.damage_of(region_id) is not None, f"life {life}, region {region_id}"
+        built = Built(killed, built.changes, built.places)
+
+
 def test_without_a_later_marker_no_region_is_proven_whole(tmp_path: Path) -> None:
     built = build(tmp_path, [1, 2, 3, 1, 2, 3, 2], close=False)
     built.damage(3)  # region 1's second; nothing of region 1 follows, and no marker

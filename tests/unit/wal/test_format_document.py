@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 
 from rowlock_regionserver.wal.marker import Marker
-from rowlock_regionserver.wal.pending import encode_head
 from rowlock_regionserver.wal.record import Position, encode_record, segment_seed
-from rowlock_regionserver.wal.segment import SegmentHeader
+from rowlock_regionserver.wal.segment import SegmentHeader, encode_head
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "wal_format.md"
 

@@ -10,7 +10,7 @@ from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.marker import RegionState
 from rowlock_regionserver.wal.segment import decode_segment_header, segment_path
 
-from tests.crash.simulated_files import Loss, SimulatedFiles
+from tests.crash.simulated_files import Loss, SimulatedFiles, UnsyncedFiles
 from tests.unit.wal.log_case import LogCase, read_all, small_config, wait_until
 
 
@@ -77,6 +77,37 @@ def test_a_segment_goes_when_every_region_in_it_is_flushed_and_the_oldest_goes_f
     assert delivered == case.appended[-1:]
     assert recovered.starts == {1: 2, 2: 1}
     assert recovered.regions == {1: RegionState(2), 2: RegionState(1), 3: RegionState(1)}
+
+
+def test_each_removal_is_durable_before_the_next_so_there_is_never_a_hole(case: LogCase, disk: SimulatedFiles) -> None:
+    for _ in range(4):
+        case.append_synced(1, b"x" * 700)
+    start = len(disk.calls)
+    case.log.flushed(1, 4)
+    wait_until(lambda: case.log.statistics().segment_count == 1)
+    calls = [(call.name, call.path.name) for call in disk.calls[start:] if call.path.name != "spare.wal"]
+    sync = ("fsync_folder", "log")
+    removals = [call for call in calls if call == sync or call[0] == "remove"]
+    assert removals[:6] == [
+        ("remove", "0000000001.wal"),
+        sync,
+        ("remove", "0000000002.wal"),
+        sync,
+        ("remove", "0000000003.wal"),
+        sync,
+    ]
+
+
+def test_changes_that_were_written_anew_pin_their_new_segment(case: LogCase, disk: SimulatedFiles) -> None:
+    change = case.append(1, b"x" * 500, Durability.OS)
+    case.wait(lambda: change in case.completed)
+    image = disk.power_failure(disk.root.parent / "image", Loss.NOTHING) / "log"
+    again = LogCase(image, UnsyncedFiles(), numbers={1: 1}).open()
+    assert [record.write_number for record in again.recovered.unproven_changes()] == [1]
+    again.append_synced(2, b"x" * 700)  # segment 3
+    again.log.flushed(2, 1)
+    again.log.close()
+    assert segments(image) == ["0000000001.wal", "0000000002.wal", "0000000003.wal"]
 
 
 def test_a_younger_segment_waits_for_an_older_one(case: LogCase) -> None:
