@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from ctypes import c_long
 from functools import partial
 from multiprocessing.sharedctypes import Synchronized
+from multiprocessing.synchronize import Barrier
 
 import rowlock
 import rowlock.aio
@@ -41,8 +42,9 @@ def count(stage: Stage) -> None:
     columns = [stage.expected[name].to_pylist() for name in ("carrier", "origin", "dest")]
     legs: list[Leg] = list(zip(*columns, strict=True))
     acknowledged = [processes.Value(c_long, 0) for _ in range(_PROCESSES)]
+    start = processes.Barrier(_PROCESSES)
     pieces = [
-        partial(count_share, stage.address, legs[number::_PROCESSES], acknowledged[number])
+        partial(count_share, stage.address, legs[number::_PROCESSES], start, acknowledged[number])
         for number in range(_PROCESSES)
     ]
     watch = Stopwatch()
@@ -70,9 +72,16 @@ def _kill(stage: Stage, acknowledged: Sequence[Synchronized[int]]) -> None:
     stage.account.compare(claim, counted >= at_least, True)
 
 
-async def count_all(address: str, legs: Sequence[Leg], acknowledged: Synchronized[int]) -> None:
+def count_share(address: str, legs: Sequence[Leg], start: Barrier, acknowledged: Synchronized[int]) -> None:
+    """One process's part."""
+    asyncio.run(count_all(address, legs, start, acknowledged))
+
+
+async def count_all(address: str, legs: Sequence[Leg], start: Barrier, acknowledged: Synchronized[int]) -> None:
     """Counts the flights with many calls at once on one client."""
     async with rowlock.aio.connect(address, timeout=CALL_SECONDS) as client:
+        # A server that is down is an error to a client that connects, and only a pause to one that has.
+        await asyncio.to_thread(start.wait, CALL_SECONDS)
         table = client.table(tables.COUNTS)
         waiting = iter(legs)
 
@@ -83,11 +92,6 @@ async def count_all(address: str, legs: Sequence[Leg], acknowledged: Synchronize
                 acknowledged.value += 1
 
         await asyncio.gather(*(caller() for _ in range(_CALLS)))
-
-
-def count_share(address: str, legs: Sequence[Leg], acknowledged: Synchronized[int]) -> None:
-    """One process's part."""
-    asyncio.run(count_all(address, legs, acknowledged))
 
 
 def counts_of(legs: Iterable[Leg]) -> Counts:
