@@ -74,16 +74,22 @@ def row_mutations(message: region_pb2.Mutate, client_id: bytes, sequence_floor: 
             limit_value=config.rows_per_request_max,
             found=count,
         )
+    if count == 1:  # The hot path: a loop over a repeated field costs more than its only element.
+        mutation = mutations[0]
+        try:
+            return Mutations((_row_mutation(mutation, client_id, sequence_floor, config),), _NONE_REFUSED)
+        except InvalidRequestError as error:
+            error.row = mutation.row
+            return Mutations((), {0: error})
     read: list[RowMutation] = []
-    refused: dict[int, InvalidRequestError] | None = None
+    refused: dict[int, InvalidRequestError] = {}
     for mutation in mutations:
         try:
             read.append(_row_mutation(mutation, client_id, sequence_floor, config))
         except InvalidRequestError as error:
             error.row = mutation.row
-            refused = refused or {}
             refused[len(read) + len(refused)] = error
-    return Mutations(tuple(read), _NONE_REFUSED if refused is None else refused)
+    return Mutations(tuple(read), refused)
 
 
 def request_id(client_id: bytes, sequence: int, sequence_floor: int) -> RequestId | None:
@@ -101,33 +107,23 @@ def _row_mutation(
     message: region_pb2.RowMutation, client_id: bytes, sequence_floor: int, config: Config
 ) -> RowMutation:
     changes = message.changes
-    if len(changes) == 1 and changes[0].HasField("put"):
-        made: tuple[Change, ...] = (_put(changes[0].put),)
-    else:
-        made = tuple([_change(change) for change in changes])
+    otherwise = message.otherwise
     sequence = message.sequence
     return RowMutation(
         message.row,
-        made,
+        (_change(changes[0]),) if len(changes) == 1 else tuple([_change(change) for change in changes]),
         _condition(message.condition, config) if message.HasField("condition") else None,
-        tuple([_change(change) for change in message.otherwise]),
+        tuple([_change(change) for change in otherwise]) if otherwise else (),
         request_id(client_id, sequence, sequence_floor) if sequence else None,
     )
 
 
-def _put(message: types_pb2.Put) -> Put:
-    return Put(
-        message.family,
-        message.qualifier,
-        message.value,
-        message.timestamp if message.HasField("timestamp") else None,
-    )
-
-
 def _change(message: types_pb2.Change) -> Change:
+    if message.HasField("put"):  # The hot path; WhichOneof would make a string to be compared.
+        put = message.put
+        timestamp = put.timestamp if put.HasField("timestamp") else None
+        return Put(put.family, put.qualifier, put.value, timestamp)
     match message.WhichOneof("change"):
-        case "put":
-            return _put(message.put)
         case "increment":
             increment = message.increment
             return Increment(increment.family, increment.qualifier, increment.amount)
