@@ -69,7 +69,7 @@ class DataFolder:
             files.fsync_folder(path.parent)
             names = []
         if FORMAT in names:
-            _read_format(path, files)
+            read_format(path, files)
         elif not set(names) <= _NOTHING_YET or not create:
             what = "is empty" if set(names) <= _NOTHING_YET else "holds other things"
             raise DataFolderError(
@@ -80,7 +80,7 @@ class DataFolder:
         try:
             # Read again: whoever held the lock a moment ago may have made it.
             if FORMAT in files.list_folder(path):
-                folder_id = _read_format(path, files)
+                folder_id = read_format(path, files)
             else:
                 folder_id = _write_format(path, files)
         except BaseException:
@@ -103,7 +103,7 @@ class DataFolder:
         self.close()
 
 
-def _read_format(path: Path, files: Files) -> str:
+def read_format(path: Path, files: Files) -> str:
     """The folder's id. Raises DataFolderError for another version, and for a file that says neither."""
     data = files.read(path / FORMAT)
     match = _FORMAT_LINE.fullmatch(data)

@@ -16,7 +16,7 @@ import typer
 from rowlock.cli import rows, scans, shell, tables, transfer
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.output import Output
-from rowlock.cli.session import DEFAULT_SERVER, Session, register
+from rowlock.cli.session import DEFAULT_SERVER, ReaderWentAwayError, Session, register
 
 if TYPE_CHECKING:
     from rowlock import Client
@@ -119,7 +119,7 @@ def run(arguments: Sequence[str], session: Session) -> int:
     except (KeyboardInterrupt, typer.Abort):
         output.note("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, ReaderWentAwayError):
         _silence(session.stdout)
         return READER_WENT_AWAY
     except Exception as error:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 DEFAULT_SERVER = "127.0.0.1:7460"
 
 
+class ReaderWentAwayError(Exception):
+    """Nobody reads standard output any more."""
+
+
 class Connect(Protocol):
     """rowlock.connect, or what stands for it."""
 
@@ -112,8 +116,12 @@ def register(
             timeout=cast(float, values.pop("timeout")),
             json_lines=json_lines,
         )
-        exit_code = function(call, **values)
-        call.output.flush()
+        try:
+            exit_code = function(call, **values)
+            call.output.flush()
+        except BrokenPipeError as error:
+            # Under this name, because typer would end the process for the other.
+            raise ReaderWentAwayError from error
         return exit_code or 0
 
     own = [

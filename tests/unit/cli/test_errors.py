@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from collections.abc import Sequence
@@ -67,7 +68,7 @@ def test_an_interrupt_is_no_traceback(console: Console) -> None:
 
 
 def test_a_reader_that_went_away_is_silence(console: Console) -> None:
-    console.client.answers["row"] = BrokenPipeError()
+    console.client.answers["row"] = BrokenPipeError(errno.EPIPE, "Broken pipe")
     assert console.run("get", "t", "r") == 141
     assert console.err == ""
 

@@ -1,0 +1,160 @@
+"""What a stopped server's folder says it holds: tables, regions and files, as far as catalog and manifests are whole.
+
+Reads only. Damage is collected, not raised: what is found is added to a list, and reading goes on with what is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from rowlock_regionserver import generations
+from rowlock_regionserver.catalog import catalog
+from rowlock_regionserver.catalog.catalog import RegionEntry
+from rowlock_regionserver.data_folder import FORMAT, LOCK, read_format
+from rowlock_regionserver.errors import CorruptionError, DataFolderError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.region import manifest
+from rowlock_regionserver.region.manifest import Manifest
+from rowlock_regionserver.region.table import Table
+
+Body = TypeVar("Body")
+
+
+@dataclass(frozen=True, slots=True)
+class Newest(Generic[Body]):
+    """The newest whole generation of a name, and whether it is the newest of all."""
+
+    body: Body
+    is_newest: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRegion:
+    """A region as it lies on disk. `manifest` None: damaged, so that only the names of its files are known."""
+
+    folder: Path
+    entry: RegionEntry
+    table: Table
+    manifest: Manifest | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFolder:
+    """A data folder as it lies on disk, its tables by the newest whole catalog."""
+
+    folder: Path
+    regions: tuple[StoredRegion, ...]
+    catalog_is_newest: bool
+
+    @property
+    def log_folder(self) -> Path:
+        return self.folder / "log"
+
+    @property
+    def bulk_folder(self) -> Path:
+        return self.folder / "bulk"
+
+    def flushed(self) -> dict[int, int]:
+        """By region, the write number up to which everything is in store files, where a manifest tells it."""
+        return {
+            region.entry.region_id: region.manifest.flushed_write_number
+            for region in self.regions
+            if region.manifest is not None
+        }
+
+
+@contextlib.contextmanager
+def held(folder: Path, files: Files) -> Iterator[None]:
+    """Keeps servers out of the folder, without writing to it, as long as the block runs.
+
+    Raises DataFolderError when it is not a server's folder or of another version, or a server runs on it.
+    """
+    if FORMAT not in (set(files.list_folder(folder)) if folder.is_dir() else set()):
+        raise DataFolderError(f"{folder} is not the data folder of a rowlock-server: it has no file {FORMAT!r}")
+    read_format(folder, files)
+    try:
+        lock = files.open(folder / LOCK, os.O_RDONLY)
+    except FileNotFoundError:
+        # A copy of a folder, perhaps; servers make the file before anything else.
+        yield
+        return
+    try:
+        if not files.lock(lock):
+            raise DataFolderError(f"{folder} is in use by a rowlock-server; stop it first")
+        yield
+    finally:
+        files.close(lock)
+
+
+def read_folder(folder: Path, files: Files, damage: list[CorruptionError]) -> StoredFolder:
+    """Catalog and manifests, every generation of them checked; what is damaged is added to `damage`.
+
+    Raises DataFolderError when something was written by a newer version.
+    """
+    found = _newest(files, folder / "catalog", catalog.NAME, catalog.decode, damage)
+    if found is None:
+        if any(name.isdigit() for name in files.list_folder(folder / "regions")):
+            damage.append(
+                CorruptionError(folder / "catalog", 0, "a catalog that names the regions", "none that is whole")
+            )
+        return StoredFolder(folder, (), catalog_is_newest=False)
+    regions = tuple(
+        _read_region(folder / "regions" / str(entry.region_id), entry, table.table, files, damage)
+        for table in found.body.tables
+        for entry in table.regions
+    )
+    return StoredFolder(folder, regions, found.is_newest)
+
+
+def _read_region(
+    folder: Path, entry: RegionEntry, table: Table, files: Files, damage: list[CorruptionError]
+) -> StoredRegion:
+    try:
+        found = _newest(files, folder, manifest.NAME, Manifest.decode, damage)
+    except FileNotFoundError:
+        found = None
+    if found is None:
+        damage.append(CorruptionError(folder, 0, f"the manifest of region {entry.region_id}", "none that is whole"))
+    elif found.body.region_id != entry.region_id:
+        damage.append(
+            CorruptionError(folder, 0, f"the manifest of region {entry.region_id}", f"that of {found.body.region_id}")
+        )
+        found = None
+    # An older manifest may name files that are gone and forget some that are there.
+    return StoredRegion(folder, entry, table, found.body if found is not None and found.is_newest else None)
+
+
+def _newest(
+    files: Files, folder: Path, name: str, decode: Callable[[bytes], Body], damage: list[CorruptionError]
+) -> Newest[Body] | None:
+    """Reads every generation there is, so that each checksum is checked; None when none is whole."""
+    whole: list[tuple[int, Body]] = []
+    numbers: Sequence[int] = generations.generation_numbers(files, folder, name)
+    for number in numbers:
+        path = generations.generation_path(folder, name, number)
+        try:
+            whole.append((number, decode(generations.read(files, path, number))))
+        except CorruptionError as error:
+            damage.append(error)
+        except (KeyError, TypeError, ValueError) as error:
+            damage.append(CorruptionError(path, 0, f"a {name} of this version", repr(error)))
+    if not whole:
+        return None
+    number, body = whole[-1]
+    return Newest(body, number == numbers[-1])
+
+
+def store_file_names(folder: Path, files: Files) -> list[tuple[int, int, Path]]:
+    """(family number, file number, path) of the store files that a region's folder holds, named or not."""
+    found = []
+    for name in files.list_folder(folder):
+        family, dash, rest = name.partition("-")
+        number, dot, suffix = rest.partition(".")
+        if dash and dot and suffix == "store" and family.isdigit() and number.isdigit():
+            found.append((int(family), int(number), folder / name))
+    return sorted(found)

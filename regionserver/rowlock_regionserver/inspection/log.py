@@ -1,0 +1,102 @@
+"""The log of a stopped server, read for inspection: every checksum in it, or every record that is whole."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.wal.reader import find_runs, unpack_records
+from rowlock_regionserver.wal.record import RESERVATION, Record, segment_seed
+from rowlock_regionserver.wal.recovery import Recovered, read_log
+from rowlock_regionserver.wal.segment import (
+    SEGMENT_HEADER_BYTES,
+    SegmentHeader,
+    decode_segment_header,
+    segment_number,
+    segment_path,
+)
+
+# (region id, write number, kind, payload), in log order.
+Apply = Callable[[int, int, int, bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LogFound:
+    """What checking the log gave. `recovered` None: it could not be read as a whole."""
+
+    recovered: Recovered | None
+    segment_count: int
+
+
+def check_log(
+    folder: Path, files: Files, apply: Apply, flushed: Mapping[int, int], damage: list[CorruptionError]
+) -> LogFound:
+    """Delivers what recovery would, changing nothing on disk; adds what is damaged to `damage`.
+
+    A torn tail is no damage: what was never proven durable was never promised.
+    """
+    headers, damaged_headers = _headers(folder, files)
+    if damaged_headers:
+        damage.extend(damaged_headers)
+        return LogFound(None, len(headers))
+    try:
+        recovered = read_log(folder, files, apply, flushed=flushed)
+    except CorruptionError as error:
+        damage.append(error)
+        return LogFound(None, len(headers))
+    damage.extend(gap.error() for gap in recovered.gaps)
+    # A chain may also break without bad bytes: a whole, valid segment of another time, say.
+    told = {(gap.path, gap.offset) for gap in recovered.gaps}
+    damage.extend(broken.error() for broken in recovered.broken.values() if (broken.path, broken.offset) not in told)
+    return LogFound(recovered, len(headers))
+
+
+def whole_records(folder: Path, files: Files) -> Iterator[Record]:
+    """Every change in the log that proves itself, in log order, whatever is damaged around it.
+
+    A segment whose header is damaged is read by its name and the log's id in the other segments.
+    """
+    headers, _ = _headers(folder, files)
+    log_ids = Counter(header.log_id for header in headers.values() if header is not None)
+    if not log_ids:
+        return
+    ((log_id, _),) = log_ids.most_common(1)
+    for number in sorted(headers):
+        data = files.read(segment_path(folder, number))
+        following = headers.get(number + 1)
+        # Beyond its final length a segment holds copies of what stands in its successor.
+        limit = len(data) if following is None else min(len(data), following.predecessor_bytes)
+        for run in find_runs(data, SEGMENT_HEADER_BYTES, limit, segment_seed(log_id, number), number):
+            for record in unpack_records(data[run.start : run.stop]):
+                if record.kind < RESERVATION:
+                    yield record
+
+
+def _headers(folder: Path, files: Files) -> tuple[dict[int, SegmentHeader | None], list[CorruptionError]]:
+    """The segments by number, None for a damaged header; and what is wrong with those."""
+    headers: dict[int, SegmentHeader | None] = {}
+    damage = []
+    for name in files.list_folder(folder):
+        number = segment_number(name)
+        if number is None:
+            continue
+        path = folder / name
+        headers[number] = None
+        try:
+            headers[number] = decode_segment_header(path, _head(files, path))
+        except CorruptionError as error:
+            damage.append(error)
+    return headers, damage
+
+
+def _head(files: Files, path: Path) -> bytes:
+    descriptor = files.open(path, os.O_RDONLY)
+    try:
+        return files.pread(descriptor, SEGMENT_HEADER_BYTES, 0)
+    finally:
+        files.close(descriptor)

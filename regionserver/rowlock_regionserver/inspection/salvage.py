@@ -1,0 +1,110 @@
+"""`rowlock-server salvage DIR OUT`: writes what is whole in a stopped server's folder as Parquet, a file a table.
+
+Each file has the columns row, family, qualifier, timestamp (milliseconds since the epoch) and value; its cells are the
+live versions, by row, family, qualifier, then newest first. Cells that have outlived their time to live and are still
+there are written too. OUT/report.txt names the tables and every damage that was found: what is missing may be anything
+that stood there, tombstones as well, so a deleted cell may be back.
+
+Exit code 0: everything was whole. 1: something was damaged, and what is whole was written. 2: nothing was written (in
+use, not a server's folder, of another version, OUT is not empty). Nothing in DIR is changed. Memory: what is left of
+damaged store files and what is only in the log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from rowlock_regionserver.cells import ANSWER_SCHEMA, NEWEST, ReadPoint
+from rowlock_regionserver.errors import CorruptionError, DataFolderError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.inspection.folder import held, read_folder
+from rowlock_regionserver.inspection.salvaged_cells import SalvagedRegion, read_cells
+from rowlock_regionserver.operations import ScanPlan, Selection
+from rowlock_regionserver.scan.scanner import scan
+
+WHOLE, DAMAGED, NOT_WRITTEN = 0, 1, 2
+
+_ALL_VERSIONS = ScanPlan(selection=Selection(versions=(1 << 31) - 1))
+# Time to live is judged as at the epoch, when nothing had outlived it.
+_EVERYTHING = ReadPoint(NEWEST, now_ms=0)
+
+
+@dataclass(frozen=True, slots=True)
+class SalvagedTable:
+    """What was written of one table."""
+
+    name: str
+    path: Path
+    row_count: int
+    cell_count: int
+
+
+def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO | None = None) -> int:
+    """Runs the command; see the module."""
+    stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
+    parser = argparse.ArgumentParser(
+        prog="rowlock-server salvage",
+        description="Writes what is whole in a stopped server's folder as Parquet, a file a table, with a report.",
+        epilog="Exit codes: 0 everything was whole, 1 something was damaged, 2 nothing was written.",
+    )
+    parser.add_argument("folder", metavar="DIR", type=Path, help="what the server was given as --data")
+    parser.add_argument("out", metavar="OUT", type=Path, help="a folder that is empty, or is made")
+    asked = parser.parse_args(arguments)
+    damage: list[CorruptionError] = []
+    try:
+        tables = salvage(asked.folder, asked.out, Files(), damage)
+    except (DataFolderError, OSError) as error:
+        stderr.write(f"rowlock-server salvage: {error}\n")
+        return NOT_WRITTEN
+    report = report_of(tables, damage)
+    (asked.out / "report.txt").write_text(report)
+    stdout.write(report)
+    return DAMAGED if damage else WHOLE
+
+
+def salvage(folder: Path, out: Path, files: Files, damage: list[CorruptionError]) -> list[SalvagedTable]:
+    """Writes each table's file into `out`, and adds what is damaged to `damage`.
+
+    Raises DataFolderError, and OSError when something can't be read or written.
+    """
+    with held(folder, files):
+        if out.exists() and any(out.iterdir()):
+            raise DataFolderError(f"{out} is not empty; name a folder that is")
+        stored = read_folder(folder, files, damage)
+        out.mkdir(mode=0o700, exist_ok=True)
+        by_table: dict[str, list[SalvagedRegion]] = {}
+        for region in read_cells(stored, files, damage):
+            by_table.setdefault(region.stored.table.name, []).append(region)
+        return [_write(name, out / f"{name}.parquet", regions) for name, regions in sorted(by_table.items())]
+
+
+def report_of(tables: Iterable[SalvagedTable], damage: Sequence[CorruptionError]) -> str:
+    """What was written and what was damaged, a line each."""
+    lines = [
+        f"table {table.name}: {table.row_count} rows, {table.cell_count} cells in {table.path}" for table in tables
+    ]
+    lines += [
+        f"damaged: {error.path} at byte {error.offset}: {error.expected} expected, {error.found} found"
+        for error in damage
+    ]
+    lines.append(f"{len(damage)} damaged places" if damage else "nothing is damaged")
+    return "\n".join(lines) + "\n"
+
+
+def _write(name: str, path: Path, regions: Sequence[SalvagedRegion]) -> SalvagedTable:
+    import pyarrow.parquet as pa_parquet
+
+    row_count = cell_count = 0
+    with pa_parquet.ParquetWriter(path, ANSWER_SCHEMA, compression="zstd") as writer:
+        for region in sorted(regions, key=lambda region: region.stored.entry.start):
+            entry = region.stored.entry
+            for answer in scan(region.view, _ALL_VERSIONS, entry.start, entry.stop, _EVERYTHING):
+                writer.write_table(answer.table)
+                row_count += answer.row_count
+                cell_count += answer.table.num_rows
+    return SalvagedTable(name, path, row_count, cell_count)

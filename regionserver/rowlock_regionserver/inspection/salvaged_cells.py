@@ -1,0 +1,159 @@
+"""The cells of a damaged folder that are whole, as sources for a scan.
+
+They come from store files, from what is left of damaged ones, and from the log. What is left of damaged store files,
+and what the log holds beyond the store files, is held in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from rowlock_regionserver.cells import CELL_SCHEMA, Family
+from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion, store_file_names
+from rowlock_regionserver.inspection.log import check_log, whole_records
+from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
+from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.region.bulk_cells import stamped
+from rowlock_regionserver.region.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
+from rowlock_regionserver.region.flush import store_file_path
+from rowlock_regionserver.scan.merge import merged
+from rowlock_regionserver.sources import Source
+from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.storefile.info import StoreFileInfo
+from rowlock_regionserver.storefile.reader import StoreFile
+from rowlock_regionserver.storefile.salvage import salvage
+from rowlock_regionserver.storefile.verify import verify_store_file
+from rowlock_regionserver.wal.mutation import KIND_BULK, KIND_ROW, BulkRecord, decode_cells
+
+
+class SalvagedRegion:
+    """One region's sources by family. Built by one thread, then read."""
+
+    def __init__(self, stored: StoredRegion) -> None:
+        self.stored = stored
+        self._segments: dict[int, RowSegment] = {}
+        self._sources: dict[int, list[Source]] = {family.number: [] for family in stored.table.families}
+        # Everything up to it is in store files, as far as a whole manifest says so.
+        self._last = stored.manifest.flushed_write_number if stored.manifest is not None else 0
+
+    def view(self) -> list[tuple[Family, list[Source]]]:
+        """What a scan reads: families by name, each with its sources."""
+        return [
+            (
+                family,
+                [
+                    *self._sources[family.number],
+                    *([self._segments[family.number]] if family.number in self._segments else []),
+                ],
+            )
+            for family in self.stored.table.families
+        ]
+
+    def add_store_files(self, files: Files, cache: BlockCache, damage: list[CorruptionError]) -> None:
+        """Opens what is whole, and takes out of the rest what is."""
+        for family_number, path, info in _store_files(self.stored, files):
+            if family_number not in self._sources:
+                continue  # Its family was dropped.
+            found = [] if info is None else verify_store_file(path, info, files)
+            damage.extend(found)
+            if info is not None and not found:
+                self._sources[family_number].append(StoreFile.open(path, info, cache, files))
+            else:
+                self._sources[family_number] += _whole_part(path, files, damage if info is None else [])
+
+    def add_record(
+        self,
+        write_number: int,
+        kind: int,
+        payload: bytes,
+        bulk_folder: Path,
+        files: Files,
+        damage: list[CorruptionError],
+    ) -> None:
+        """One change of the log; those that are in store files are passed over. They come in log order."""
+        if write_number <= self._last:
+            return
+        self._last = write_number
+        if kind == KIND_ROW:
+            row, by_family, _, _ = decode_cells(payload, write_number)
+            for family_number, cells in by_family:
+                if family_number in self._sources:
+                    self._segment(family_number).apply(row, cells, lambda: 0)
+        elif kind == KIND_BULK:
+            try:
+                self._add_bulk(write_number, BulkRecord.decode(payload), bulk_folder, files)
+            except CorruptionError as error:
+                damage.append(error)
+
+    def _add_bulk(self, write_number: int, record: BulkRecord, bulk_folder: Path, files: Files) -> None:
+        if record.file_number:
+            written = WrittenBulkFile(record.file_number, record.file_bytes, record.file_checksum)
+            tables = read_bulk_file(files, bulk_folder, written)
+        else:
+            tables = decode_tables(record.cells)
+        for family_number, cells in tables.items():
+            if family_number in self._sources and cells.num_rows:
+                self._sources[family_number].append(ArrowSegment(stamped(cells, write_number, record.stamp)))
+
+    def _segment(self, family_number: int) -> RowSegment:
+        if family_number not in self._segments:
+            versions = {family.number: family.versions for family in self.stored.table.families}
+            self._segments[family_number] = RowSegment(versions[family_number])
+        return self._segments[family_number]
+
+
+def read_cells(stored: StoredFolder, files: Files, damage: list[CorruptionError]) -> list[SalvagedRegion]:
+    """Every region with all of its cells that are whole; what is damaged is added to `damage`. Reads everything."""
+    cache = BlockCache(0)
+    regions = [SalvagedRegion(region) for region in stored.regions]
+    for region in regions:
+        region.add_store_files(files, cache, damage)
+    by_id = {region.stored.entry.region_id: region for region in regions}
+
+    def apply(region_id: int, write_number: int, kind: int, payload: bytes) -> None:
+        if region_id in by_id:
+            by_id[region_id].add_record(write_number, kind, payload, stored.bulk_folder, files, damage)
+
+    log_damage: list[CorruptionError] = []
+    check_log(stored.log_folder, files, apply, stored.flushed(), log_damage)
+    if log_damage:
+        damage.extend(log_damage)
+        # Recovery delivers a region's records up to the first that is lost; what is whole after it is wanted here too.
+        for record in whole_records(stored.log_folder, files):
+            apply(record.region_id, record.write_number, record.kind, record.payload)
+    return regions
+
+
+def _store_files(stored: StoredRegion, files: Files) -> Iterator[tuple[int, Path, StoreFileInfo | None]]:
+    """(family number, path, info); without a manifest whatever lies there, without info."""
+    if stored.manifest is not None:
+        infos: Mapping[int, tuple[StoreFileInfo, ...]] = stored.manifest.store_files
+        for family_number, family_infos in infos.items():
+            for info in family_infos:
+                yield family_number, store_file_path(stored.folder, family_number, info.number), info
+    elif stored.folder.is_dir():
+        for family_number, _, path in store_file_names(stored.folder, files):
+            yield family_number, path, None
+
+
+def _whole_part(path: Path, files: Files, damage: list[CorruptionError]) -> list[Source]:
+    """A segment of what is whole in a store file; none if nothing is."""
+    tables: list[pa.Table] = []
+    try:
+        for found in salvage(path, files):
+            if isinstance(found, CorruptionError):
+                damage.append(found)
+            elif found.num_rows:
+                tables.append(found)
+    except OSError as error:
+        damage.append(CorruptionError(path, 0, "a readable file", str(error)))
+    if not tables:
+        return []
+    cells = merged(tables)
+    assert cells.schema.equals(CELL_SCHEMA), cells.schema
+    return [ArrowSegment(cells)]

@@ -1,0 +1,182 @@
+"""The command line as a process of its own: start-up, pipes, signals, and the shell at a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import rowlock
+from rowlock.pytest_plugin import RowlockServer
+
+ROWLOCK = Path(sys.executable).with_name("rowlock")
+PATIENCE_SECONDS = 60.0
+
+
+@pytest.fixture
+def environment(rowlock_server: RowlockServer, tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "ROWLOCK_SERVER": rowlock_server.address, "XDG_STATE_HOME": str(tmp_path / "state")}
+
+
+@pytest.fixture
+def wide(rowlock_client: rowlock.Client) -> rowlock.Table[bytes]:
+    """More rows than a pipe holds."""
+    table = rowlock_client.create_table("wide", {"f": rowlock.Family()})
+    with table.batch() as batch:
+        for number in range(3000):
+            batch.put(b"r%05d" % number, {b"f:a": b"x" * 200})
+    return table
+
+
+def start(words: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [ROWLOCK, *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_help_is_quick() -> None:
+    # Processor time: what else runs on the machine is not our doing.
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ran = subprocess.run([ROWLOCK, "--help"], capture_output=True, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert ran.returncode == 0
+    assert "check-and-put" in ran.stdout
+    assert after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime <= 0.5
+
+
+def test_exit_codes_reach_the_caller(wide: rowlock.Table[bytes], environment: dict[str, str]) -> None:
+    for words, exit_code in [
+        (["get", "wide", "r00000"], 0),
+        (["check-and-put", "wide", "r00000", "f:a", "f:a=1", "--absent"], 1),
+        (["get", "nosuch", "r"], 2),
+    ]:
+        ran = subprocess.run([ROWLOCK, *words], env=environment, capture_output=True, text=True)
+        assert ran.returncode == exit_code
+        assert "Traceback" not in ran.stderr
+
+
+def test_a_reader_that_goes_away_ends_a_scan_silently(wide: rowlock.Table[bytes], environment: dict[str, str]) -> None:
+    with start(["scan", "wide", "--all"], environment) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith("r00000\t")
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
+
+
+def test_an_interrupt_ends_a_scan_in_one_line(wide: rowlock.Table[bytes], environment: dict[str, str]) -> None:
+    with start(["scan", "wide", "--all"], environment) as process:
+        assert process.stdout is not None
+        # Nobody reads on, so the command waits for the pipe when the signal comes.
+        assert process.stdout.readline().startswith("r00000\t")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert (process.returncode, err) == (130, "interrupted\n")
+
+
+class Terminal:
+    """A pseudo-terminal with a process at it."""
+
+    def __init__(self, words: Sequence[str], environment: dict[str, str]) -> None:
+        self._master, slave = pty.openpty()
+        self._process = subprocess.Popen(
+            [ROWLOCK, *words],
+            env={**environment, "TERM": "xterm"},
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+        )
+        os.close(slave)
+        self._shown = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def wait_for(self, text: str) -> str:
+        """Reads until `text` is shown; gives all that was shown since the last call."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while text not in self._shown:
+            ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, f"{text!r} did not come: {self._shown!r}"
+            read = os.read(self._master, 65536).decode()
+            # Where the cursor is, a terminal tells when it is asked.
+            if "\x1b[6n" in read:
+                os.write(self._master, b"\x1b[1;1R")
+            self._shown += read
+        before, _, self._shown = self._shown.partition(text)
+        return before
+
+    def exit_code(self) -> int:
+        return self._process.wait(PATIENCE_SECONDS)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._master)
+
+
+@pytest.fixture
+def shell(wide: rowlock.Table[bytes], environment: dict[str, str]) -> Iterator[Terminal]:
+    terminal = Terminal(["shell"], environment)
+    yield terminal
+    terminal.close()
+
+
+def test_the_shell_runs_commands_completes_and_remembers(shell: Terminal, tmp_path: Path) -> None:
+    shell.wait_for("'exit' leaves.")
+    shell.wait_for("rowlock>")
+    shell.type("get wi\t")
+    shell.wait_for("de")
+    shell.type(" r00000\r")
+    shell.wait_for("f:a")
+    shell.wait_for("rowlock>")
+    shell.type("get wide r00000 f\t")
+    shell.wait_for(":")
+    shell.type("nosuch\r")
+    shell.wait_for("no such cells")
+    shell.wait_for("rowlock>")
+    shell.type("nonsense\r")
+    shell.wait_for("No such command 'nonsense'")
+    shell.wait_for("rowlock>")
+    shell.type("exit\r")
+    assert shell.exit_code() == 0
+    history = (tmp_path / "state" / "rowlock" / "history").read_text()
+    assert "+get wide r00000\n" in history
+    assert "+get wide r00000 f:nosuch\n" in history
+
+
+def test_the_shell_survives_an_interrupt_and_ends_with_the_input(shell: Terminal) -> None:
+    shell.wait_for("rowlock>")
+    shell.type("get half a line\x03")
+    shell.wait_for("\r\n")
+    shell.wait_for("rowlock>")
+    shell.type("\x04")
+    assert shell.exit_code() == 0
+
+
+@pytest.mark.parametrize(("answer", "exit_code"), [("n", 2), ("y", 0)])
+def test_drop_asks_at_a_terminal(
+    wide: rowlock.Table[bytes],
+    rowlock_client: rowlock.Client,
+    environment: dict[str, str],
+    answer: str,
+    exit_code: int,
+) -> None:
+    terminal = Terminal(["drop", "wide"], environment)
+    try:
+        terminal.wait_for("Remove table wide with all rows? [y/N] ")
+        terminal.type(f"{answer}\r")
+        assert terminal.exit_code() == exit_code
+    finally:
+        terminal.close()
+    assert rowlock_client.tables() == (["wide"] if exit_code else [])

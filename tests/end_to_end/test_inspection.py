@@ -1,0 +1,319 @@
+"""verify and salvage on the folder of a real server that was killed, whole and with damage of every kind."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+import pytest
+import rowlock
+from rowlock.pytest_plugin import RowlockServer
+from rowlock_regionserver.data_folder import DataFolder
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.inspection import salvage, verify
+from rowlock_regionserver.wal.recovery import read_log
+
+# (row, family, qualifier, timestamp, value)
+CellValue = tuple[bytes, bytes, bytes, int, bytes]
+ROW_COUNT = 300
+OPTIONS = ("--config", "log_segment_bytes=1MiB", "--config", "bulk_file_bytes_min=64KiB")
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a killed server left: its folder, and the cells of its tables as they were read before."""
+
+    folder: Path
+    cells: dict[str, list[CellValue]]
+
+    def copy(self, target: Path) -> Left:
+        shutil.copytree(self.folder, target)
+        return Left(target, self.cells)
+
+    def files(self, pattern: str) -> list[Path]:
+        found = sorted(self.folder.glob(pattern))
+        assert found, f"{self.folder} has no {pattern}"
+        return found
+
+    @property
+    def log_bytes(self) -> int:
+        """How much of the last segment is used."""
+        recovered = read_log(self.folder / "log", Files(), lambda *_: None)
+        return recovered.proven_bytes
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Left:
+    """Table `old`: flushed twice, then changed in the log. Table `young`: a bulk file and a small bulk batch."""
+    folder = tmp_path_factory.mktemp("inspection")
+    server = RowlockServer(folder / "data", folder / "server.log", OPTIONS)
+    server.start()
+    try:
+        with rowlock.connect(server.address) as client:
+            old = client.create_table("old", {"a": rowlock.Family(versions=3), "b": rowlock.Family(compression="zstd")})
+            with old.batch() as batch:
+                for number in range(ROW_COUNT):
+                    data = {b"a:n": b"%d" % number, b"a:text": bytes([number % 256]) * 3000, b"b:text": b"x" * 500}
+                    batch.put(b"r%03d" % number, data, timestamp=1000)
+            client.flush("old")
+            with old.batch() as batch:
+                for number in range(0, ROW_COUNT, 3):
+                    batch.put(b"r%03d" % number, {b"a:n": b"again %d" % number}, timestamp=2000)
+            old.delete(b"r007")
+            client.flush("old")
+            old.delete(b"r008")
+            old.increment(b"counter", b"b:n", 42)
+            old.mutate_row(b"r010", [rowlock.Delete(b"a:n"), rowlock.Put(b"a:n", b"after", 3000)])
+            young = client.create_table("young", {"f": rowlock.Family()})
+            for first, count in ((0, 1000), (1000, 3)):
+                young.put_arrow(
+                    pa.table(
+                        {
+                            "row": [b"k%05d" % number for number in range(first, first + count)],
+                            "family": [b"f"] * count,
+                            "qualifier": [b"q"] * count,
+                            "value": [b"%0100d" % number for number in range(first, first + count)],
+                        },
+                        schema=pa.schema([(name, pa.binary()) for name in ("row", "family", "qualifier", "value")]),
+                    )
+                )
+            cells = {name: cells_of(client.table(name)) for name in ("old", "young")}
+    finally:
+        server.kill()
+    assert len(cells["young"]) == 1003
+    return Left(folder / "data", cells)
+
+
+@pytest.fixture
+def left(template: Left, tmp_path: Path) -> Left:
+    return template.copy(tmp_path / "data")
+
+
+def cells_of(table: rowlock.Table[bytes]) -> list[CellValue]:
+    found = []
+    for cell in table.scan(versions=100).cells():
+        family, _, qualifier = cell.column.partition(b":")
+        found.append((cell.row, family, qualifier, cell.timestamp, cell.value))
+    return found
+
+
+def run_verify(folder: Path) -> tuple[int, str, str]:
+    stdout, stderr = io.StringIO(), io.StringIO()
+    return verify.main([str(folder)], stdout, stderr), stdout.getvalue(), stderr.getvalue()
+
+
+def run_salvage(folder: Path, out: Path) -> tuple[int, str, str]:
+    stdout, stderr = io.StringIO(), io.StringIO()
+    return salvage.main([str(folder), str(out)], stdout, stderr), stdout.getvalue(), stderr.getvalue()
+
+
+def salvaged(out: Path, name: str) -> list[CellValue]:
+    columns = pa_parquet.read_table(out / f"{name}.parquet").to_pydict()
+    assert list(columns) == ["row", "family", "qualifier", "timestamp", "value"]
+    return list(zip(*columns.values(), strict=True))
+
+
+def flip(path: Path, offset: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        (byte,) = file.read(1)
+        file.seek(offset)
+        file.write(bytes([byte ^ 1 << offset % 8]))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_killed_servers_folder_is_whole(left: Left) -> None:
+    exit_code, out, err = run_verify(left.folder)
+    assert (exit_code, err) == (0, "")
+    assert out.startswith("whole: 2 tables, 2 regions, 4 store files, 1 log segments with ")
+    assert out.endswith("1 bulk files; 0 damaged places\n")
+
+
+def test_salvage_of_a_whole_folder_gives_every_cell(left: Left, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    exit_code, said, err = run_salvage(left.folder, out)
+    assert (exit_code, err) == (0, "")
+    assert {name: salvaged(out, name) for name in left.cells} == left.cells
+    assert (out / "report.txt").read_text() == said
+    assert f"table young: 1003 rows, 1003 cells in {out / 'young.parquet'}\n" in said
+    assert said.endswith("nothing is damaged\n")
+
+
+def test_inspection_changes_nothing(left: Left, tmp_path: Path) -> None:
+    before = contents(left.folder)
+    run_verify(left.folder)
+    run_salvage(left.folder, tmp_path / "out")
+    assert contents(left.folder) == before
+
+
+@pytest.mark.parametrize(
+    "pattern", ["catalog/*", "regions/*/manifest-*", "regions/*/*.store", "log/*.wal", "bulk/*.bulk"]
+)
+def test_a_flipped_bit_anywhere_is_found_and_its_file_named(left: Left, pattern: str) -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    places = random.Random(seed)
+    for path in left.files(pattern):
+        if path.name == "spare.wal":
+            continue
+        size = left.log_bytes if path.suffix == ".wal" else path.stat().st_size
+        for offset in sorted({0, size - 1, *(places.randrange(size) for _ in range(10))}):
+            flip(path, offset)
+            exit_code, out, err = run_verify(left.folder)
+            assert (exit_code, err) == (1, ""), f"{path} at {offset}: {out}"
+            assert f"damaged: {path} at byte " in out
+            flip(path, offset)
+    assert run_verify(left.folder)[0] == 0
+
+
+@pytest.mark.parametrize("pattern", ["regions/*/*.store", "bulk/*.bulk"])
+def test_a_file_that_is_missing_or_cut_is_named(left: Left, pattern: str) -> None:
+    for path in left.files(pattern):
+        whole = path.read_bytes()
+        os.truncate(path, len(whole) - 1)
+        exit_code, out, _ = run_verify(left.folder)
+        assert (exit_code, str(path) in out) == (1, True)
+        path.unlink()
+        exit_code, out, _ = run_verify(left.folder)
+        assert (exit_code, str(path) in out) == (1, True)
+        path.write_bytes(whole)
+    assert run_verify(left.folder)[0] == 0
+
+
+def test_a_damaged_block_costs_its_own_rows_only(left: Left, tmp_path: Path) -> None:
+    largest = max(left.files("regions/*/*.store"), key=lambda path: path.stat().st_size)
+    # Half way through 0.9 MB of blocks of 128 KiB, each with some 40 rows.
+    flip(largest, largest.stat().st_size // 2)
+    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    assert exit_code == 1
+    assert f"damaged: {largest} at byte " in said
+    assert salvaged(tmp_path / "out", "young") == left.cells["young"]
+    found = salvaged(tmp_path / "out", "old")
+    # Of the column a:text only this file knows; nothing that was not written may be there.
+    assert set(found) < set(left.cells["old"])
+    lost = {row for row, family, qualifier, _, _ in set(left.cells["old"]) - set(found)}
+    assert 0 < len(lost) < ROW_COUNT / 3
+
+
+def test_a_store_file_without_its_metadata_gives_its_blocks(left: Left, tmp_path: Path) -> None:
+    for path in left.files("regions/*/*.store"):
+        raw = path.read_bytes()
+        assert raw.count(b"rlmetad\x01") == 1, f"where is the metadata of {path}?"
+        # Behind the header of 64 bytes.
+        flip(path, raw.index(b"rlmetad\x01") + 70)
+    exit_code, _, _ = run_salvage(left.folder, tmp_path / "out")
+    assert exit_code == 1
+    assert {name: salvaged(tmp_path / "out", name) for name in left.cells} == left.cells
+
+
+def test_a_region_without_its_manifest_is_found_by_the_names_of_its_files(left: Left, tmp_path: Path) -> None:
+    for path in left.files("regions/*/manifest-*"):
+        flip(path, 40)
+    exit_code, _, _ = run_salvage(left.folder, tmp_path / "out")
+    assert exit_code == 1
+    assert {name: salvaged(tmp_path / "out", name) for name in left.cells} == left.cells
+
+
+def test_with_a_damaged_catalog_the_tables_of_the_one_before_are_found(left: Left, tmp_path: Path) -> None:
+    flip(left.files("catalog/*")[-1], 40)
+    exit_code, _, _ = run_salvage(left.folder, tmp_path / "out")
+    assert exit_code == 1
+    assert salvaged(tmp_path / "out", "old") == left.cells["old"]
+    assert not (tmp_path / "out" / "young.parquet").exists()
+
+
+def test_without_any_catalog_nothing_can_be_named(left: Left, tmp_path: Path) -> None:
+    for path in left.files("catalog/*"):
+        flip(path, 40)
+    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    assert exit_code == 1
+    assert "a catalog that names the regions expected" in said
+
+
+def test_a_damaged_record_costs_its_own_change_only(left: Left, tmp_path: Path) -> None:
+    [segment] = left.files("log/0*.wal")
+    place = segment.read_bytes().index(b"counter")
+    flip(segment, place)
+    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    assert exit_code == 1
+    assert f"damaged: {segment} at byte " in said
+    assert salvaged(tmp_path / "out", "young") == left.cells["young"]
+    expected = [cell for cell in left.cells["old"] if cell[0] != b"counter"]
+    assert salvaged(tmp_path / "out", "old") == expected
+
+
+def test_a_segment_with_a_damaged_header_still_gives_its_records(left: Left, tmp_path: Path) -> None:
+    # The log's id is known from the other segments, so there must be one.
+    server = RowlockServer(left.folder, tmp_path / "server.log", OPTIONS)
+    server.start()
+    try:
+        with rowlock.connect(server.address) as client:
+            old = client.table("old")
+            with old.batch() as batch:
+                for number in range(ROW_COUNT):
+                    batch.put(b"later%03d" % number, {b"a:text": bytes(8000)}, timestamp=4000)
+            expected = cells_of(old)
+    finally:
+        server.kill()
+    segments = left.files("log/0*.wal")
+    assert len(segments) > 2
+    flip(segments[1], 20)
+    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    assert exit_code == 1
+    assert f"damaged: {segments[1]} at byte " in said
+    assert salvaged(tmp_path / "out", "old") == expected
+
+
+def test_a_damaged_bulk_file_costs_its_own_batch_only(left: Left, tmp_path: Path) -> None:
+    [bulk_file] = left.files("bulk/*.bulk")
+    flip(bulk_file, 1000)
+    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    assert exit_code == 1
+    assert f"damaged: {bulk_file} at byte " in said
+    assert salvaged(tmp_path / "out", "old") == left.cells["old"]
+    assert salvaged(tmp_path / "out", "young") == left.cells["young"][1000:]
+
+
+def test_what_is_in_use_or_not_a_folder_of_ours_is_refused(left: Left, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    for folder in (tmp_path / "nosuch", tmp_path / "other", left.folder / "format"):
+        assert run_verify(folder)[0] == 2
+        assert run_salvage(folder, tmp_path / "out")[0] == 2
+    for line in (b"nonsense", b"rowlock data folder, format 2, id " + b"0" * 32 + b"\n"):
+        format_line = (left.folder / "format").read_bytes()
+        (left.folder / "format").write_bytes(line)
+        assert run_verify(left.folder)[0] == 2
+        (left.folder / "format").write_bytes(format_line)
+    with DataFolder.open(left.folder, Files(), create=False):
+        for exit_code, out, err in (run_verify(left.folder), run_salvage(left.folder, tmp_path / "out")):
+            assert (exit_code, out) == (2, "")
+            assert "in use" in err
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("")
+    exit_code, _, err = run_salvage(left.folder, tmp_path / "full")
+    assert exit_code == 2
+    assert "not empty" in err
+
+
+def test_the_server_command_verifies_and_salvages(left: Left, tmp_path: Path) -> None:
+    server = [sys.executable, "-m", "rowlock_regionserver"]
+    assert subprocess.run([*server, "verify", str(left.folder)], capture_output=True).returncode == 0
+    out = tmp_path / "out"
+    assert subprocess.run([*server, "salvage", str(left.folder), str(out)], capture_output=True).returncode == 0
+    assert salvaged(out, "young") == left.cells["young"]
+    flip(left.files("regions/*/*.store")[0], 5000)
+    ran = subprocess.run([*server, "verify", str(left.folder)], capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert "'rowlock-server salvage DIR OUT'" in ran.stdout
