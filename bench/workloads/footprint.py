@@ -15,11 +15,12 @@ from bench.targets.rowlock import running_rowlock
 def ready(bench: Bench) -> Measurement:
     """Seconds from the start of the process to its line "ready", on an empty folder."""
     assert importlib.util.find_spec("pandas"), "pandas must be installed: a server that imports it would start slowly"
-    samples = []
+    samples, computed = [], []
     for _ in range(bench.rounds):
         with start_rowlock(bench.fresh_folder("ready") / "data") as server:
             samples.append(server.ready_seconds)
-    return Measurement(Spread.of(samples))
+            computed.append(server.ready_cpu_seconds)
+    return Measurement(Spread.of(samples), {"s computing": Spread.of(computed)})
 
 
 def resident(bench: Bench) -> Measurement:

@@ -46,17 +46,22 @@ def _recovery(bench: Bench, add_change: AddChange) -> Measurement:
         server.process.kill()
     log_bytes = bytes_written(folder / "data")
     assert log_bytes >= log_bytes_wanted, f"the log has only {log_bytes} bytes"
-    samples = []
+    samples, computed = [], []
     for number in range(min(bench.rounds, 3)):
         # A copy each time: a server that has recovered may have flushed, and its log is another one.
         copy = folder / f"copy-{number}"
         shutil.copytree(folder / "data", copy)
         with start_rowlock(copy) as recovered:
             samples.append(recovered.ready_seconds)
+            computed.append(recovered.ready_cpu_seconds)
         shutil.rmtree(copy)
     return Measurement(
         Spread.of(samples),
-        {"records": Spread.of([record_count]), "MB of log": Spread.of([log_bytes / 1e6])},
+        {
+            "s computing": Spread.of(computed),
+            "records": Spread.of([record_count]),
+            "MB of log": Spread.of([log_bytes / 1e6]),
+        },
     )
 
 

@@ -24,6 +24,7 @@ def test_a_server_is_ready_when_it_has_said_its_address(tmp_path: Path) -> None:
     with ServerProcess(_command(_SERVES), tmp_path / "log") as server:
         assert server.address == "127.0.0.1:1234"
         assert 0 < server.ready_seconds < 60
+        assert 0 <= server.ready_cpu_seconds < 60
         assert psutil.pid_exists(server.pid)
     assert not psutil.pid_exists(server.pid)
 
