@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -46,6 +46,7 @@ from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.wal.log import Log, LogStatistics
 from rowlock_regionserver.wal.recovery import Recovered, recover
+from rowlock_regionserver.wal.segment import NO_SPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +222,7 @@ class RegionServer:
             self._files,
             self._config,
             self._clock,
+            self._fail_and_end,
         )
 
     def _remove_unnamed_bulk_files(self, contents: dict[int, RegionContents]) -> int:
@@ -278,7 +280,7 @@ class RegionServer:
 
     def create_table(self, name: str, families: Sequence[Family], durability: Durability = Durability.FSYNC) -> Table:
         """A new, empty table of one region. The families' numbers are given here."""
-        with self._catalog_lock:
+        with self._catalog_lock, self._disk_failures_are_final():
             state = self._state.with_new_table(name, families, durability)
             entry = state.entry(name)
             self._make_regions(entry, state)
@@ -292,7 +294,7 @@ class RegionServer:
         durability: Durability | None = None,
     ) -> Table:
         """Adds, replaces and drops families, or changes the durability: one atomic change."""
-        with self._catalog_lock:
+        with self._catalog_lock, self._disk_failures_are_final():
             state = self._state.with_altered_table(name, set_families, drop_families, durability)
             entry = state.entry(name)
             self._commit(state)
@@ -303,7 +305,7 @@ class RegionServer:
 
     def truncate_table(self, name: str) -> Table:
         """Removes every cell: new regions take the place of the old ones."""
-        with self._catalog_lock:
+        with self._catalog_lock, self._disk_failures_are_final():
             old = self._state.entry(name)
             state = self._state.with_truncated_table(name)
             self._make_regions(state.entry(name), state)
@@ -312,7 +314,7 @@ class RegionServer:
 
     def drop_table(self, name: str) -> None:
         """Removes the table and all its cells."""
-        with self._catalog_lock:
+        with self._catalog_lock, self._disk_failures_are_final():
             entry = self._state.entry(name)
             self._commit(self._state.without_table(name))
             self._remove_regions(entry)
@@ -341,13 +343,20 @@ class RegionServer:
             self._remove_region_folder(entry_region.region_id)
 
     def _commit(self, state: CatalogState) -> None:
-        try:
-            catalog.write_catalog(self._files, self._folder / "catalog", self._generation + 1, state)
-        except UnknownOutcomeError as error:
-            self._fail_and_end(error)
-            raise
+        catalog.write_catalog(self._files, self._folder / "catalog", self._generation + 1, state)
         self._generation += 1
         self._state = state
+
+    @contextlib.contextmanager
+    def _disk_failures_are_final(self) -> Iterator[None]:
+        """A disk that is only full is told as DiskFullError, with nothing changed; any other failure ends all."""
+        try:
+            yield
+        except (UnknownOutcomeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno in NO_SPACE:
+                raise DiskFullError(f"no space in {self._folder}; free some, nothing was changed") from error
+            self._fail_and_end(error)
+            raise
 
     # Regions.
 
@@ -378,11 +387,8 @@ class RegionServer:
 
     def flush_region(self, region: Region) -> FlushResult:
         """Flushes one region; a failed sync is final. Blocks. Raises DiskFullError, which changes nothing."""
-        try:
+        with self._disk_failures_are_final():
             return region.flush()
-        except (UnknownOutcomeError, OSError) as error:
-            self._fail_and_end(error)
-            raise
 
     def statistics(self) -> RegionServerStatistics:
         return RegionServerStatistics(

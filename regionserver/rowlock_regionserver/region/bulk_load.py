@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,6 +32,7 @@ from rowlock_regionserver.region.numbering import Numbering
 from rowlock_regionserver.region.write_path import WritePath
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.mutation import KIND_BULK, BulkRecord
+from rowlock_regionserver.wal.segment import NO_SPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ class BulkLoad:
         files: Files,
         config: Config,
         clock: Clock,
+        on_fatal: Callable[[BaseException], None],
     ) -> None:
         self._region_id = contents.region_id
         self._start, self._stop = contents.start, contents.stop
@@ -89,6 +90,7 @@ class BulkLoad:
         self._files = files
         self._config = config
         self._clock = clock
+        self._on_fatal = on_fatal
 
     def put(
         self, batch: pa.Table, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
@@ -131,9 +133,11 @@ class BulkLoad:
                 sync=durability is not Durability.SKIP,
             )
         except OSError as error:
+            if error.errno not in NO_SPACE:
+                self._on_fatal(error)
+                raise
             raise DiskFullError(
-                f"can't write a bulk file of {cells.byte_count} bytes: {os.strerror(error.errno or 0)}; nothing was "
-                "changed, try again when there is space",
+                f"no space for a bulk file of {cells.byte_count} bytes; nothing was changed, try again later",
                 retry_after_ms=self._config.retry_after_ms,
             ) from error
         return BulkRecord(

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.region.gate import Gate
@@ -96,6 +97,7 @@ class Flusher:
         # Guarded by self._lock, which is held for a whole flush or alter:
         self._generation = generation
         self._manifest = manifest
+        self._is_closed = False
 
     @property
     def manifest(self) -> Manifest:
@@ -105,9 +107,11 @@ class Flusher:
     def flush(self) -> FlushResult:
         """Writes everything that is in memory now to store files; returns when they are live.
 
-        Raises OSError when the disk refuses: nothing is lost, the segments stay.
+        Raises OSError when the disk refuses: nothing is lost, the segments stay. NotServingRegionError after `close`.
         """
         with self._lock:
+            if self._is_closed:
+                raise NotServingRegionError(f"the region in {self._folder} is closed and is not flushed any more")
             sealed = self._switch()
             if sealed.write_number == self._manifest.flushed_write_number:
                 return FlushResult(0, 0)
@@ -162,7 +166,8 @@ class Flusher:
 
     def _with_files(self, written: Sequence[tuple[Family, StoreFileInfo]], write_number: int) -> Manifest:
         manifest = self._manifest
-        store_files = dict(manifest.store_files)
+        served = {store.family.number for store in self._stores.all()}
+        store_files = {number: infos for number, infos in manifest.store_files.items() if number in served}
         for family, info in written:
             store_files[family.number] = (info, *store_files.get(family.number, ()))
         return replace(
@@ -197,6 +202,11 @@ class Flusher:
                 self._memory.add(-sum(segment.bytes_held for segment in segments))
 
         self._stores.change(exchange)
+
+    def close(self) -> None:
+        """Waits for the flush that runs; none begins after it, so the folder may be removed."""
+        with self._lock:
+            self._is_closed = True
 
     @contextlib.contextmanager
     def no_flush(self) -> Iterator[None]:

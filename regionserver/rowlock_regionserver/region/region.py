@@ -13,7 +13,7 @@ import pyarrow as pa
 from rowlock_regionserver.cells import NEWEST
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import NotServingRegionError, UnknownOutcomeError
+from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import AnswerCell, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
 from rowlock_regionserver.region.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
@@ -66,8 +66,12 @@ class Region:
         files: Files,
         config: Config,
         clock: Clock,
+        on_fatal: Callable[[BaseException], None],
     ) -> None:
-        """Begins to serve what the contents hold after replay; numbers and stamps go on past what was reserved."""
+        """Begins to serve what the contents hold after replay; numbers and stamps go on past what was reserved.
+
+        `on_fatal` is told when the disk failed under a bulk file, and ends the server.
+        """
         contents.mvcc.restore(max(contents.mvcc.last, numbers_until))
         numbering = Numbering(
             contents.region_id,
@@ -80,7 +84,7 @@ class Region:
         self._row_locks = RowLocks(clock)
         self._write_path = WritePath(contents, self._row_locks, numbering, log, config, clock)
         self._bulk_load = BulkLoad(
-            contents, bulk_folder, bulk_numbers, self._write_path, numbering, log, files, config, clock
+            contents, bulk_folder, bulk_numbers, self._write_path, numbering, log, files, config, clock, on_fatal
         )
         self._read_path = ReadPath(contents, config)
         with log.order:
@@ -149,11 +153,17 @@ class Region:
                 contents.table = self._write_path.table = self._read_path.table = table
             for store in dropped:
                 contents.memory.add(-store.memstore.bytes_held)
-            contents.flusher.forget_families([store.family.number for store in dropped])
+            # Without space for that the files stay named until the next flush: the catalog says they are gone.
+            with contextlib.suppress(DiskFullError):
+                contents.flusher.forget_families([store.family.number for store in dropped])
 
     def close(self) -> None:
-        """Serves nobody any more; waits for the writes that are under way. Later calls are told to look elsewhere."""
+        """Serves nobody any more; waits for the writes and the flush that are under way.
+
+        Later calls are told to look elsewhere.
+        """
         self._state = State.CLOSED
+        self._contents.flusher.close()
         with self._contents.gate.exclusive():
             last = self._contents.mvcc.last
         with contextlib.suppress(UnknownOutcomeError):
