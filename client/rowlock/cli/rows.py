@@ -40,7 +40,7 @@ def get(
         str | None, typer.Option("--time-range", metavar="START..STOP", help="In milliseconds; stop is outside.")
     ] = None,
 ) -> None:
-    """Shows the cells of one row; of an absent row there are none.
+    """Shows the cells of one row.
 
     --json: {"row", "cells": [{"column", "timestamp", "value"}, ...]}
     """
@@ -89,7 +89,9 @@ def increment(
     column: ColumnWord,
     amount: Annotated[int, typer.Argument(metavar="AMOUNT", help="May be negative.")] = 1,
 ) -> None:
-    """Adds to a counter and shows its new value; a missing one counts as 0.
+    """Adds to a counter and shows its new value.
+
+    A missing one counts as 0.
 
     --json: {"row", "column", "value": number}
     """
@@ -105,7 +107,9 @@ def append(
     column: ColumnWord,
     suffix: Annotated[str, typer.Argument(metavar="SUFFIX", show_default=False)],
 ) -> None:
-    """Appends to a cell's value and shows the whole new value; a missing one counts as empty.
+    """Appends to a value and shows the whole new one.
+
+    A missing one counts as empty.
 
     --json: {"row", "column", "value"}
     """
@@ -126,7 +130,9 @@ def check_and_put(
     absent: Annotated[bool, typer.Option("--absent", help="The column must be absent.")] = False,
     op: Annotated[str, typer.Option("--op", metavar="=|!=|<|<=|>|>=", help="Stored value OP expected value.")] = "=",
 ) -> int:
-    """Writes cells of one row if a column of it has the expected value; else exits with 1 and shows what it has.
+    """Writes cells of one row if a column is as expected.
+
+    Else it exits with 1 and shows what the column has.
 
     --json: {"row", "applied": true or false, "current": value, or null when the column is absent}
     """

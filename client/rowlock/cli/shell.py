@@ -21,10 +21,10 @@ _LEAVE = ("exit", "quit")
 
 
 def shell(call: Call) -> int:
-    """Reads commands one by one, with history and completion; 'exit' or Ctrl-D leaves.
+    """Reads commands one by one.
 
-    At a pipe it runs each line of standard input and stops at the first that fails. A line that
-    begins with '#' is a comment.
+    At a terminal it has history and completion, and 'exit' or Ctrl-D leaves it. At a pipe it runs each line of standard
+    input and stops at the first that fails. A line that begins with '#' is a comment.
     """
     session = call.session
     shared = _shared_options(call)

@@ -61,7 +61,9 @@ def alter(
     durability: Annotated[str | None, DURABILITY] = None,
     yes: YesOption = False,
 ) -> None:
-    """Adds, changes and removes families, in one atomic change. Settings that are not named stay.
+    """Adds, changes and removes families.
+
+    All of it is one atomic change. Settings that are not named stay as they are.
 
     --json: like describe, without "regions"
     """
@@ -109,7 +111,7 @@ def tables(call: Call) -> None:
 
 
 def describe(call: Call, table: TableWord) -> None:
-    """Shows a table's families with their settings, and what its regions hold.
+    """Shows a table's families, and what its regions hold.
 
     --json: {"table", "durability", "families": [{"name", "versions", "min_versions", "time_to_live_ms",
     "block_bytes", "compression", "bloom_filter"}, ...], "regions": [{"region_id", "start", "stop", "server",
@@ -126,7 +128,7 @@ def describe(call: Call, table: TableWord) -> None:
 
 
 def flush(call: Call, table: TableWord) -> None:
-    """Writes what is in memory to store files; returns when that is done.
+    """Writes what is in memory to store files.
 
     --json: {"table", "store_files": how many were written, "cells"}
     """

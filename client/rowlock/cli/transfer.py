@@ -35,7 +35,9 @@ def import_rows(
         typer.Option("--null", metavar="TEXT", show_default=False, help="CSV: what else stands for no cell, NA say."),
     ] = None,
 ) -> None:
-    r"""Loads rows of a file, each column as the mapping says. Columns that it does not name are left out.
+    r"""Loads the rows of a file, by a mapping.
+
+    Columns that the mapping does not name are left out.
 
     In CSV the first line names the columns, an empty field is no cell and "" an empty value; BINARY columns hold \xNN
     escapes. Each batch of rows is written whole; if a later one fails, the earlier ones stay: import again, the same
@@ -71,9 +73,10 @@ def export_rows(
     where: WhereOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
-    """Writes rows to a file, each column as the mapping says; the file appears when it is whole.
+    """Writes rows to a file, by a mapping.
 
-    A row without any of the mapping's columns is left out; a missing cell is null. CONDITION is explained at scan.
+    The file appears when it is whole. A row without any of the mapping's columns is left out; a missing cell is null.
+    CONDITION is explained at scan.
 
     --json: {"table", "file", "rows": number}
     """

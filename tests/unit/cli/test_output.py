@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+
+import pytest
+from rowlock.cli.output import Output, Record, ShownRow
+
+from tests.unit.cli.recording import TerminalStream
+
+
+def test_rows_are_shown_while_they_come() -> None:
+    stdout = io.StringIO()
+    output = Output(stdout, io.StringIO(), json_lines=True)
+    shown = []
+
+    def rows() -> Iterator[ShownRow]:
+        for number in range(3):
+            shown.append(stdout.getvalue().count("\n"))
+            yield ShownRow(b"%d" % number, [])
+
+    output.rows(rows())
+    assert shown == [0, 1, 2]
+
+
+def test_long_listings_are_shown_in_blocks() -> None:
+    stdout = io.StringIO()
+    taken = []
+
+    def lines() -> Iterator[tuple[Record, Sequence[str]]]:
+        for number in range(450):
+            taken.append(stdout.getvalue().count("\n"))
+            yield {}, (str(number),)
+
+    count = Output(stdout, io.StringIO(), json_lines=False).listing(("n",), lines())
+    assert count == 450
+    assert stdout.getvalue() == "".join(f"{number}\n" for number in range(450))
+    # Memory is bounded: what came first was written before the rest was asked for.
+    assert taken[-1] == 400
+
+
+def test_progress_is_shown_to_who_watches_only() -> None:
+    quiet, watched = io.StringIO(), TerminalStream()
+    for stderr in (quiet, watched):
+        with Output(io.StringIO(), stderr, json_lines=False).progress("loading", 10, "rows") as progress:
+            progress.advance(5)
+    assert quiet.getvalue() == ""
+    assert "loading" in watched.getvalue()
+    assert "rows" in watched.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("json_lines", "expected"), [(False, "rowlock: a b\n"), (True, '{"error": "E", "message": "a b"}\n')]
+)
+def test_an_error_is_one_line(json_lines: bool, expected: str) -> None:
+    stderr = io.StringIO()
+    Output(io.StringIO(), stderr, json_lines=json_lines).error("a\n  b", kind="E")
+    assert stderr.getvalue() == expected
