@@ -106,7 +106,11 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
     with contextlib.suppress(OSError):  # Whoever started us may not care to read.
         seconds = time.perf_counter() - STARTED
         print(f"rowlock-server ready on {server.address}, data in {asked.data}, {seconds:.2f} s", flush=True)
-    server.wait()
+    try:
+        server.wait()
+    except (RegionServerError, OSError) as error:
+        _say_error(f"stopped with an error: {error}; what was acknowledged is in the log")
+        return 1
     return 0
 
 

@@ -141,15 +141,16 @@ class Server:
         return self
 
     def ask_to_stop(self) -> None:
-        """Begins an orderly stop, and doesn't wait for it. A server that is still starting stops once it has."""
+        """Begins an orderly stop, and doesn't wait for it. A server that has not started yet stops once it has."""
         with self._stop_lock:
             self._is_stop_asked = True
             if self._ask_loop_to_stop is not None:
                 self._ask_loop_to_stop()
 
     def wait(self) -> None:
-        """Blocks until the server has stopped. Raises what it died of, if it did."""
-        self._thread.join()
+        """Blocks until the server has stopped, if it was ever started. Raises what it died of, if it did."""
+        if self._thread.ident is not None:
+            self._thread.join()
         if self._error is not None:
             raise self._error
 

@@ -15,6 +15,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 from rowlock_proto.v1.types_pb2 import DURABILITY_FSYNC, Error
+from rowlock_regionserver.server import Server
 
 from tests.end_to_end.raw_client import RawClient, RawConversation, evidence, get, increment, mutate, put
 from tests.end_to_end.server_command import ServerCommand
@@ -276,6 +277,41 @@ def test_every_address_is_served_when_it_is_asked_for_and_clients_are_told_the_r
             assert located.regions[0].server == "db.example:7460"
             info = client.catalog.ServerInfo(catalog_pb2.ServerInfoRequest())
             assert info.limits.request_bytes_max == 1 << 20
+
+
+def test_a_stop_that_fails_is_told_in_one_line_and_loses_nothing(tmp_path: Path) -> None:
+    stop_fails = (
+        "import errno\n"
+        "from rowlock_regionserver.catalog.region_server import RegionServer\n"
+        "from rowlock_regionserver.__main__ import main\n"
+        "def stop(self):\n"
+        "    raise OSError(errno.EIO, 'Input/output error')\n"
+        "RegionServer.stop = stop\n"
+        "main()\n"
+    )
+    with (
+        ServerCommand("--data", tmp_path, *ANY_PORT, program=("-c", stop_fails)) as server,
+        RawClient(server.ready()) as client,
+    ):
+        region_id = client.create_table("t", b"f", durability=DURABILITY_FSYNC)
+        call = region_pb2.MutateCall(region_id=region_id, mutate=region_pb2.Mutate(mutations=[put(b"r", b"v")]))
+        client.regions.Mutate(call)
+        server.signal(signal.SIGTERM)
+        code, _, errors = server.ended()
+        assert code == 1
+        assert "Input/output error" in errors
+        assert errors.count("\n") == 1
+    with ServerCommand("--data", tmp_path, *ANY_PORT) as server, RawClient(server.ready()) as client:
+        assert client.rows(client.region_id("t")) == [b"r"]
+
+
+def test_a_server_object_may_be_stopped_before_it_is_started(tmp_path: Path) -> None:
+    server = Server(tmp_path / "data")
+    server.stop()
+    assert not (tmp_path / "data").exists()
+    server.start()
+    server.wait()
+    server.stop()
 
 
 def test_nothing_slow_is_imported_before_it_is_ready() -> None:
