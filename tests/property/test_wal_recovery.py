@@ -67,8 +67,9 @@ class Model:
             self.numbers[region_id] = max(state.last_logged, self.flushed.get(region_id, 0))
 
 
-def live(case: LogCase, model: Model, chance: random.Random) -> set[Change]:
-    """Some random calls; the changes for which a sync was asked."""
+def live(case: LogCase, model: Model, chance: random.Random) -> tuple[set[Change], set[Change]]:
+    """Some random calls; the changes for which a write was asked, and those for which a sync was."""
+    written: set[Change] = set()
     synced: set[Change] = set()
     for _ in range(chance.randint(0, 40)):
         region_id = chance.randint(1, 4)
@@ -78,6 +79,8 @@ def live(case: LogCase, model: Model, chance: random.Random) -> set[Change]:
         if action < 0.75:
             durability = chance.choice(DURABILITIES)
             change = case.append(region_id, chance.randbytes(chance.choice((0, 5, 60, 200, 900))), durability)
+            if durability >= Durability.OS:
+                written.add(change)
             if durability is Durability.FSYNC:
                 synced.add(change)
         elif action < 0.85:
@@ -99,7 +102,7 @@ def live(case: LogCase, model: Model, chance: random.Random) -> set[Change]:
             case.log.forget(region_id)
             model.dropped.add(region_id)
         case.log._check()
-    return synced
+    return written | synced, synced
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -115,24 +118,21 @@ def test_random_lives_lose_nothing_that_was_synced_and_keep_the_order(tmp_path: 
         for region_id, number in model.flushed.items():
             case.log.flushed(region_id, number)
         start = len(model.changes)
-        synced = live(case, model, chance)
+        written, synced = live(case, model, chance)
         ending = chance.choice(("close", *Loss))
         if ending != "close":
             case.wait(lambda case=case: len(case.completed) == len(case.appended))  # type: ignore[misc]
-        with disk._lock:
-            if isinstance(ending, Loss):
-                disk.power_failure(tmp_path / f"image-{life}", ending, seed)
-            completed = list(case.completed)
-        assert completed == case.appended[: len(completed)]
+        if isinstance(ending, Loss):
+            disk.power_failure(tmp_path / f"image-{life}", ending, seed)
         case.log.close()
+        completed = case.completed
+        assert completed == case.appended
         model.numbers = dict(case.numbers)
         model.changes += case.appended
-        if ending in ("close", Loss.NOTHING):
-            model.synced_count = len(model.changes)
-        else:
-            # Completions are in log order, so what is before a synced change was synced with it.
-            indexes = [index for index, change in enumerate(completed) if change in synced]
-            model.synced_count = start + (indexes[-1] + 1 if indexes else 0)
+        # Completions are in log order, so what is before a written or synced change was written or synced with it.
+        kept = {"close": set(case.appended), Loss.NOTHING: written}.get(ending, synced)
+        indexes = [index for index, change in enumerate(completed) if change in kept]
+        model.synced_count = start + (indexes[-1] + 1 if indexes else 0)
         if isinstance(ending, Loss):
             disk = SimulatedFiles(tmp_path / f"disk-{life}")
             copy_folder(tmp_path / f"image-{life}" / "log", disk.root / "log")
