@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -225,6 +226,48 @@ def test_a_region_without_its_manifest_is_found_by_the_names_of_its_files(left: 
     assert {name: salvaged(tmp_path / "out", name) for name in left.cells} == left.cells
 
 
+def go_on(left: Left, change: Callable[[rowlock.Client], object]) -> dict[str, list[CellValue]]:
+    """Runs the server again on the folder, and kills it; gives the cells as they are then."""
+    server = RowlockServer(left.folder, left.folder.with_name("server.log"), OPTIONS)
+    server.start()
+    try:
+        with rowlock.connect(server.address) as client:
+            change(client)
+            return {name: cells_of(client.table(name)) for name in client.tables()}
+    finally:
+        server.kill()
+
+
+def put_many(client: rowlock.Client) -> None:
+    """More than a segment of the log."""
+    with client.table("old").batch() as batch:
+        for number in range(ROW_COUNT):
+            batch.put(b"later%03d" % number, {b"a:text": bytes(8000)}, timestamp=4000)
+
+
+def test_an_older_manifest_is_not_taken_for_the_newest(left: Left, tmp_path: Path) -> None:
+    def put_and_flush(client: rowlock.Client) -> None:
+        put_many(client)
+        client.flush("old")
+        client.flush("young")
+
+    expected = go_on(left, put_and_flush)
+    # The log has forgotten what the newest files hold, and the manifest before doesn't name them.
+    assert not (left.folder / "log" / "0000000001.wal").exists()
+    for folder in left.files("regions/*"):
+        flip(sorted(folder.glob("manifest-*"))[-1], 40)
+    assert run_salvage(left.folder, tmp_path / "out")[0] == 1
+    assert {name: salvaged(tmp_path / "out", name) for name in expected} == expected
+
+
+def test_a_bulk_file_that_was_flushed_is_not_missed(left: Left, tmp_path: Path) -> None:
+    expected = go_on(left, lambda client: client.flush("young"))
+    assert not list(left.folder.glob("bulk/*"))
+    assert run_verify(left.folder)[0] == 0
+    assert run_salvage(left.folder, tmp_path / "out")[0] == 0
+    assert {name: salvaged(tmp_path / "out", name) for name in expected} == expected
+
+
 def test_with_a_damaged_catalog_the_tables_of_the_one_before_are_found(left: Left, tmp_path: Path) -> None:
     flip(left.files("catalog/*")[-1], 40)
     exit_code, _, _ = run_salvage(left.folder, tmp_path / "out")
@@ -254,18 +297,8 @@ def test_a_damaged_record_costs_its_own_change_only(left: Left, tmp_path: Path) 
 
 
 def test_a_segment_with_a_damaged_header_still_gives_its_records(left: Left, tmp_path: Path) -> None:
-    # The log's id is known from the other segments, so there must be one.
-    server = RowlockServer(left.folder, tmp_path / "server.log", OPTIONS)
-    server.start()
-    try:
-        with rowlock.connect(server.address) as client:
-            old = client.table("old")
-            with old.batch() as batch:
-                for number in range(ROW_COUNT):
-                    batch.put(b"later%03d" % number, {b"a:text": bytes(8000)}, timestamp=4000)
-            expected = cells_of(old)
-    finally:
-        server.kill()
+    # The log's id is known from the other segments, so there must be some.
+    expected = go_on(left, put_many)["old"]
     segments = left.files("log/0*.wal")
     assert len(segments) > 2
     flip(segments[1], 20)
