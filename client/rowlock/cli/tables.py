@@ -34,7 +34,7 @@ def create(
     Settings of a family: versions=3 min-versions=1 time-to-live=7d (ms s m h d, forever) block=128KiB
     compression=none|lz4|zstd bloom=row|none. For example: rowlock create flights info stats,versions=3,compression=zstd
 
-    --json: like describe, without "regions"
+    --json: {"table", "durability", "families"}, as describe shows them
     """
     import rowlock
 
@@ -65,7 +65,7 @@ def alter(
 
     All of it is one atomic change. Settings that are not named stay as they are.
 
-    --json: like describe, without "regions"
+    --json: {"table", "durability", "families"}, as describe shows them
     """
     import rowlock
 
