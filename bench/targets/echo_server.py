@@ -23,7 +23,7 @@ SERVICE = "rowlock.bench.Echo"
 # About what rowlock's server sends in one message of a scan.
 SCAN_BATCH_BYTES = 1 << 20
 # Writes go round in a file of this size whose blocks are there: a sync writes data, and no metadata.
-_FILE_BYTES = 64 << 20
+FILE_BYTES = 64 << 20
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 
@@ -31,17 +31,19 @@ Context = grpc.aio.ServicerContext[bytes, bytes]
 class SyncedFile:
     """A file that bytes are written to and synced, round and round."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, size: int = FILE_BYTES) -> None:
+        """Takes `size` bytes of disk."""
+        self._size = size
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         # Written, not only allocated: the first write into allocated space changes metadata, which a sync must write.
-        for _ in range(_FILE_BYTES >> 20):
-            os.write(self._descriptor, b"\1" * (1 << 20))
+        for offset in range(0, size, 1 << 20):
+            os.pwrite(self._descriptor, b"\1" * min(1 << 20, size - offset), offset)
         os.fsync(self._descriptor)
         self._offset = 0
 
     def write(self, data: bytes) -> None:
-        """Blocks until the data is on stable storage. At most 64 MiB."""
-        if self._offset + len(data) > _FILE_BYTES:
+        """Blocks until the data, at most `size` bytes, is on stable storage."""
+        if self._offset + len(data) > self._size:
             self._offset = 0
         written = os.pwrite(self._descriptor, data, self._offset)
         if written != len(data):
@@ -61,11 +63,12 @@ class Echo:
     caller, and a thread would only slow it.
     """
 
-    def __init__(self, file: SyncedFile, scanned: pa.Table) -> None:
+    def __init__(self, path: Path, scanned: pa.Table) -> None:
+        """`path` is where a file may be made for what is synced."""
         value = bytes(messages.VALUE_BYTES)
         self._get_answer = messages.get_exchange(value).answer
         self._put_answer = messages.put_exchange(value).answer
-        self._file = file
+        self._path = path
         self._scanned = scanned
 
     async def unary(self, request: bytes, context: Context) -> bytes:
@@ -76,15 +79,16 @@ class Echo:
             await context.write(self._get_answer)
 
     async def put(self, requests: object, context: Context) -> None:
+        file = SyncedFile(self._path)
         while isinstance(request := await context.read(), bytes):
-            self._file.write(request)
+            file.write(request)
             await context.write(self._put_answer)
 
     async def bulk(self, requests: object, context: Context) -> None:
         """Answers each batch when it is synced and sorted; keeps what it sorted as long as the call lasts."""
-        kept = []
+        file, kept = SyncedFile(self._path), []
         while isinstance(request := await context.read(), bytes):
-            self._file.write(request)
+            file.write(request)
             kept.append(sorted_cells(request))
             await context.write(b"")
 
@@ -113,7 +117,7 @@ async def serve(folder: Path, row_count: int) -> None:
     """Serves until the process is killed."""
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)])
     scanned = cell_tables.cells_of(cell_tables.wide_rows(row_count))
-    server.add_generic_rpc_handlers((handlers(Echo(SyncedFile(folder / "synced"), scanned)),))
+    server.add_generic_rpc_handlers((handlers(Echo(folder / "synced", scanned)),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     print(f"listening on 127.0.0.1:{port}", flush=True)

@@ -9,7 +9,8 @@ from bench.bench import Bench
 from bench.measure import Measurement, Operation, rate, rate_of_threads, ratio
 from bench.targets.echo import running_echo
 from bench.targets.messages import VALUE_BYTES, get_exchange, row_key
-from bench.targets.rowlock import RowlockStore, running_rowlock
+from bench.targets.rowlock import running_rowlock
+from bench.targets.store import RowStore
 
 CALLERS = 64
 _ROWS_EACH = 100
@@ -18,7 +19,7 @@ _ROWS_EACH = 100
 def gets(bench: Bench) -> Measurement:
     """Each thread gets rows of its own; the baseline is a sequential unary echo of one get's messages."""
 
-    def caller(store: RowlockStore, number: int) -> Operation:
+    def caller(store: RowStore, number: int) -> Operation:
         rows = own_rows(number)
         return lambda: store.get(next(rows))
 
@@ -29,7 +30,7 @@ def puts(bench: Bench) -> Measurement:
     """Each thread puts rows of its own, at fsync; the baseline is the same as that of gets."""
     value = bytes(VALUE_BYTES)
 
-    def caller(store: RowlockStore, number: int) -> Operation:
+    def caller(store: RowStore, number: int) -> Operation:
         rows = own_rows(number)
         return lambda: store.put(next(rows), value)
 
@@ -41,7 +42,7 @@ def own_rows(number: int) -> map[bytes]:
     return map(row_key, itertools.cycle(range(number * _ROWS_EACH, (number + 1) * _ROWS_EACH)))
 
 
-def _against_unary_echo(bench: Bench, name: str, caller: Callable[[RowlockStore, int], Operation]) -> Measurement:
+def _against_unary_echo(bench: Bench, name: str, caller: Callable[[RowStore, int], Operation]) -> Measurement:
     folder = bench.fresh_folder("concurrent")
     value = bytes(VALUE_BYTES)
     with running_rowlock(folder) as rowlock, running_echo(folder) as echo:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bench.bench import Bench
 from bench.measure import Measurement, Operation, rate, rate_of_threads, ratio
 from bench.targets.messages import VALUE_BYTES, row_key
-from bench.targets.rowlock import RowlockStore, running_rowlock
+from bench.targets.rowlock import running_rowlock
+from bench.targets.store import RowStore
 from bench.workloads.concurrent_points import CALLERS, own_rows
 
 _HOT_ROW = row_key(0)
@@ -38,7 +39,7 @@ def increments_at_fsync(bench: Bench) -> Measurement:
         return _fsync_against_os(bench, "increments/s", synced, unsynced)
 
 
-def putters(store: RowlockStore) -> list[Operation]:
+def putters(store: RowStore) -> list[Operation]:
     """64 callers that put 1 KiB rows of their own."""
     value = bytes(VALUE_BYTES)
 
@@ -49,7 +50,7 @@ def putters(store: RowlockStore) -> list[Operation]:
     return [putter(number) for number in range(CALLERS)]
 
 
-def incrementers(store: RowlockStore) -> list[Operation]:
+def incrementers(store: RowStore) -> list[Operation]:
     """64 callers that increment the same cell."""
     return [lambda: store.increment(_HOT_ROW)] * CALLERS
 

@@ -7,7 +7,8 @@ import random
 from bench.bench import Bench
 from bench.measure import Measurement, Turn, rate, ratio
 from bench.targets.messages import VALUE_BYTES, row_key
-from bench.targets.rowlock import RowlockStore, running_rowlock
+from bench.targets.rowlock import running_rowlock
+from bench.targets.store import RowStore
 
 # More than the server's block cache holds, so that some of the gets read and check a block.
 _ROWS = 90_000
@@ -31,6 +32,6 @@ def gets(bench: Bench) -> Measurement:
         )
 
 
-def _random_gets(bench: Bench, store: RowlockStore, row_count: int) -> Turn:
+def _random_gets(bench: Bench, store: RowStore, row_count: int) -> Turn:
     choice = random.Random(2)
     return lambda: rate(lambda: store.get(row_key(choice.randrange(row_count))), bench.turn_seconds)

@@ -94,10 +94,10 @@ def test_the_baseline_sorts_by_row_then_qualifier() -> None:
 
 def test_the_baseline_writes_what_it_is_given_round_and_round(tmp_path: Path) -> None:
     path = tmp_path / "synced"
-    file = SyncedFile(path)
-    size = path.stat().st_size
+    file = SyncedFile(path, size=20)
+    assert path.read_bytes() == b"\1" * 20
     file.write(b"first")
     file.write(b"second")
-    assert path.read_bytes().startswith(b"firstsecond\1")
-    file.write(b"x" * (size - 4))
-    assert path.read_bytes() == b"x" * (size - 4) + b"\1" * 4
+    assert path.read_bytes() == b"firstsecond" + b"\1" * 9
+    file.write(b"x" * 10)
+    assert path.read_bytes() == b"x" * 10 + b"d" + b"\1" * 9

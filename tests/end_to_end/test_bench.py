@@ -1,0 +1,29 @@
+"""The workloads of the bench run against a real server; how fast is for `make bench` to say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+# One of each module in bench/workloads.
+_FIGURES = [
+    "get-sequential",
+    "put-concurrent",
+    "put-arrow",
+    "scan-to-arrow",
+    "slow-sync-increments",
+    "get-from-files",
+    "get-while-flushing",
+    "resident",
+    "recover-puts",
+]
+_SECONDS_MAX = 240
+
+
+def test_a_smoke_run_measures_what_it_is_asked_for() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "bench", "--quick", *_FIGURES], capture_output=True, text=True, timeout=_SECONDS_MAX
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "failed" not in ran.stdout
+    assert set(_FIGURES) <= {line.split(":")[0] for line in ran.stdout.splitlines()}
