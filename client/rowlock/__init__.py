@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from rowlock import fork  # noqa: F401
 
 if TYPE_CHECKING:
+    from rowlock import aio
     from rowlock.batch import Batch
     from rowlock.bulk_send import BulkResult
     from rowlock.changes import Append, Delete, Increment, Put
@@ -122,6 +123,7 @@ _MODULES = {
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "aio",
     "Append",
     "Batch",
     "BatchError",
@@ -191,4 +193,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "aio"])
+    return sorted(__all__)

@@ -39,6 +39,12 @@ def binary_array(offsets: npt.NDArray[np.integer], data: pa.Buffer, is_valid: Bo
     return pa.Array.from_buffers(pa.binary(), len(narrow) - 1, [validity(is_valid), pa.py_buffer(narrow.data), data])
 
 
+def binary_scalar(value: bytes) -> pa.BinaryScalar:
+    """One value. (`pa.scalar` would import pandas.)"""
+    scalar: pa.BinaryScalar = binary_array(np.array([0, len(value)], np.int64), pa.py_buffer(value))[0]
+    return scalar
+
+
 def fixed_binary_array(values: npt.NDArray[np.generic], width: int, is_valid: Bools | None) -> Array:
     """Each element's memory as `width` bytes."""
     offsets = np.arange(0, len(values) * width + 1, width, dtype=np.int64)
@@ -135,8 +141,8 @@ def joined(*parts: Array | bytes) -> Array:
     import pyarrow.compute as pc
 
     # Any: the stubs don't know that arrays and scalars can be mixed.
-    columns: list[Any] = [pa.scalar(part, pa.binary()) if isinstance(part, bytes) else part for part in parts]
-    result: Array = pc.binary_join_element_wise(*columns, pa.scalar(b"", pa.binary()))
+    columns: list[Any] = [binary_scalar(part) if isinstance(part, bytes) else part for part in parts]
+    result: Array = pc.binary_join_element_wise(*columns, binary_scalar(b""))
     return result
 
 

@@ -12,7 +12,7 @@ from rowlock.batch_send import BatchSend
 from rowlock.changes import Change
 from rowlock.columns import Name, Text, Value
 from rowlock.errors import ClosedError, RowlockError
-from rowlock.point import Data
+from rowlock.point import ColumnName, Data
 from rowlock.servers import Servers
 from rowlock.view import View
 
@@ -31,7 +31,7 @@ class Batch(Generic[Text]):
         self.applied_count = 0
         """Rows changed so far, counted once a send."""
 
-    def put(self, row: Name, data: Data, *, timestamp: int | None = None) -> None:
+    def put(self, row: Name, data: Data[ColumnName], *, timestamp: int | None = None) -> None:
         """As Table.put, later."""
         self._lines.put(row, data, timestamp)
         self._send_if_full()

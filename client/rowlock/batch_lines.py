@@ -9,7 +9,7 @@ from rowlock_proto.v1 import region_pb2
 from rowlock.changes import Append, Change, Increment, add_changes
 from rowlock.columns import Name, Value, encoded_row
 from rowlock.errors import InvalidArgumentError
-from rowlock.point import Data, add_data, add_deletes
+from rowlock.point import ColumnName, Data, add_data, add_deletes
 
 SIZE_DEFAULT = 1000
 MAX_BYTES_DEFAULT = 4 * 1024 * 1024
@@ -31,7 +31,7 @@ class BatchLines:
     def is_full(self) -> bool:
         return self._count >= self._size or self._byte_count >= self._max_bytes
 
-    def put(self, row: Name, data: Data, timestamp: int | None) -> None:
+    def put(self, row: Name, data: Data[ColumnName], timestamp: int | None) -> None:
         added = region_pb2.RowMutation(row=encoded_row(row))
         add_data(added, data, timestamp)
         self._add(added)

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
+import numpy as np
 import pyarrow as pa
 
-from rowlock.arrow_buffers import Array
+from rowlock.arrow_buffers import Array, int64_array
 from rowlock.errors import InvalidArgumentError, MappingError
 from rowlock.mapping import Mapping
 from rowlock.pivot import BULK_SCHEMA, cells_from_rows
@@ -133,4 +134,4 @@ def _as_cells(batch: pa.RecordBatch, timestamp: int | None) -> pa.RecordBatch:
 
 
 def _constant(count: int, timestamp: int | None) -> Array:
-    return pa.nulls(count, pa.int64()) if timestamp is None else pa.repeat(pa.scalar(timestamp, pa.int64()), count)
+    return pa.nulls(count, pa.int64()) if timestamp is None else int64_array(np.full(count, timestamp, np.int64))

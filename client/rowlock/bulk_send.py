@@ -17,6 +17,7 @@ from typing import cast
 import pyarrow as pa
 from rowlock_proto.v1 import region_pb2, types_pb2
 
+from rowlock.arrow_buffers import binary_scalar
 from rowlock.bulk_input import CellBatch
 from rowlock.errors import BulkError, InvalidArgumentError, LimitExceededError, RowlockError, UnknownOutcomeError
 from rowlock.retry import Attempts, Kind
@@ -240,9 +241,9 @@ class BulkSend:
         if not region.start and not region.stop:
             return
         rows = bulk.batch.cells.column("row")
-        is_inside = pc.greater_equal(rows, pa.scalar(region.start, pa.binary()))
+        is_inside = pc.greater_equal(rows, binary_scalar(region.start))
         if region.stop:
-            is_inside = pc.and_(is_inside, pc.less(rows, pa.scalar(region.stop, pa.binary())))
+            is_inside = pc.and_(is_inside, pc.less(rows, binary_scalar(region.stop)))
         if pc.all(is_inside).as_py():
             return
         inside = bulk.batch.cells.filter(is_inside)

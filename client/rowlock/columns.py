@@ -7,6 +7,7 @@ refuse whatever its configuration is refused here, in the same words and before 
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeVar
@@ -126,12 +127,14 @@ def prefix_stop(prefix: bytes) -> bytes:
 
 
 def decoder(encoding: str) -> Callable[[bytes], str]:
-    """Decodes answers; raises InvalidArgumentError for an unknown encoding."""
+    """Decodes answers; raises InvalidArgumentError for anything but UTF-8, as which str is sent."""
     try:
-        b"".decode(encoding)
+        is_utf_8 = codecs.lookup(encoding).name == "utf-8"
     except LookupError:
-        raise InvalidArgumentError(f"{encoding!r} is not a text encoding that Python knows") from None
-    return lambda value: value.decode(encoding)
+        is_utf_8 = False
+    if not is_utf_8:
+        raise InvalidArgumentError(f"the encoding of a table is 'utf-8', as which str is sent, and not {encoding!r}")
+    return bytes.decode
 
 
 def _encoded(name: object, what: str) -> bytes:

@@ -26,6 +26,7 @@ from rowlock.sequences import Sequences
 # Enough to fill the link; more would only make those in front wait for those behind.
 MESSAGE_BYTES_MAX = 1024 * 1024
 IN_FLIGHT_MAX = 4096
+_MANY_UNDER_WAY = 8
 
 
 class Request:
@@ -118,6 +119,16 @@ class Conversation:
     def can_send(self) -> bool:
         """Whether `next_message` would give one."""
         return bool(self._waiting) and len(self._in_flight) < self._in_flight_max
+
+    @property
+    def wants_company(self) -> bool:
+        """Whether many are under way and few wait: then more are about to come, and should travel together.
+
+        Without it 64 threads may settle into messages of one or two requests, each of which costs both sides as much
+        as one of twenty. A lone caller is never made to wait.
+        """
+        under_way = len(self._in_flight)
+        return under_way >= _MANY_UNDER_WAY and 4 * len(self._waiting) < under_way
 
     def next_message(self) -> bytes | None:
         """The next PointRequests, serialized: as many waiting requests as fit, at least one. None: nothing to send."""

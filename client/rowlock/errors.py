@@ -148,9 +148,13 @@ class DeadlineError(RowlockError, TimeoutError):
 
 
 class ServerUnavailableError(RowlockError, ConnectionError):
-    """No server answers at the address, or the connection was lost."""
+    """No server answers at the address, or the connection was lost.
+
+    never_left: there was no connection to begin with, so surely no server has seen the request.
+    """
 
     can_retry = True
+    never_left = False
 
 
 class ServerStoppingError(ServerUnavailableError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 from rowlock_proto.v1 import region_pb2, types_pb2
 
@@ -24,7 +25,8 @@ from rowlock.selection import Selection
 from rowlock.wire_errors import error_from
 
 Decode = Callable[[bytes], Text]
-Data = Mapping[bytes, Value] | Mapping[str, Value]
+ColumnName = TypeVar("ColumnName", bytes, str)
+Data: TypeAlias = Mapping[ColumnName, Value]
 
 
 def failure_of(request: Request) -> RowlockError | None:
@@ -69,7 +71,7 @@ def new_mutation(
     return message, mutation
 
 
-def add_data(mutation: region_pb2.RowMutation, data: Data, timestamp: int | None) -> None:
+def add_data(mutation: region_pb2.RowMutation, data: Data[ColumnName], timestamp: int | None) -> None:
     """Puts of all columns of a row; raises InvalidArgumentError if there is none."""
     check_timestamp(timestamp)
     if not data:
@@ -81,7 +83,7 @@ def add_data(mutation: region_pb2.RowMutation, data: Data, timestamp: int | None
 def put(
     table: str,
     row: Name,
-    data: Data,
+    data: Data[ColumnName],
     timestamp: int | None,
     durability: types_pb2.Durability,
     existence: region_pb2.Condition.Existence = region_pb2.Condition.EXISTENCE_ANY,

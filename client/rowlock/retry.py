@@ -76,10 +76,11 @@ class Attempts:
     def failed(self, error: RowlockError, now: float, *, was_sent: bool) -> float:
         """The pause in seconds before the next attempt; raises what the call ends with if there is none.
 
-        was_sent: the request may have reached the server, and this error is not the server's answer to it.
+        was_sent: the request was given to the connection, and this error is not the server's answer to it.
         """
         self.count += 1
-        if self._kind is not Kind.READ and (was_sent or isinstance(error, UnknownOutcomeError | ServerError)):
+        is_in_doubt = was_sent and not (isinstance(error, ServerUnavailableError) and error.never_left)
+        if self._kind is not Kind.READ and (is_in_doubt or isinstance(error, UnknownOutcomeError | ServerError)):
             self._first_doubt = now if self._first_doubt is None else self._first_doubt
         if not self._may_repeat(error, now):
             self._raise(self.last_word(error), error)

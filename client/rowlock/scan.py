@@ -45,29 +45,27 @@ class Scan(Generic[Text]):
     """
 
     def __init__(self, servers: Servers, view: View[Text], plan: ScanPlan) -> None:
-        self._servers = servers
-        self._view: View[Text] = view
-        self._plan = plan
-        self._progress = ScanProgress(plan, view.timeout_s)
+        self._decode: Callable[[bytes], Text] = view.decode
+        self._reader = _Reader(servers, plan, view.timeout_s)
         self._rows: Iterator[tuple[Text, dict[Text, Text]]] | None = None
         self._tables: Iterator[pa.Table] | None = None
 
     @property
     def resumed(self) -> bool:
         """Whether it went on at a new read point after a loss, so that its rows are not of one moment."""
-        return self._progress.has_resumed
+        return self._reader.progress.has_resumed
 
     def __iter__(self) -> Iterator[tuple[Text, dict[Text, Text]]]:
         return self
 
     def __next__(self) -> tuple[Text, dict[Text, Text]]:
         if self._rows is None:
-            self._rows = self._expanded(self._begin(None), python_rows)
+            self._rows = _expanded(self._begin(None), python_rows, self._decode)
         return next(self._rows)
 
     def cells(self) -> Iterator[Cell[Text]]:
         """Every cell with its timestamp, versions newest first."""
-        return self._expanded(self._begin(None), python_cells)
+        return _expanded(self._begin(None), python_cells, self._decode)
 
     def to_batches(self, mapping: Mapping | str | None = None) -> Iterator[pa.RecordBatch]:
         """Arrow batches of whole rows, in bounded memory: cells, or rows of a mapping's columns.
@@ -109,24 +107,41 @@ class Scan(Generic[Text]):
         if self._tables is not None:
             raise InvalidArgumentError("a scan is read once, in one way; make another one with scan()")
         if mapping is not None:
-            self._progress = ScanProgress(narrowed(self._plan, mapping), self._view.timeout_s)
-        self._tables = self._read()
+            self._reader.narrow(mapping)
+        # It must not know the scan: without a cycle it ends, and frees the server, as soon as the scan is dropped.
+        self._tables = self._reader.tables()
         return self._tables
 
-    def _expanded(
-        self, tables: Iterator[pa.Table], expand: Callable[[pa.Table, Callable[[bytes], Text]], Iterator[T]]
-    ) -> Iterator[T]:
-        for table in tables:
-            yield from expand(table, self._view.decode)
 
-    def _read(self) -> Iterator[pa.Table]:
+def _expanded(
+    tables: Iterator[pa.Table],
+    expand: Callable[[pa.Table, Callable[[bytes], Text]], Iterator[T]],
+    decode: Callable[[bytes], Text],
+) -> Iterator[T]:
+    for table in tables:
+        yield from expand(table, decode)
+
+
+class _Reader:
+    """Reads one scan from the servers."""
+
+    def __init__(self, servers: Servers, plan: ScanPlan, timeout_s: float) -> None:
+        self._servers = servers
+        self._timeout_s = timeout_s
+        self.progress = ScanProgress(plan, timeout_s)
+
+    def narrow(self, mapping: Mapping) -> None:
+        """Reads only the mapping's columns; nothing was read yet."""
+        self.progress = ScanProgress(narrowed(self.progress.plan, mapping), self._timeout_s)
+
+    def tables(self) -> Iterator[pa.Table]:
         """Tables of whole rows, region by region, over losses."""
-        progress = self._progress
+        progress = self.progress
         while not progress.is_done:
             region = None
             try:
-                deadline = time.monotonic() + self._view.timeout_s
-                regions = self._servers.regions_of(self._plan.table, *progress.bounds, deadline)
+                deadline = time.monotonic() + self._timeout_s
+                regions = self._servers.regions_of(progress.plan.table, *progress.bounds, deadline)
                 region, request = progress.request_for(regions)
                 yield from self._read_region(region, request)
                 continue
@@ -145,9 +160,9 @@ class Scan(Generic[Text]):
             response_deserializer=methods.SCAN.parse,
         )(request)
         try:
-            while not self._progress.is_done:
+            while not self.progress.is_done:
                 batch = self._next_batch(call, region)
-                table = self._progress.region_is_done(region) if batch is None else self._progress.received(batch)
+                table = self.progress.region_is_done(region) if batch is None else self.progress.received(batch)
                 if table is not None:
                     yield table
                 if batch is None:
@@ -158,11 +173,12 @@ class Scan(Generic[Text]):
 
     def _next_batch(self, call: ScanCall, region: Region) -> region_pb2.ScanBatch | None:
         """The next batch, None at the region's end."""
-        with self._servers.watch.limit(self._view.timeout_s, call.cancel) as limit:
+        with self._servers.watch.limit(self._timeout_s, call.cancel) as limit:
             try:
                 return next(call, None)
             except grpc.RpcError as failed:
                 error = self._servers.judged(failed, region.server)
         if limit.has_struck:
-            raise DeadlineError(f"no batch of the scan of {self._plan.table!r} came within {self._view.timeout_s:g} s")
+            table = self.progress.plan.table
+            raise DeadlineError(f"no batch of the scan of {table!r} came within {self._timeout_s:g} s")
         raise error

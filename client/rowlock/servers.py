@@ -16,7 +16,7 @@ from rowlock_proto.v1 import catalog_pb2, region_pb2
 from rowlock import methods
 from rowlock.channels import CHANNEL_OPTIONS
 from rowlock.conversation import Request
-from rowlock.errors import ClosedError, NotServingRegionError, RowlockError, ServerUnavailableError
+from rowlock.errors import ClosedError, DeadlineError, NotServingRegionError, RowlockError, ServerUnavailableError
 from rowlock.fork import keep, register
 from rowlock.methods import Method
 from rowlock.point import failure_of
@@ -47,6 +47,8 @@ class Servers:
     def _start(self) -> None:
         self.sequences = Sequences()
         self.watch = Watch()
+        # Held while a region is looked up, and before self._lock.
+        self._locating = threading.Lock()
         self._lock = threading.Lock()
         # Guarded by self._lock (single look-ups are not):
         self._channels: dict[str, grpc.Channel] = {}
@@ -130,7 +132,15 @@ class Servers:
     def region_of(self, table: str, row: bytes, deadline: float) -> Region:
         """The region that holds a row, from the cache or the catalog, which is asked once."""
         known = self.regions.find(table, row)
-        return known if known is not None else self._locate(table, row, row + b"\0", deadline)[0]
+        if known is not None:
+            return known
+        # One asks, the others then find the answer in the cache.
+        if not self._locating.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise DeadlineError(f"the region of a row of {table!r} was not looked up in time", table=table, row=row)
+        try:
+            return self.regions.find(table, row) or self._locate(table, row, row + b"\0", deadline)[0]
+        finally:
+            self._locating.release()
 
     def regions_of(self, table: str, start: bytes, stop: bytes, deadline: float) -> tuple[Region, ...]:
         """The regions that touch [start, stop), in row order, from the cache or the catalog, which is asked once."""

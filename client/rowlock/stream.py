@@ -36,6 +36,9 @@ class Answers(Protocol):
     def cancel(self) -> bool: ...
 
 
+# Under load a small message costs as much as a large one; see Conversation.wants_company.
+_COMPANY_WAIT_S = 0.0005
+
 Converse = Callable[[Iterator[bytes]], Answers]
 
 
@@ -134,6 +137,8 @@ class PointStream:
         """What the stream sends; runs in grpc's sending thread, which asks again when a message has gone out."""
         while True:
             run.wake.acquire()
+            # Lets the threads that were woken together put their next requests in before the message is closed.
+            time.sleep(_COMPANY_WAIT_S if self._conversation.wants_company else 0)
             message = self._next_message(run, was_rung=True)
             while message is not None:
                 yield message

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import grpc
+from google.protobuf.message import DecodeError
 from google.rpc import status_pb2
 from rowlock_proto.v1 import types_pb2
 
@@ -31,6 +32,10 @@ from rowlock.errors import (
     UnknownOutcomeError,
 )
 
+# grpc's words when a call found no connection and could make none; only then is it sure that nothing was sent.
+_NEVER_CONNECTED = "failed to connect to all addresses"
+# grpc.aio's words, as INTERNAL, for a stream that had ended when a message was written to it.
+_WRITTEN_TOO_LATE = "Internal error from Core"
 _DETAILS_KEY = "grpc-status-details-bin"
 
 _Error = types_pb2.Error
@@ -105,11 +110,21 @@ def error_of_call(failed: FailedCall, address: str) -> RowlockError:
         return answered
     code = failed.code()
     details = failed.details() or "no details"
+    if details == _WRITTEN_TOO_LATE:
+        return _unavailable(address, details)
     make = _BY_STATUS.get(code) if code is not None else None
     if make is not None:
         return make(address, details)
     name = code.name if code is not None else "no status"
     return ServerError(f"the server at {address} failed with {name}: {details}")
+
+
+def _unavailable(address: str, details: str) -> ServerUnavailableError:
+    if not details.startswith(_NEVER_CONNECTED):
+        return ServerUnavailableError(f"the connection to {address} was lost: {details}")
+    error = ServerUnavailableError(f"no server answers at {address}: {details}")
+    error.never_left = True
+    return error
 
 
 def _unpacked(details: bytes) -> types_pb2.Error | None:
@@ -121,7 +136,7 @@ def _unpacked(details: bytes) -> types_pb2.Error | None:
                 error = types_pb2.Error()
                 packed.Unpack(error)
                 return error
-    except ValueError:  # protobuf's DecodeError
+    except DecodeError:
         return None
     return None
 
@@ -133,9 +148,7 @@ def _trailing_metadata(failed: FailedCall) -> list[tuple[str, str | bytes]]:
 
 
 _BY_STATUS: dict[grpc.StatusCode, Callable[[str, str], RowlockError]] = {
-    grpc.StatusCode.UNAVAILABLE: lambda address, details: ServerUnavailableError(
-        f"no server answers at {address}, or the connection was lost: {details}"
-    ),
+    grpc.StatusCode.UNAVAILABLE: lambda address, details: _unavailable(address, details),
     grpc.StatusCode.CANCELLED: lambda address, details: ServerUnavailableError(
         f"the call to {address} was cut off: {details}"
     ),

@@ -11,6 +11,7 @@ import grpc
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock import methods
+from rowlock.aio.ended import ended_with
 from rowlock.aio.servers import Servers
 from rowlock.bulk_input import ArrowInput, cell_batches
 from rowlock.bulk_send import BulkResult, BulkSend, checked_batch_bytes
@@ -80,10 +81,10 @@ async def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[i
                 on_progress(send.row_count)
     except ClosedError:
         raise
-    except grpc.aio.AioRpcError as failed:
-        send.lost(servers.judged(failed, address), time.monotonic())
-    except asyncio.InvalidStateError:
-        send.lost(ServerUnavailableError(f"the server at {address} ended the stream of batches"), time.monotonic())
+    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+        # A failed write does not know why the stream ended; its status does.
+        assert stream is not None, "only a stream fails so"
+        send.lost(servers.judged(await ended_with(stream), address), time.monotonic())
     except RowlockError as error:
         if isinstance(error, InvalidArgumentError) and not send.is_waiting:
             # The data itself was refused, here, before any of it was under way.

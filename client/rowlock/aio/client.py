@@ -70,7 +70,7 @@ class Client:
     ) -> Table[bytes] | Table[str]:
         """A table to read and change; nothing is asked of the server, so it need not exist yet.
 
-        encoding: answers are str, decoded by it. durability: what an acknowledged write survives, if more than the
+        encoding: "utf-8" for answers that are str. durability: what an acknowledged write survives, if more than the
         table says. timeout: seconds a call may take, of a scan or put_arrow each batch; None: the client's.
         """
         check_table_name(name)

@@ -34,38 +34,34 @@ ScanCall: TypeAlias = "grpc.aio.UnaryStreamCall[Any, region_pb2.ScanBatch]"  # A
 class Scan(Generic[Text]):
     """Iterates (row, {column: value}) in row order, each region at one read point. Read once, by one task at a time.
 
-    Nothing is asked of a server before the first row is. Used with `async with`, what the server holds for it is freed
-    when it is left early. Its timeout is per batch of rows.
+    Nothing is asked of a server before the first row is. Used with `async with`, or left to the garbage collector, what
+    the server holds for it is freed when it is left early. Its timeout is per batch of rows.
     """
 
     def __init__(self, servers: Servers, view: View[Text], plan: ScanPlan) -> None:
-        self._servers = servers
-        self._view: View[Text] = view
-        self._plan = plan
-        self._progress = ScanProgress(plan, view.timeout_s)
+        self._decode: Callable[[bytes], Text] = view.decode
+        self._reader = _Reader(servers, plan, view.timeout_s)
         self._rows: AsyncIterator[tuple[Text, dict[Text, Text]]] | None = None
         self._has_begun = False
-        self._is_closed = False
-        self._call: ScanCall | None = None
 
     @property
     def resumed(self) -> bool:
         """Whether it went on at a new read point after a loss, so that its rows are not of one moment."""
-        return self._progress.has_resumed
+        return self._reader.progress.has_resumed
 
     def __aiter__(self) -> AsyncIterator[tuple[Text, dict[Text, Text]]]:
         return self
 
     async def __anext__(self) -> tuple[Text, dict[Text, Text]]:
-        if self._is_closed:
+        if self._reader.is_closed:
             raise StopAsyncIteration
         if self._rows is None:
-            self._rows = self._expanded(self._begin(None), python_rows)
+            self._rows = _expanded(self._begin(None), python_rows, self._decode)
         return await anext(self._rows)
 
     def cells(self) -> AsyncIterator[Cell[Text]]:
         """Every cell with its timestamp, versions newest first."""
-        return self._expanded(self._begin(None), python_cells)
+        return _expanded(self._begin(None), python_cells, self._decode)
 
     async def to_batches(self, mapping: Mapping | str | None = None) -> AsyncIterator[pa.RecordBatch]:
         """Arrow batches of whole rows, in bounded memory: cells, or rows of a mapping's columns.
@@ -89,8 +85,7 @@ class Scan(Generic[Text]):
 
     async def close(self) -> None:
         """Frees what the server holds for it. Idempotent."""
-        self._is_closed = True
-        self._cancel()
+        self._reader.close()
 
     async def __aenter__(self) -> Scan[Text]:
         return self
@@ -100,37 +95,55 @@ class Scan(Generic[Text]):
     ) -> None:
         await self.close()
 
-    def __del__(self) -> None:
-        self._cancel()
+    def _begin(self, mapping: Mapping | None) -> AsyncIterator[pa.Table]:
+        if self._has_begun or self._reader.is_closed:
+            raise InvalidArgumentError("a scan is read once, in one way; make another one with scan()")
+        self._has_begun = True
+        if mapping is not None:
+            self._reader.narrow(mapping)
+        # It must not know the scan: without a cycle the server is freed as soon as the scan is dropped.
+        return self._reader.tables()
 
-    def _cancel(self) -> None:
+
+async def _expanded(
+    tables: AsyncIterator[pa.Table],
+    expand: Callable[[pa.Table, Callable[[bytes], Text]], Iterator[T]],
+    decode: Callable[[bytes], Text],
+) -> AsyncIterator[T]:
+    async for table in tables:
+        for item in expand(table, decode):
+            yield item
+
+
+class _Reader:
+    """Reads one scan from the servers."""
+
+    def __init__(self, servers: Servers, plan: ScanPlan, timeout_s: float) -> None:
+        self._servers = servers
+        self._timeout_s = timeout_s
+        self._call: ScanCall | None = None
+        self.progress = ScanProgress(plan, timeout_s)
+        self.is_closed = False
+
+    def narrow(self, mapping: Mapping) -> None:
+        """Reads only the mapping's columns; nothing was read yet."""
+        self.progress = ScanProgress(narrowed(self.progress.plan, mapping), self._timeout_s)
+
+    def close(self) -> None:
+        """Frees the read point at once; nothing happens if the call is over."""
+        self.is_closed = True
         call, self._call = self._call, None
         if call is not None:
             call.cancel()
 
-    def _begin(self, mapping: Mapping | None) -> AsyncIterator[pa.Table]:
-        if self._has_begun or self._is_closed:
-            raise InvalidArgumentError("a scan is read once, in one way; make another one with scan()")
-        self._has_begun = True
-        if mapping is not None:
-            self._progress = ScanProgress(narrowed(self._plan, mapping), self._view.timeout_s)
-        return self._read()
-
-    async def _expanded(
-        self, tables: AsyncIterator[pa.Table], expand: Callable[[pa.Table, Callable[[bytes], Text]], Iterator[T]]
-    ) -> AsyncIterator[T]:
-        async for table in tables:
-            for item in expand(table, self._view.decode):
-                yield item
-
-    async def _read(self) -> AsyncIterator[pa.Table]:
+    async def tables(self) -> AsyncIterator[pa.Table]:
         """Tables of whole rows, region by region, over losses."""
-        progress = self._progress
-        while not progress.is_done and not self._is_closed:
+        progress = self.progress
+        while not progress.is_done and not self.is_closed:
             region = None
             try:
-                deadline = time.monotonic() + self._view.timeout_s
-                regions = await self._servers.regions_of(self._plan.table, *progress.bounds, deadline)
+                deadline = time.monotonic() + self._timeout_s
+                regions = await self._servers.regions_of(progress.plan.table, *progress.bounds, deadline)
                 region, request = progress.request_for(regions)
                 async for table in self._read_region(region, request):
                     yield table
@@ -139,39 +152,38 @@ class Scan(Generic[Text]):
                 raise
             except RowlockError as error:
                 failure = error
-            if self._is_closed:
+            if self.is_closed:
                 return
             if region is not None and isinstance(failure, NotServingRegionError):
                 self._servers.regions.forget(region)
             await asyncio.sleep(progress.failed(failure, time.monotonic()))
 
     async def _read_region(self, region: Region, request: region_pb2.ScanRequest) -> AsyncIterator[pa.Table]:
-        self._call = self._servers.channel(region.server).unary_stream(
+        call = self._call = self._servers.channel(region.server).unary_stream(
             methods.SCAN.path,
             request_serializer=methods.SCAN.serialize,
             response_deserializer=methods.SCAN.parse,
         )(request)
         try:
-            while not self._progress.is_done and self._call is not None:
-                batch = await self._next_batch(self._call, region)
-                table = self._progress.region_is_done(region) if batch is None else self._progress.received(batch)
+            while not self.progress.is_done and not self.is_closed:
+                batch = await self._next_batch(call, region)
+                table = self.progress.region_is_done(region) if batch is None else self.progress.received(batch)
                 if table is not None:
                     yield table
                 if batch is None:
                     return
         finally:
-            # Frees the read point at once; nothing happens if the call is over.
-            self._cancel()
+            self._call = None
+            call.cancel()
 
     async def _next_batch(self, call: ScanCall, region: Region) -> region_pb2.ScanBatch | None:
         """The next batch, None at the region's end."""
         try:
-            async with asyncio.timeout(self._view.timeout_s):
+            async with asyncio.timeout(self._timeout_s):
                 batch = await call.read()
         except grpc.aio.AioRpcError as failed:
             raise self._servers.judged(failed, region.server) from None
         except TimeoutError:
-            raise DeadlineError(
-                f"no batch of the scan of {self._plan.table!r} came within {self._view.timeout_s:g} s"
-            ) from None
+            table = self.progress.plan.table
+            raise DeadlineError(f"no batch of the scan of {table!r} came within {self._timeout_s:g} s") from None
         return batch if isinstance(batch, region_pb2.ScanBatch) else None

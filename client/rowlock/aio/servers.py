@@ -17,7 +17,7 @@ from rowlock import methods
 from rowlock.aio.stream import Converse, PointStream
 from rowlock.channels import CHANNEL_OPTIONS
 from rowlock.conversation import Request
-from rowlock.errors import ClosedError, NotServingRegionError, RowlockError, ServerUnavailableError
+from rowlock.errors import ClosedError, DeadlineError, NotServingRegionError, RowlockError, ServerUnavailableError
 from rowlock.fork import keep, register
 from rowlock.methods import Method
 from rowlock.point import failure_of
@@ -45,6 +45,8 @@ class Servers:
 
     def _start(self) -> None:
         self.sequences = Sequences()
+        # Tables of which a region is being looked up.
+        self._lookups: dict[str, asyncio.Future[None]] = {}
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._streams: dict[str, PointStream] = {}
         # Which of the addresses is asked for the catalog.
@@ -123,8 +125,24 @@ class Servers:
 
     async def region_of(self, table: str, row: bytes, deadline: float) -> Region:
         """The region that holds a row, from the cache or the catalog, which is asked once."""
-        known = self.regions.find(table, row)
-        return known if known is not None else (await self._locate(table, row, row + b"\0", deadline))[0]
+        while (known := self.regions.find(table, row)) is None:
+            ongoing = self._lookups.get(table)
+            if ongoing is None:
+                return await self._look_up(table, row, deadline)
+            # One asks, the others then find the answer in the cache.
+            _, pending = await asyncio.wait([ongoing], timeout=max(0.0, deadline - time.monotonic()))
+            if pending:
+                message = f"the region of a row of {table!r} was not looked up in time"
+                raise DeadlineError(message, table=table, row=row)
+        return known
+
+    async def _look_up(self, table: str, row: bytes, deadline: float) -> Region:
+        done = self._lookups[table] = asyncio.get_running_loop().create_future()
+        try:
+            return (await self._locate(table, row, row + b"\0", deadline))[0]
+        finally:
+            del self._lookups[table]
+            done.set_result(None)
 
     async def regions_of(self, table: str, start: bytes, stop: bytes, deadline: float) -> tuple[Region, ...]:
         """The regions that touch [start, stop), in row order, from the cache or the catalog, which is asked once."""

@@ -25,7 +25,7 @@ from rowlock.conversation import Request
 from rowlock.errors import ClosedError, RowlockError
 from rowlock.filters import Filter
 from rowlock.mapping import Mapping
-from rowlock.point import Data
+from rowlock.point import ColumnName, Data
 from rowlock.retry import Attempts, Kind
 from rowlock.scan_plan import scan_plan
 from rowlock.schema import Durability
@@ -58,15 +58,15 @@ class Table(Generic[Text]):
 
     # Changes
 
-    async def put(self, row: Name, data: Data, *, timestamp: int | None = None) -> None:
+    async def put(self, row: Name, data: Data[ColumnName], *, timestamp: int | None = None) -> None:
         """Sets columns of one row, together. Without a timestamp the server stamps them."""
         await self._call(point.put(self._view.table, row, data, timestamp, self._view.durability))
 
-    async def create(self, row: Name, data: Data, *, timestamp: int | None = None) -> bool:
+    async def create(self, row: Name, data: Data[ColumnName], *, timestamp: int | None = None) -> bool:
         """Sets columns if the row does not exist; whether it did so."""
         return await self._put_if(region_pb2.Condition.EXISTENCE_ABSENT, row, data, timestamp)
 
-    async def update(self, row: Name, data: Data, *, timestamp: int | None = None) -> bool:
+    async def update(self, row: Name, data: Data[ColumnName], *, timestamp: int | None = None) -> bool:
         """Sets columns if the row exists; whether it did so."""
         return await self._put_if(region_pb2.Condition.EXISTENCE_PRESENT, row, data, timestamp)
 
@@ -92,7 +92,7 @@ class Table(Generic[Text]):
         row: Name,
         column: Name,
         expected: Value | None,
-        data: Data,
+        data: Data[ColumnName],
         *,
         op: CompareOp = "=",
         timestamp: int | None = None,
@@ -201,7 +201,9 @@ class Table(Generic[Text]):
         columns: columns and whole families, None: all. timestamp: versions at or before it; time_range: versions in
         [start, stop). include_timestamp: {column: (value, timestamp)}.
         """
-        cells = await self._row_cells(row, Selection(columns, timestamp, time_range))
+        is_whole = columns is None and timestamp is None and time_range is None
+        selection = None if is_whole else Selection(columns, timestamp, time_range)
+        cells = await self._row_cells(row, selection)
         if include_timestamp:
             return point.row_dict_with_timestamps(cells, self._view.decode)
         return point.row_dict(cells, self._view.decode)
@@ -287,12 +289,12 @@ class Table(Generic[Text]):
         return await self._servers.point(request, self._view.timeout_s)
 
     async def _put_if(
-        self, existence: region_pb2.Condition.Existence, row: Name, data: Data, timestamp: int | None
+        self, existence: region_pb2.Condition.Existence, row: Name, data: Data[ColumnName], timestamp: int | None
     ) -> bool:
         request = point.put(self._view.table, row, data, timestamp, self._view.durability, existence)
         return (await self._call(request)).mutate.results[0].condition_met
 
-    async def _row_cells(self, row: Name, selection: Selection) -> Sequence[types_pb2.Cell]:
+    async def _row_cells(self, row: Name, selection: Selection | None) -> Sequence[types_pb2.Cell]:
         return (await self._call(point.get(self._view.table, [encoded_row(row)], selection))).get.rows[0].cells
 
     async def _read_some(self, read: RowsRead, selection: Selection, attempts: Attempts) -> RowlockError | None:

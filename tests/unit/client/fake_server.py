@@ -1,0 +1,212 @@
+"""A server in memory for the client's tests: one region a table, obeying a script of mishaps.
+
+Each mishap in `script` befalls one point request, in the order in which requests arrive; without one they are answered.
+It keeps what a real server would, as far as the tests look: rows, and the answers of numbered changes.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent import futures
+
+import grpc
+from rowlock_proto.v1 import catalog_pb2, catalog_pb2_grpc, region_pb2, region_pb2_grpc, types_pb2
+
+
+class Mishap(enum.Enum):
+    """What befalls a point request."""
+
+    NONE = enum.auto()
+    ANSWER_IS_LOST = enum.auto()  # applied; the stream ends before the answer
+    REQUEST_IS_LOST = enum.auto()  # the stream ends before it is applied
+    NO_ANSWER = enum.auto()  # applied, and never answered
+
+
+# An error that answers instead.
+Scripted = Mishap | types_pb2.Error
+
+
+class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionServiceServicer):
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        # Guarded by self.lock:
+        self.script: deque[Scripted] = deque()
+        self.rows: dict[bytes, dict[tuple[bytes, bytes], bytes]] = {}
+        self.answers: dict[tuple[bytes, int], region_pb2.MutationResult] = {}
+        self.requests: list[region_pb2.PointRequest] = []
+        self.message_sizes: list[int] = []
+        self.floors: list[int] = []
+        self.repeated_count = 0
+        self.locate_count = 0
+        self.stream_count = 0
+        self.region_id = 1
+        # Scripts of scans and bulk batches.
+        self.scan: Callable[[region_pb2.ScanRequest], Iterator[region_pb2.ScanBatch]] | None = None
+        self.scans: list[region_pb2.ScanRequest] = []
+        self.bulk_script: deque[Scripted] = deque()
+        self.bulks: list[region_pb2.BulkBatch] = []
+        self.protocol = 1
+        self.unary_error: types_pb2.Error | None = None
+        self.dropped: list[str] = []
+        self._changed = threading.Condition(self.lock)
+        self._server = grpc.server(
+            futures.ThreadPoolExecutor(32), options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1)]
+        )
+        for register in (
+            catalog_pb2_grpc.add_CatalogServicer_to_server,
+            region_pb2_grpc.add_RegionServiceServicer_to_server,
+        ):
+            register(self, self._server)  # type: ignore[no-untyped-call]  # generated code
+        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        self._server.start()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def stop(self) -> None:
+        self._server.stop(None).wait()
+
+    def wait_until(self, holds: Callable[[FakeServer], bool]) -> None:
+        """Blocks until what a request changes makes it hold; fails after 10 s."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: holds(self), timeout=10), "the server was not asked what it should be"
+
+    # Catalog
+
+    def ServerInfo(  # noqa: N802  (the protocol's name)
+        self, request: catalog_pb2.ServerInfoRequest, context: grpc.ServicerContext
+    ) -> catalog_pb2.ServerInfoResponse:
+        return catalog_pb2.ServerInfoResponse(version="fake", protocol=self.protocol, now_ms=1)
+
+    def ListTables(  # noqa: N802
+        self, request: catalog_pb2.ListTablesRequest, context: grpc.ServicerContext
+    ) -> catalog_pb2.ListTablesResponse:
+        return catalog_pb2.ListTablesResponse(tables=[types_pb2.TableDescriptor(name="t")])
+
+    def DropTable(  # noqa: N802
+        self, request: catalog_pb2.DropTableRequest, context: grpc.ServicerContext
+    ) -> catalog_pb2.DropTableResponse:
+        with self._changed:
+            self.dropped.append(request.name)
+            self._changed.notify_all()
+        context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke after the table was dropped")
+        raise AssertionError("abort raises")
+
+    def LocateRegions(  # noqa: N802
+        self, request: catalog_pb2.LocateRegionsRequest, context: grpc.ServicerContext
+    ) -> catalog_pb2.LocateRegionsResponse:
+        with self._changed:
+            self.locate_count += 1
+            self._changed.notify_all()
+        return catalog_pb2.LocateRegionsResponse(
+            regions=[types_pb2.RegionDescriptor(region_id=self.region_id, table=request.table, server=self.address)]
+        )
+
+    # Point operations
+
+    def Converse(  # noqa: N802
+        self, request_iterator: Iterator[region_pb2.PointRequests], context: grpc.ServicerContext
+    ) -> Iterator[region_pb2.PointAnswers]:
+        with self._changed:
+            self.stream_count += 1
+            self._changed.notify_all()
+        for message in request_iterator:
+            answers = region_pb2.PointAnswers()
+            with self._changed:
+                self.message_sizes.append(len(message.requests))
+                self.floors.append(message.sequence_floor)
+                is_ended = not all(self._meet(message.client_id, request, answers) for request in message.requests)
+                self._changed.notify_all()
+            if answers.answers:
+                yield answers
+            if is_ended:
+                context.abort(grpc.StatusCode.UNAVAILABLE, "the connection was cut")
+
+    def _meet(self, client_id: bytes, request: region_pb2.PointRequest, answers: region_pb2.PointAnswers) -> bool:
+        """Carries out a request as the script says; False: the stream ends."""
+        self.requests.append(request)
+        mishap = self.script.popleft() if self.script else Mishap.NONE
+        if isinstance(mishap, types_pb2.Error):
+            answers.answers.add(id=request.id, error=mishap)
+            return True
+        if mishap is Mishap.REQUEST_IS_LOST:
+            return False
+        if request.region_id != self.region_id:
+            error = types_pb2.Error(code=types_pb2.Error.NOT_SERVING_REGION, message="no such region here")
+            answers.answers.add(id=request.id, error=error)
+            return True
+        answer = self._carry_out(client_id, request)
+        if mishap is Mishap.NONE:
+            answers.answers.append(answer)
+        return mishap is not Mishap.ANSWER_IS_LOST
+
+    def _carry_out(self, client_id: bytes, request: region_pb2.PointRequest) -> region_pb2.PointAnswer:
+        answer = region_pb2.PointAnswer(id=request.id)
+        if request.WhichOneof("operation") == "get":
+            for row in request.get.rows:
+                cells = [
+                    types_pb2.Cell(family=family, qualifier=qualifier, value=value, timestamp=1)
+                    for (family, qualifier), value in sorted(self.rows.get(row, {}).items())
+                ]
+                answer.get.rows.add(cells=cells)
+            return answer
+        for mutation in request.mutate.mutations:
+            kept = self.answers.get((client_id, mutation.sequence))
+            if kept is None:
+                kept = self._mutate(mutation)
+                self.answers[(client_id, mutation.sequence)] = kept
+            else:
+                self.repeated_count += 1
+            answer.mutate.results.append(kept)
+        return answer
+
+    def _mutate(self, mutation: region_pb2.RowMutation) -> region_pb2.MutationResult:
+        result = region_pb2.MutationResult(condition_met=True, timestamp=1)
+        row = self.rows.setdefault(mutation.row, {})
+        for change in mutation.changes:
+            if change.WhichOneof("change") == "put":
+                row[(change.put.family, change.put.qualifier)] = change.put.value
+            elif change.WhichOneof("change") == "increment":
+                column = (change.increment.family, change.increment.qualifier)
+                number = int.from_bytes(row.get(column, bytes(8)), "big", signed=True) + change.increment.amount
+                row[column] = number.to_bytes(8, "big", signed=True)
+                result.results.add(family=column[0], qualifier=column[1], value=row[column])
+        return result
+
+    # Scans and bulk batches
+
+    def Scan(  # noqa: N802
+        self, request: region_pb2.ScanRequest, context: grpc.ServicerContext
+    ) -> Iterator[region_pb2.ScanBatch]:
+        with self._changed:
+            self.scans.append(request)
+            scan = self.scan
+            self._changed.notify_all()
+        assert scan is not None, "the test says what scans answer"
+        try:
+            yield from scan(request)
+        except ConnectionError as error:
+            context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+
+    def BulkPut(  # noqa: N802
+        self, request_iterator: Iterator[region_pb2.BulkBatch], context: grpc.ServicerContext
+    ) -> Iterator[region_pb2.BulkAnswer]:
+        for batch in request_iterator:
+            with self._changed:
+                self.bulks.append(batch)
+                mishap = self.bulk_script.popleft() if self.bulk_script else Mishap.NONE
+                self._changed.notify_all()
+            if isinstance(mishap, types_pb2.Error):
+                yield region_pb2.BulkAnswer(error=mishap)
+            elif mishap is Mishap.NONE:
+                yield region_pb2.BulkAnswer(cell_count=1, row_count=1, timestamp=1)
+            elif mishap is not Mishap.NO_ANSWER:
+                context.abort(grpc.StatusCode.UNAVAILABLE, "the connection was cut")
+
+
+def error(code: types_pb2.Error.Code, message: str = "refused", *, retry_after_ms: int = 0) -> types_pb2.Error:
+    return types_pb2.Error(code=code, message=message, retry_after_ms=retry_after_ms)

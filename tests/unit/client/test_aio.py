@@ -1,0 +1,209 @@
+"""The asyncio client against a server that loses, refuses and delays; and that it has the same names."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+import pyarrow as pa
+import pytest
+import rowlock
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.test_scans import batch
+
+Error = types_pb2.Error
+
+
+def run(server: FakeServer, body: Callable[[rowlock.aio.Client], Awaitable[object]], timeout: float = 5) -> None:
+    async def with_client() -> None:
+        async with rowlock.aio.connect(server.address, timeout=timeout) as db:
+            await body(db)
+
+    asyncio.run(with_client())
+
+
+@pytest.mark.parametrize(
+    ("threaded", "awaited"),
+    [
+        (rowlock.Client, rowlock.aio.Client),
+        (rowlock.Table, rowlock.aio.Table),
+        (rowlock.Batch, rowlock.aio.Batch),
+        (rowlock.Scan, rowlock.aio.Scan),
+    ],
+)
+def test_both_faces_have_the_same_names_and_arguments(threaded: type, awaited: type) -> None:
+    def names(kind: type) -> set[str]:
+        return {name for name in vars(kind) if not name.startswith("_")}
+
+    assert names(threaded) == names(awaited)
+    for name in names(threaded):
+        if callable(getattr(threaded, name)):
+            ours, theirs = inspect.signature(getattr(threaded, name)), inspect.signature(getattr(awaited, name))
+            assert list(ours.parameters.values()) == list(theirs.parameters.values()), name
+
+
+def test_calls_are_awaited(fake_server: FakeServer) -> None:
+    async def body(db: rowlock.aio.Client) -> None:
+        assert await db.tables() == ["t"]
+        table = db.table("t", encoding="utf-8")
+        await table.put("row", {"f:q": "value"})
+        assert await table.row("row") == {"f:q": "value"}
+        assert await table.rows(["row", "no"]) == [("row", {"f:q": "value"}), ("no", {})]
+        assert await table.increment("row", "f:n", 2) == 2
+        assert await table.counter("row", "f:n") == 2
+        async with table.batch(size=2) as changes:
+            await changes.put("a", {"f:q": "1"})
+            await changes.put("b", {"f:q": "2"})
+            await changes.put("c", {"f:q": "3"})
+        assert changes.applied_count == 3
+        result = await table.put_arrow(pa.table({"k": ["x"], "v": ["1"]}), "k STRING :key, v STRING f:v")
+        assert result.row_count == 1
+
+    run(fake_server, body)
+    assert set(fake_server.rows) == {b"row", b"a", b"b", b"c"}
+
+
+@pytest.mark.parametrize("mishap", [Mishap.ANSWER_IS_LOST, Mishap.REQUEST_IS_LOST])
+def test_a_change_is_sent_again_over_a_new_stream_and_applies_once(fake_server: FakeServer, mishap: Mishap) -> None:
+    async def body(db: rowlock.aio.Client) -> None:
+        fake_server.script.extend([mishap, mishap])
+        assert await db.table("t").increment("row", "f:n", 5) == 5
+
+    run(fake_server, body)
+    assert fake_server.stream_count == 3
+    assert fake_server.repeated_count == (2 if mishap is Mishap.ANSWER_IS_LOST else 0)
+
+
+def test_what_tasks_have_waiting_travels_together(fake_server: FakeServer) -> None:
+    async def body(db: rowlock.aio.Client) -> None:
+        table = db.table("t")
+        await asyncio.gather(*(table.put(f"row{number}", {"f:q": "1"}) for number in range(100)))
+
+    run(fake_server, body)
+    assert len(fake_server.rows) == 100
+    assert len(fake_server.message_sizes) < 50
+    assert fake_server.locate_count == 1
+
+
+def test_a_cancelled_call_leaves_the_stream_to_the_others(fake_server: FakeServer) -> None:
+    async def body(db: rowlock.aio.Client) -> None:
+        table = db.table("t", timeout=30)
+        fake_server.script.append(Mishap.NO_ANSWER)
+        task = asyncio.create_task(table.put("row", {"f:q": "1"}))
+        await asyncio.to_thread(fake_server.wait_until, lambda server: len(server.requests) == 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await table.put("row", {"f:q": "2"})
+
+    run(fake_server, body)
+    assert fake_server.stream_count == 1
+    assert fake_server.floors[-1] == 2
+
+
+def test_deadlines_hold(fake_server: FakeServer) -> None:
+    async def body(db: rowlock.aio.Client) -> None:
+        table = db.table("t", timeout=0.2)
+        fake_server.script.extend([Mishap.NO_ANSWER, Mishap.NO_ANSWER])
+        with pytest.raises(rowlock.UnknownOutcomeError):
+            await table.put("row", {"f:q": "1"})
+        with pytest.raises(rowlock.DeadlineError):
+            await table.row("row")
+        fake_server.script.append(error(Error.REGION_TOO_BUSY, "busy", retry_after_ms=900))
+        with pytest.raises(rowlock.RegionTooBusyError):
+            await table.put("row", {"f:q": "1"})
+
+    run(fake_server, body)
+
+
+def test_a_region_that_moved_is_looked_up_again(fake_server: FakeServer) -> None:
+    async def body(db: rowlock.aio.Client) -> None:
+        await db.table("t").row("row")
+        fake_server.region_id = 2
+        await db.table("t").row("row")
+
+    run(fake_server, body)
+    assert fake_server.locate_count == 2
+
+
+def test_an_admin_change_whose_answer_is_lost_is_never_sent_again(fake_server: FakeServer) -> None:
+    async def body(db: rowlock.aio.Client) -> None:
+        with pytest.raises(rowlock.UnknownOutcomeError):
+            await db.drop_table("t")
+
+    run(fake_server, body)
+    assert fake_server.dropped == ["t"]
+
+
+def test_scans_are_async_iterators(fake_server: FakeServer) -> None:
+    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
+        if len(fake_server.scans) == 1:
+            yield batch(b"a", b"b", row_continues=True)
+            raise ConnectionError("cut")
+        yield batch(b"b", b"c")
+
+    async def body(db: rowlock.aio.Client) -> None:
+        fake_server.scan = scan
+        table = db.table("t")
+        scanning = table.scan()
+        assert [row async for row, _ in scanning] == [b"a", b"b", b"c"]
+        assert scanning.resumed
+        assert (await table.scan().to_arrow("k STRING :key")).to_pydict() == {"k": ["b", "c"]}
+        assert [cell.row async for cell in table.scan().cells()] == [b"b", b"c"]
+        async with table.scan() as left_early:
+            assert (await anext(aiter(left_early)))[0] == b"b"
+        assert [row async for row in left_early] == []
+        with pytest.raises(rowlock.InvalidArgumentError, match="read once"):
+            await left_early.to_arrow()
+
+    run(fake_server, body)
+
+
+def test_put_arrow_goes_on_after_a_loss(fake_server: FakeServer) -> None:
+    async def body(db: rowlock.aio.Client) -> None:
+        fake_server.bulk_script.extend([Mishap.NONE, Mishap.ANSWER_IS_LOST])
+        data = [pa.record_batch({"k": [key], "v": ["1"]}) for key in "abc"]
+        assert (await db.table("t").put_arrow(data, "k STRING :key, v STRING f:v")).row_count == 3
+
+    run(fake_server, body)
+    assert [message.sequence for message in fake_server.bulks][-2:] == [2, 3]
+
+
+def test_a_closed_client_says_so_and_wakes_who_waits(fake_server: FakeServer) -> None:
+    async def body() -> None:
+        db = await rowlock.aio.connect(fake_server.address, timeout=30)
+        fake_server.script.append(Mishap.NO_ANSWER)
+        task = asyncio.create_task(db.table("t").put("row", {"f:q": "1"}))
+        await asyncio.to_thread(fake_server.wait_until, lambda server: len(server.requests) == 1)
+        await db.close()
+        await db.close()
+        with pytest.raises(rowlock.UnknownOutcomeError, match="closed"):
+            await task
+        with pytest.raises(rowlock.ClosedError):
+            await db.table("t").row("row")
+        with pytest.raises(rowlock.ClosedError):
+            await db.tables()
+
+    asyncio.run(body())
+
+
+def test_connecting_to_nobody_fails_at_once() -> None:
+    async def body() -> None:
+        with pytest.raises(rowlock.ServerUnavailableError, match=r"127\.0\.0\.1:1"):
+            await rowlock.aio.connect("127.0.0.1:1")
+
+    began = time.monotonic()
+    asyncio.run(body())
+    assert time.monotonic() - began < 5
+
+
+def test_scans_are_typed_as_async_iterators(fake_server: FakeServer) -> None:
+    async def body(db: rowlock.aio.Client) -> None:
+        rows: AsyncIterator[tuple[bytes, dict[bytes, bytes]]] = aiter(db.table("t").scan("b", "b"))
+        assert [row async for row in rows] == []
+
+    run(fake_server, body)

@@ -1,0 +1,178 @@
+"""Batches: what is sent together, and what is told of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import rowlock
+from rowlock.batch_lines import BatchLines
+from rowlock.batch_send import BatchSend, RowsRead
+from rowlock.conversation import Request
+from rowlock.errors import NotACounterError, RegionTooBusyError, ServerUnavailableError
+from rowlock.schema import Region
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+from tests.unit.client.fake_server import FakeServer, Mishap, error
+
+WHOLE = Region(1, "t", b"", b"", "127.0.0.1:1")
+Error = types_pb2.Error
+
+
+def send_of(*rows: bytes, timeout_s: float = 10.0) -> BatchSend:
+    lines = BatchLines(1000, 1 << 20)
+    for row in rows:
+        lines.put(row, {"f:q": "1"}, None)
+    return BatchSend("t", lines.take(), 7, types_pb2.DURABILITY_UNSPECIFIED, 0.0, timeout_s)
+
+
+def rows_of(request: Request) -> list[bytes]:
+    return [mutation.row for mutation in request.point.mutate.mutations]
+
+
+def answer(request: Request, *errors: types_pb2.Error | None) -> Request:
+    request.sent = True
+    request.answer = region_pb2.PointAnswer(
+        mutate=region_pb2.MutateAnswer(
+            results=[region_pb2.MutationResult(condition_met=met is None, error=met) for met in errors]
+        )
+    )
+    return request
+
+
+def test_changes_of_one_row_travel_as_one_mutation_in_their_order() -> None:
+    lines = BatchLines(10, 1 << 20)
+    lines.put("b", {"f:q": "1"}, None)
+    lines.delete("a", None, None, False)
+    lines.delete("b", ["f:q"], 5, False)
+    lines.increment("b", "f:n", 2)
+    taken = lines.take()
+    assert list(taken) == [b"b", b"a"]
+    assert [change.WhichOneof("change") for change in taken[b"b"].changes] == ["put", "delete", "increment"]
+    assert lines.take() == {}
+
+
+def test_a_refused_change_leaves_the_batch_as_it_was() -> None:
+    lines = BatchLines(10, 1 << 20)
+    lines.put("a", {"f:q": "1"}, None)
+    with pytest.raises(rowlock.InvalidArgumentError):
+        lines.put("a", {"f:q": "2", "malformed": "3"}, None)
+    assert len(lines.take()[b"a"].changes) == 1
+
+
+def test_a_batch_is_full_by_count_or_bytes() -> None:
+    by_count, by_bytes = BatchLines(2, 1 << 20), BatchLines(100, 50)
+    by_count.put("a", {"f:q": "1"}, None)
+    by_bytes.put("a", {"f:q": "1"}, None)
+    assert not by_count.is_full
+    assert not by_bytes.is_full
+    by_count.put("a", {"f:q": "1"}, None)
+    by_bytes.put("b", {"f:q": "x" * 50}, None)
+    assert by_count.is_full
+    assert by_bytes.is_full
+
+
+def test_only_what_may_pass_is_sent_again_under_its_own_number() -> None:
+    send = send_of(b"a", b"b", b"c")
+    request = answer(send.request_for(WHOLE), None, error(Error.REGION_TOO_BUSY), error(Error.NOT_A_COUNTER))
+    assert [mutation.sequence for mutation in request.point.mutate.mutations] == [7, 8, 9]
+    send.absorb(request, None, 1.0)
+    assert send.pause_s > 0
+    again = send.request_for(WHOLE)
+    assert rows_of(again) == [b"b"]
+    assert again.point.mutate.mutations[0].sequence == 8
+    send.absorb(answer(again, None), None, 2.0)
+    assert send.is_done
+    with pytest.raises(rowlock.BatchError) as caught:
+        send.finish()
+    assert caught.value.applied == [b"a", b"b"]
+    assert [(row, type(met)) for row, met in caught.value.failed] == [(b"c", NotACounterError)]
+    assert caught.value.unknown == []
+
+
+def test_a_lost_batch_is_in_doubt_row_by_row_until_answered() -> None:
+    send = send_of(b"a", b"b")
+    request = send.request_for(WHOLE)
+    request.sent = True
+    send.absorb(request, ServerUnavailableError("cut"), 1.0)
+    again = answer(send.request_for(WHOLE), None, error(Error.TABLE_NOT_FOUND))
+    send.absorb(again, None, 2.0)
+    with pytest.raises(rowlock.BatchError) as caught:
+        send.finish()
+    assert caught.value.applied == [b"a"]
+    assert [row for row, _ in caught.value.unknown] == [b"b"]
+
+
+@pytest.mark.parametrize("was_sent", [False, True])
+def test_rows_out_of_time_are_unknown_only_if_they_were_sent(was_sent: bool) -> None:
+    send = send_of(b"a", timeout_s=1.0)
+    request = send.request_for(WHOLE)
+    request.sent = was_sent
+    send.absorb(request, None, 1.0)
+    with pytest.raises(rowlock.BatchError) as caught:
+        send.finish()
+    assert len(caught.value.unknown) == was_sent
+    assert len(caught.value.failed) == (not was_sent)
+
+
+def test_a_batch_is_divided_by_region() -> None:
+    left, right = Region(1, "t", b"", b"m", "s"), Region(2, "t", b"m", b"", "s")
+    send = send_of(b"z", b"a", b"b")
+    assert send.first_row == b"z"
+    first = send.request_for(right)
+    assert rows_of(first) == [b"z"]
+    send.absorb(answer(first, None), None, 1.0)
+    assert rows_of(send.request_for(left)) == [b"a", b"b"]
+    send.not_located(RegionTooBusyError("busy"), 2.0)
+    assert not send.is_done
+
+
+def test_many_rows_are_read_in_parts_and_given_in_the_order_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RowsRead, "ROWS_PER_REQUEST", 2)
+    read = RowsRead("t", [b"c", b"a", b"c", b"b"])
+    parts: list[Sequence[bytes]] = []
+    while not read.is_done:
+        rows = read.rows_for(WHOLE)
+        parts.append(rows)
+        cells = [region_pb2.RowCells(cells=[types_pb2.Cell(value=row)]) for row in rows]
+        read.absorb(rows, region_pb2.PointAnswer(get=region_pb2.GetAnswer(rows=cells)))
+    assert parts == [[b"c", b"a"], [b"b"]]
+    assert read.cells_of(b"c")[0].value == b"c"
+
+
+def test_a_batch_sends_when_full_and_at_the_end(db: rowlock.Client, fake_server: FakeServer) -> None:
+    with db.table("t").batch(size=2) as batch:
+        batch.put("a", {"f:q": "1"})
+        assert fake_server.rows == {}
+        batch.put("b", {"f:q": "2"})
+        assert set(fake_server.rows) == {b"a", b"b"}
+        batch.increment("a", "f:n", 5)
+        batch.append("a", "f:q", "x")
+        assert batch.applied_count == 3
+        batch.mutate_row("c", [rowlock.Put("f:q", "3")])
+    assert set(fake_server.rows) == {b"a", b"b", b"c"}
+    assert batch.applied_count == 4
+
+
+def test_an_exception_in_the_block_drops_what_is_unsent(db: rowlock.Client, fake_server: FakeServer) -> None:
+    batch = db.table("t").batch()
+
+    def fail_in_the_block() -> None:
+        with batch:
+            batch.put("a", {"f:q": "1"})
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_in_the_block()
+    batch.send()
+    assert fake_server.rows == {}
+
+
+def test_a_lost_batch_is_sent_again_and_applied_once(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.script.append(Mishap.ANSWER_IS_LOST)
+    with db.table("t").batch() as batch:
+        for _ in range(3):
+            batch.increment("a", "f:n")
+            batch.increment("b", "f:n")
+    assert fake_server.repeated_count == 2
+    assert db.table("t").counter("a", "f:n") == 3

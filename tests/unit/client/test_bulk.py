@@ -1,0 +1,263 @@
+"""put_arrow: batches under way, their order, and what is told of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+import rowlock
+from rowlock.bulk_input import ArrowInput, CellBatch, cell_batches
+from rowlock.bulk_send import WINDOW, Bulk, BulkSend
+from rowlock.errors import ServerUnavailableError
+from rowlock.pivot import BULK_SCHEMA
+from rowlock.schema import Region
+from rowlock.sequences import Sequences
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+from tests.unit.client.fake_server import FakeServer, Mishap, error
+
+WHOLE = Region(1, "t", b"", b"", "127.0.0.1:1")
+MAPPING = rowlock.Mapping("k STRING :key, v STRING f:v")
+Error = types_pb2.Error
+
+
+def rows(*keys: str) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"k": list(keys), "v": [f"value of {key}" for key in keys]})
+
+
+def batches(*keys: list[str]) -> Iterator[CellBatch]:
+    """One batch for each list of keys."""
+    position = 0
+    for named in keys:
+        for made in cell_batches(rows(*named), MAPPING, None, 1 << 20):
+            yield CellBatch(range(position, position + len(named)), made.cells)
+        position += len(named)
+
+
+def send_of(*keys: list[str]) -> tuple[BulkSend, Sequences]:
+    sequences = Sequences()
+    return BulkSend("t", batches(*keys), sequences, types_pb2.DURABILITY_UNSPECIFIED, 10.0), sequences
+
+
+def put_on_stream(send: BulkSend, region: Region = WHOLE) -> list[region_pb2.BulkBatch]:
+    """All that may be sent now."""
+    sent = []
+    while (bulk := send.next(0.0)) is not None:
+        sent.append(send.message(bulk, region))
+    return sent
+
+
+def keys_of(message: region_pb2.BulkBatch) -> list[bytes | None]:
+    return read(message).column("row").to_pylist()
+
+
+def read(message: region_pb2.BulkBatch) -> pa.Table:
+    with pa.ipc.open_stream(message.arrow) as reader:
+        table = reader.read_all()
+    assert table.schema == BULK_SCHEMA
+    return table
+
+
+def applied(cells: int = 1) -> region_pb2.BulkAnswer:
+    return region_pb2.BulkAnswer(cell_count=cells, row_count=cells)
+
+
+def test_a_window_of_batches_is_under_way_and_answers_move_it() -> None:
+    send, sequences = send_of(*[[str(number)] for number in range(WINDOW + 2)])
+    sent = put_on_stream(send)
+    assert [message.sequence for message in sent] == list(range(1, WINDOW + 1))
+    assert put_on_stream(send) == []
+    send.answered(applied(), 1.0)
+    assert [message.sequence_floor for message in put_on_stream(send)] == [2]
+    while send.is_waiting:
+        send.answered(applied(), 1.0)
+        put_on_stream(send)
+    assert send.is_done
+    assert send.finish() == rowlock.BulkResult(row_count=WINDOW + 2, cell_count=WINDOW + 2)
+    assert sequences.floor() == WINDOW + 3
+
+
+def test_messages_declare_what_they_hold() -> None:
+    send, _ = send_of(["a", "b"])
+    (message,) = put_on_stream(send)
+    table = read(message)
+    assert 0 < table.get_total_buffer_size() <= message.uncompressed_bytes + 64 * 15
+    assert table.column("timestamp").null_count == 2
+
+
+def test_a_batch_with_a_row_that_is_under_way_waits_for_it() -> None:
+    send, _ = send_of(["a", "z"], ["b"], ["m", "z"], ["c"])
+    assert [keys_of(message) for message in put_on_stream(send)] == [[b"a", b"z"], [b"b"]]
+    send.answered(applied(), 1.0)
+    assert [keys_of(message) for message in put_on_stream(send)] == [[b"m", b"z"], [b"c"]]
+
+
+def test_a_lost_stream_brings_all_under_way_again_in_their_order_and_numbers() -> None:
+    send, _ = send_of(["a"], ["b"], ["c"])
+    assert [message.sequence for message in put_on_stream(send)] == [1, 2, 3]
+    send.answered(applied(), 1.0)
+    send.lost(ServerUnavailableError("cut"), 1.0)
+    assert send.pause_s > 0
+    assert [message.sequence for message in put_on_stream(send)] == [2, 3]
+
+
+def test_a_busy_server_gets_the_batch_again_after_the_others_were_answered() -> None:
+    send, _ = send_of(["a"], ["b"], ["c"], ["d"])
+    put_on_stream(send)
+    send.answered(region_pb2.BulkAnswer(error=error(Error.REGION_TOO_BUSY)), 1.0)
+    assert put_on_stream(send) == []
+    send.answered(applied(), 1.0)
+    send.answered(applied(), 1.0)
+    assert [message.sequence for message in put_on_stream(send)] == [1, 4]
+
+
+def test_a_refused_batch_ends_it_and_every_row_is_told() -> None:
+    send, _ = send_of(["a"], ["b"], ["c"], ["d"])
+    put_on_stream(send)
+    send.answered(applied(), 1.0)
+    send.answered(region_pb2.BulkAnswer(error=error(Error.FAMILY_NOT_FOUND, "no such family")), 1.0)
+    send.answered(applied(), 1.0)
+    assert put_on_stream(send) == []
+    assert send.is_done
+    with pytest.raises(rowlock.BulkError, match="no such family") as caught:
+        send.finish()
+    assert caught.value.applied == [range(1), range(2, 3)]
+    assert [span for span, _ in caught.value.failed] == [range(1, 2)]
+    assert caught.value.unknown == []
+
+
+def test_a_batch_in_doubt_at_the_end_is_unknown() -> None:
+    send, _ = send_of(["a"], ["b"])
+    put_on_stream(send)
+    send.lost(ServerUnavailableError("cut"), 100.0)
+    with pytest.raises(rowlock.BulkError) as caught:
+        send.finish()
+    assert [span for span, _ in caught.value.unknown] == [range(1, 2), range(1)]
+
+
+def test_a_batch_over_two_regions_becomes_two() -> None:
+    send, _ = send_of(["a", "n", "b"])
+    bulk = send.next(0.0)
+    assert bulk is not None
+    left = send.message(bulk, Region(1, "t", b"", b"m", "s"))
+    rest = send.next(0.0)
+    assert rest is not None
+    right = send.message(rest, Region(2, "t", b"m", b"", "s"))
+    assert (keys_of(left), keys_of(right)) == ([b"a", b"b"], [b"n"])
+    assert left.sequence != right.sequence
+
+
+def test_rows_are_shared_only_if_they_are() -> None:
+    first, second, third = (Bulk(made, 1) for made in batches(["a", "c"], ["b"], ["b", "x"]))
+    assert not first.shares_row_with(second)
+    assert second.shares_row_with(third)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        rows("a", "b"),
+        pa.Table.from_batches([rows("a"), rows("b")]),
+        [rows("a"), pa.Table.from_batches([rows("b")])],
+        pa.RecordBatchReader.from_batches(rows().schema, [rows("a"), rows("b")]),
+        pa.Table.from_arrays([pa.chunked_array([["a"], ["b"]]), pa.chunked_array([["1", "2"]])], ["k", "v"]),
+        rows("a", "b").to_pandas(),
+    ],
+    ids=["batch", "table", "iterable", "reader", "chunked", "pandas"],
+)
+def test_arrow_data_of_every_kind_is_taken(data: ArrowInput) -> None:
+    made = list(cell_batches(data, MAPPING, None, 1 << 20))
+    assert [row for item in made for row in item.cells.column("row").to_pylist()] == [b"a", b"b"]
+    assert [item.rows.start for item in made] == [0, 1][: len(made)]
+
+
+def test_batches_have_about_the_size_asked_and_rows_are_counted_through() -> None:
+    data = pa.RecordBatch.from_pydict({"k": [f"{n:04}" for n in range(100)], "v": ["x" * 100] * 99 + ["x" * 50_000]})
+    made = list(cell_batches(data, MAPPING, None, 4096))
+    assert max(item.byte_count for item in made[:-1]) <= 2 * 4096
+    assert [item.rows.start for item in made[1:]] == [item.rows.stop for item in made[:-1]]
+    assert made[-1].rows.stop == 100
+    assert sum(item.cells.num_rows for item in made) == 100
+
+
+def test_cells_are_taken_as_they_are() -> None:
+    columns: dict[str, list[object]] = {
+        "row": ["x", "a"],
+        "family": ["f"] * 2,
+        "qualifier": ["q"] * 2,
+        "value": ["v", None],
+    }
+    (stamped,) = cell_batches(pa.RecordBatch.from_pydict(columns), None, 7, 1 << 20)
+    assert stamped.cells.column("timestamp").to_pylist() == [7, 7]
+    columns["timestamp"] = [None, 5]
+    (sliced,) = cell_batches(pa.RecordBatch.from_pydict(columns).slice(1), None, None, 1 << 20)
+    assert sliced.cells.schema == BULK_SCHEMA
+    assert sliced.cells.to_pylist() == [{"row": b"a", "family": b"f", "qualifier": b"q", "timestamp": 5, "value": None}]
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"k": ["a"], "v": ["b"]}, "Without a mapping put_arrow takes cells"),
+        ({"row": [None], "family": ["f"], "qualifier": ["q"], "value": ["v"]}, "'row' of cells has nulls"),
+        ({"row": [1.5], "family": ["f"], "qualifier": ["q"], "value": ["v"]}, "'row' of cells is not binary"),
+        ({"row": ["a"], "family": ["f"], "qualifier": ["q"], "value": ["v"], "timestamp": [1]}, "leave timestamp out"),
+    ],
+)
+def test_data_that_is_no_cells_is_refused(columns: dict[str, list[object]], words: str) -> None:
+    with pytest.raises(rowlock.InvalidArgumentError) as caught:
+        list(cell_batches(pa.RecordBatch.from_pydict(columns), None, 5, 1 << 20))
+    assert words in str(caught.value)
+
+
+def test_put_arrow_writes_all_and_tells_how_far_it_is(db: rowlock.Client, fake_server: FakeServer) -> None:
+    progress: list[int] = []
+    data = [rows("a", "b"), rows("c"), rows("d")]
+    result = db.table("t").put_arrow(data, MAPPING, timestamp=5, on_progress=progress.append)
+    assert result.row_count == 4
+    assert progress == [2, 3, 4]
+    assert [keys_of(message) for message in fake_server.bulks] == [[b"a", b"b"], [b"c"], [b"d"]]
+    assert read(fake_server.bulks[0]).column("timestamp").to_pylist() == [5, 5]
+
+
+def test_put_arrow_of_nothing_sends_nothing(db: rowlock.Client, fake_server: FakeServer) -> None:
+    assert db.table("t").put_arrow([], MAPPING).row_count == 0
+    assert db.table("t").put_arrow(rows(), MAPPING).row_count == 0
+    assert fake_server.bulks == []
+
+
+def test_put_arrow_goes_on_after_a_loss_under_the_same_numbers(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.bulk_script.extend([Mishap.NONE, Mishap.ANSWER_IS_LOST])
+    result = db.table("t").put_arrow([rows("a"), rows("b"), rows("c")], MAPPING)
+    assert result.row_count == 3
+    numbers = [message.sequence for message in fake_server.bulks]
+    assert numbers[0] == 1
+    assert numbers[-2:] == [2, 3]
+
+
+def test_put_arrow_without_an_answer_is_told_as_unknown(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.bulk_script.append(Mishap.NO_ANSWER)
+    with pytest.raises(rowlock.BulkError) as caught:
+        db.table("t", timeout=0.3).put_arrow(rows("a"), MAPPING)
+    assert [span for span, _ in caught.value.unknown] == [range(1)]
+
+
+def test_put_arrow_to_an_unknown_family_fails_whole(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.bulk_script.append(error(Error.FAMILY_NOT_FOUND, "no such family"))
+    with pytest.raises(rowlock.BulkError, match="no such family") as caught:
+        db.table("t").put_arrow(rows("a"), MAPPING)
+    assert isinstance(caught.value.__cause__, rowlock.FamilyNotFoundError)
+
+
+def test_a_bad_first_batch_is_its_own_error_and_a_later_one_tells_what_was_written(
+    db: rowlock.Client, fake_server: FakeServer
+) -> None:
+    bad = pa.RecordBatch.from_pydict({"k": ["x", None], "v": ["1", "2"]})
+    with pytest.raises(rowlock.MappingError, match="null in row 1"):
+        db.table("t").put_arrow([bad], MAPPING)
+    assert fake_server.bulks == []
+    with pytest.raises(rowlock.BulkError, match=r"null in row 1;.*from row 1 of the data") as caught:
+        db.table("t").put_arrow([rows("a"), bad, rows("b")], MAPPING)
+    assert caught.value.applied == [range(1)]
+    assert [span.start for span, _ in caught.value.failed] == [1]

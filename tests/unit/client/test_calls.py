@@ -1,0 +1,258 @@
+"""Point operations of the threaded client against a server that loses, refuses and delays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import rowlock
+from rowlock_proto.v1 import types_pb2
+
+from tests.unit.client.fake_server import FakeServer, Mishap, error
+
+Error = types_pb2.Error
+
+
+def test_a_put_is_read_again(db: rowlock.Client) -> None:
+    table = db.table("t")
+    table.put("row", {"f:q": "value", "f:": b""})
+    assert table.row("row") == {b"f:q": b"value", b"f:": b""}
+    assert table.row("absent") == {}
+    assert table.rows(["absent", "row", "row"])[1:] == [(b"row", {b"f:q": b"value", b"f:": b""})] * 2
+
+
+def test_answers_are_text_in_a_table_with_an_encoding(db: rowlock.Client) -> None:
+    table = db.table("t", encoding="utf-8")
+    table.put("straße", {"f:ü": "€"})
+    assert table.row("straße") == {"f:ü": "€"}
+    assert table.rows(["straße"]) == [("straße", {"f:ü": "€"})]
+    assert table.row("straße", include_timestamp=True) == {"f:ü": ("€", 1)}
+
+
+@pytest.mark.parametrize("mishap", [Mishap.ANSWER_IS_LOST, Mishap.REQUEST_IS_LOST])
+def test_a_change_is_sent_again_over_a_new_stream_and_applies_once(
+    db: rowlock.Client, fake_server: FakeServer, mishap: Mishap
+) -> None:
+    fake_server.script.extend([mishap, mishap])
+    assert db.table("t").increment("row", "f:n", 5) == 5
+    assert fake_server.stream_count == 3
+    assert [request.mutate.mutations[0].sequence for request in fake_server.requests] == [1, 1, 1]
+    # The first attempt, or the third, applied; the others were repetitions, or never arrived.
+    assert fake_server.repeated_count == (2 if mishap is Mishap.ANSWER_IS_LOST else 0)
+    assert db.table("t").counter("row", "f:n") == 5
+
+
+def test_everything_in_flight_is_sent_again_when_the_stream_is_lost(
+    db: rowlock.Client, fake_server: FakeServer
+) -> None:
+    table = db.table("t")
+    fake_server.script.extend([Mishap.NO_ANSWER] * 7 + [Mishap.ANSWER_IS_LOST])
+    with ThreadPoolExecutor(8) as threads:
+        numbers = list(threads.map(lambda _: table.increment("row", "f:n"), range(8)))
+    assert sorted(numbers) == list(range(1, 9))
+    assert table.counter("row", "f:n") == 8
+
+
+def test_a_change_without_an_answer_ends_in_an_unknown_outcome(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.script.append(Mishap.NO_ANSWER)
+    table = db.table("t")
+    with pytest.raises(rowlock.UnknownOutcomeError):
+        table.with_options(timeout=0.2).put("row", {"f:q": "1"})
+    # The stream goes on, and the number that was given up is not waited for any more.
+    table.put("row", {"f:q": "2"})
+    assert fake_server.stream_count == 1
+    assert fake_server.floors[-1] == 2
+
+
+def test_a_read_without_an_answer_ends_in_a_deadline_error(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.script.append(Mishap.NO_ANSWER)
+    began = time.monotonic()
+    with pytest.raises(rowlock.DeadlineError) as caught:
+        db.table("t", timeout=0.2).row("row")
+    assert isinstance(caught.value, TimeoutError)
+    assert 0.2 <= time.monotonic() - began < 3
+
+
+def test_a_change_that_never_left_is_surely_not_made() -> None:
+    server = FakeServer()
+    with rowlock.connect(server.address, timeout=0.3) as db:
+        table = db.table("t")
+        table.row("row")
+        server.stop()
+        with pytest.raises(rowlock.DeadlineError, match="Nothing was changed"):
+            table.put("row", {"f:q": "1"})
+
+
+def test_a_change_that_left_before_the_server_died_is_in_doubt(fake_server: FakeServer) -> None:
+    with rowlock.connect(fake_server.address, timeout=0.5) as db:
+        fake_server.script.extend([Mishap.ANSWER_IS_LOST] * 50)
+        with pytest.raises(rowlock.UnknownOutcomeError) as caught:
+            db.table("t").put("row", {"f:q": "1"})
+        assert isinstance(caught.value.__cause__, rowlock.ServerUnavailableError)
+
+
+def test_a_busy_server_is_asked_again_after_the_pause_it_named(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.script.extend([error(Error.REGION_TOO_BUSY, retry_after_ms=300), error(Error.DISK_FULL)])
+    began = time.monotonic()
+    db.table("t").put("row", {"f:q": "1"})
+    assert time.monotonic() - began >= 0.3
+    assert db.table("t").row("row") == {b"f:q": b"1"}
+
+
+def test_a_server_that_stays_busy_is_told_as_it_is(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.script.extend([error(Error.DISK_FULL, "no space left", retry_after_ms=100)] * 50)
+    with pytest.raises(rowlock.DiskFullError, match="no space left") as caught:
+        db.table("t", timeout=0.4).put("row", {"f:q": "1"})
+    assert caught.value.can_retry
+    assert caught.value.retry_after_ms == 100
+    assert fake_server.rows == {}
+
+
+def test_a_region_that_moved_is_looked_up_again(db: rowlock.Client, fake_server: FakeServer) -> None:
+    table = db.table("t")
+    table.put("row", {"f:q": "1"})
+    assert fake_server.locate_count == 1
+    fake_server.region_id = 2
+    table.put("row", {"f:q": "2"})
+    assert fake_server.locate_count == 2
+    assert table.row("row") == {b"f:q": b"2"}
+    assert fake_server.locate_count == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (Error.INVALID_ARGUMENT, rowlock.InvalidArgumentError),
+        (Error.LIMIT_EXCEEDED, rowlock.LimitExceededError),
+        (Error.FAMILY_NOT_FOUND, rowlock.FamilyNotFoundError),
+        (Error.NOT_A_COUNTER, rowlock.NotACounterError),
+        (Error.CORRUPTION, rowlock.CorruptionError),
+        (Error.DEADLINE_EXCEEDED, rowlock.DeadlineError),
+    ],
+)
+def test_refusals_are_raised_at_once(
+    db: rowlock.Client, fake_server: FakeServer, code: Error.Code, kind: type[rowlock.RowlockError]
+) -> None:
+    fake_server.script.append(error(code, "because"))
+    with pytest.raises(kind, match="because") as caught:
+        db.table("t").increment("row", "f:n")
+    assert type(caught.value) is kind
+    assert len(fake_server.requests) == 1
+
+
+def test_a_servers_own_failure_leaves_a_change_in_doubt_and_a_read_not(
+    db: rowlock.Client, fake_server: FakeServer
+) -> None:
+    fake_server.script.extend([error(Error.INTERNAL, "a bug"), error(Error.INTERNAL, "a bug")])
+    with pytest.raises(rowlock.UnknownOutcomeError, match="a bug"):
+        db.table("t").put("row", {"f:q": "1"})
+    with pytest.raises(rowlock.ServerError, match="a bug"):
+        db.table("t").row("row")
+
+
+def test_an_unknown_outcome_at_the_server_is_asked_for_again(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.script.append(error(Error.UNKNOWN_OUTCOME))
+    assert db.table("t").increment("row", "f:n") == 1
+
+
+def test_a_refusal_after_a_lost_answer_does_not_promise_that_nothing_was_changed(
+    db: rowlock.Client, fake_server: FakeServer
+) -> None:
+    fake_server.script.extend([Mishap.ANSWER_IS_LOST, error(Error.TABLE_NOT_FOUND, "dropped meanwhile")])
+    with pytest.raises(rowlock.UnknownOutcomeError, match="dropped meanwhile") as caught:
+        db.table("t").put("row", {"f:q": "1"})
+    assert isinstance(caught.value.__cause__, rowlock.TableNotFoundError)
+
+
+def test_what_threads_have_waiting_travels_together(db: rowlock.Client, fake_server: FakeServer) -> None:
+    table = db.table("t")
+    with ThreadPoolExecutor(32) as threads:
+        for _ in range(10):
+            list(threads.map(lambda number: table.put(f"row{number}", {"f:q": "1"}), range(32)))
+    assert sum(fake_server.message_sizes) == 320
+    assert len(fake_server.message_sizes) < 320, "every request travelled alone"
+    assert fake_server.stream_count == 1
+
+
+def test_the_floor_is_the_lowest_number_waited_for(db: rowlock.Client, fake_server: FakeServer) -> None:
+    table = db.table("t", timeout=30)
+    fake_server.script.append(Mishap.NO_ANSWER)
+    waiting = ThreadPoolExecutor(1)
+    outcome = waiting.submit(table.put, "held", {"f:q": "1"})
+    fake_server.wait_until(lambda server: len(server.requests) == 1)
+    for _ in range(3):
+        table.put("row", {"f:q": "1"})
+    assert fake_server.floors == [1, 1, 1, 1]
+    db.close()
+    with pytest.raises(rowlock.UnknownOutcomeError, match="closed"):
+        outcome.result(timeout=10)
+    waiting.shutdown()
+
+
+def test_an_interrupted_wait_leaves_the_stream_to_the_others(db: rowlock.Client, fake_server: FakeServer) -> None:
+    table = db.table("t", timeout=30)
+    table.row("row")
+    fake_server.script.append(Mishap.NO_ANSWER)
+
+    def interrupt_when_sent() -> None:
+        fake_server.wait_until(lambda server: len(server.requests) == 2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupter = threading.Thread(target=interrupt_when_sent)
+    interrupter.start()
+    with pytest.raises(KeyboardInterrupt):
+        table.put("row", {"f:q": "1"})
+    interrupter.join()
+    table.put("row", {"f:q": "2"})
+    assert fake_server.stream_count == 1
+    assert fake_server.floors[-1] == 2
+
+
+def test_a_closed_client_says_so(fake_server: FakeServer) -> None:
+    db = rowlock.connect(fake_server.address)
+    table = db.table("t")
+    table.row("row")
+    db.close()
+    db.close()
+    for call in (
+        lambda: table.row("row"),
+        lambda: table.put("row", {"f:q": "1"}),
+        db.tables,
+        lambda: list(table.scan()),
+    ):
+        with pytest.raises(rowlock.ClosedError):
+            call()
+
+
+def test_an_admin_change_whose_answer_is_lost_is_never_sent_again(db: rowlock.Client, fake_server: FakeServer) -> None:
+    with pytest.raises(rowlock.UnknownOutcomeError, match="connection broke"):
+        db.drop_table("t")
+    assert fake_server.dropped == ["t"]
+
+
+def test_what_answers_must_speak_the_same_protocol(fake_server: FakeServer) -> None:
+    fake_server.protocol = 2
+    with pytest.raises(rowlock.InvalidArgumentError, match="protocol 2"):
+        rowlock.connect(fake_server.address)
+
+
+def test_the_first_address_that_answers_is_used(fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with rowlock.connect(f"127.0.0.1:1, {fake_server.address}", timeout=5) as db:
+        assert db.tables() == ["t"]
+    monkeypatch.setenv("ROWLOCK_SERVER", fake_server.address)
+    with rowlock.connect() as db:
+        assert db.server_info().version == "fake"
+    monkeypatch.delenv("ROWLOCK_SERVER")
+    with pytest.raises(rowlock.InvalidArgumentError, match="ROWLOCK_SERVER"):
+        rowlock.connect()
+
+
+def test_connecting_to_nobody_fails_at_once_and_names_the_addresses() -> None:
+    began = time.monotonic()
+    with pytest.raises(rowlock.ServerUnavailableError, match=r"127\.0\.0\.1:1, 127\.0\.0\.1:2"):
+        rowlock.connect("127.0.0.1:1,127.0.0.1:2")
+    assert time.monotonic() - began < 5

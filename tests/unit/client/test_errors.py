@@ -1,0 +1,101 @@
+"""The tree of errors: drawn as it is, each with its evidence, each able to travel between processes."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import pytest
+from rowlock import errors
+from rowlock.errors import BatchError, DeadlineError, LimitExceededError, RowlockError, ServerUnavailableError
+from rowlock.wire_errors import error_from, error_of_call
+from rowlock_proto.v1 import types_pb2
+
+CODES = [name for name, number in types_pb2.Error.Code.items() if number]
+ALL = [item for item in vars(errors).values() if inspect.isclass(item) and issubclass(item, RowlockError)]
+
+
+def drawn(kind: type[RowlockError]) -> list[str]:
+    """The names in the module's drawing that stand above a class, from the class up."""
+    lines = (errors.__doc__ or "").splitlines()
+    depth_of = {
+        line.strip("│├└─ ").split(" ")[0]: len(line) - len(line.lstrip("│├└─ ")) for line in lines if "Error" in line
+    }
+    names = list(depth_of)
+    place = names.index(kind.__name__)
+    above = [kind.__name__]
+    for name in reversed(names[:place]):
+        if depth_of[name] < depth_of[above[-1]]:
+            above.append(name)
+    return above
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_every_error_is_drawn_where_it_is(kind: type[RowlockError]) -> None:
+    assert drawn(kind) == [base.__name__ for base in kind.__mro__ if issubclass(base, RowlockError)]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_every_error_survives_pickling_with_its_evidence(kind: type[RowlockError]) -> None:
+    error = kind("what happened")
+    error.row = b"row"
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.row, again.can_retry) == (kind, "what happened", b"row", error.can_retry)
+
+
+def test_python_knows_the_kinds_it_has_words_for() -> None:
+    assert issubclass(DeadlineError, TimeoutError)
+    assert issubclass(ServerUnavailableError, ConnectionError)
+    assert issubclass(errors.InvalidArgumentError, ValueError)
+
+
+def test_a_servers_error_brings_its_evidence() -> None:
+    message = types_pb2.Error(
+        code=types_pb2.Error.LIMIT_EXCEEDED,
+        message="too large",
+        table="t",
+        row=b"r",
+        family=b"f",
+        qualifier=b"q",
+        limit="cell_bytes_max",
+        limit_value=10,
+        found=11,
+    )
+    error = error_from(message)
+    assert isinstance(error, LimitExceededError)
+    assert (error.limit, error.limit_value, error.found) == ("cell_bytes_max", 10, 11)
+    assert (error.table, error.row, error.column, str(error)) == ("t", b"r", b"f:q", "too large")
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_code_of_the_protocol_has_an_error_of_its_own(code: str) -> None:
+    others = [other for other in CODES if other != code]
+    kinds = {type(error_from(types_pb2.Error(code=other))) for other in others}
+    assert type(error_from(types_pb2.Error(code=code))) not in kinds
+
+
+def test_a_code_of_a_newer_protocol_is_told_and_not_hidden() -> None:
+    assert type(error_from(types_pb2.Error(code=999, message="news"))) is errors.ServerError  # type: ignore[arg-type]  # on purpose
+
+
+def test_malformed_details_of_a_failed_call_are_not_believed() -> None:
+    import grpc
+
+    class Failed:
+        def code(self) -> grpc.StatusCode:
+            return grpc.StatusCode.UNAVAILABLE
+
+        def details(self) -> str:
+            return "cut"
+
+        def trailing_metadata(self) -> list[tuple[str, bytes]]:
+            return [("grpc-status-details-bin", b"\xff\xff no message")]
+
+    error = error_of_call(Failed(), "host:1")
+    assert isinstance(error, ServerUnavailableError)
+    assert "host:1" in str(error)
+
+
+def test_a_batch_error_sorts_the_rows() -> None:
+    error = BatchError("some", applied=[b"a"], failed=[(b"b", RowlockError("x"))], unknown=[])
+    assert (error.applied, error.failed[0][0], error.unknown) == ([b"a"], b"b", [])

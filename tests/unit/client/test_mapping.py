@@ -1,0 +1,255 @@
+"""The grammar of mappings, and rows turned into cells and back."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from rowlock import Mapping, MappingError
+from rowlock.arrow_buffers import Array
+from rowlock.pivot import cells_from_rows, rows_from_cells
+
+UTC = datetime.UTC
+
+
+def cells(mapping: str, columns: dict[str, list[object]], timestamp: int | None = None) -> list[tuple[Any, ...]]:
+    parsed = Mapping(mapping)
+    batch = pa.RecordBatch.from_pydict(columns, schema=parsed.schema)
+    # Any: a cell has bytes and a number.
+    return [tuple(cell.values()) for cell in cells_from_rows(batch, parsed, timestamp).to_pylist()]
+
+
+def value_of(mapping_type: str, value: object) -> bytes:
+    """How one value of a type (and an encoding, if one is named) is stored."""
+    kind, _, encoding = mapping_type.partition(" ")
+    (cell,) = cells(f"k STRING :key, v {kind} f:v {encoding}", {"k": ["r"], "v": [value]})
+    stored: bytes = cell[4]
+    return stored
+
+
+def key_of(mapping_type: str, value: object) -> bytes:
+    kind, _, encoding = mapping_type.partition(" ")
+    (cell,) = cells(f"k {kind} :key {encoding}, v STRING f:v", {"k": [value], "v": ["x"]})
+    row: bytes = cell[0]
+    return row
+
+
+@pytest.mark.parametrize(
+    ("mapping_type", "value", "stored"),
+    [
+        ("BINARY", b"\0a", b"\0a"),
+        ("STRING", "ä", "ä".encode()),
+        ("STRING text", "ä", "ä".encode()),
+        ("BOOLEAN", True, b"\xff"),
+        ("BOOLEAN", False, b"\0"),
+        ("TINYINT", -2, b"\xfe"),
+        ("SMALLINT", -2, b"\xff\xfe"),
+        ("INT", 5, b"\0\0\0\x05"),
+        ("BIGINT", -1, b"\xff" * 8),
+        ("FLOAT", 1.0, b"\x3f\x80\0\0"),
+        ("DOUBLE", -1.0, b"\xbf\xf0" + bytes(6)),
+        ("DECIMAL(10,2)", Decimal("12.34"), b"\0\0\0\x02\x04\xd2"),
+        ("DECIMAL(10,2)", Decimal("-1.28"), b"\0\0\0\x02\x80"),
+        ("DECIMAL(10,2)", Decimal("1.28"), b"\0\0\0\x02\0\x80"),
+        ("DECIMAL(38,0)", Decimal(-(10**37)), b"\0\0\0\0" + (-(10**37)).to_bytes(16, "big", signed=True)),
+        ("DECIMAL", Decimal(0), b"\0\0\0\0\0"),
+        ("DATE", datetime.date(1970, 1, 3), b"\0\0\0\x02"),
+        ("TIMESTAMP", datetime.datetime(1970, 1, 1, 0, 0, 1, 5, UTC), (1_000_005).to_bytes(8, "big")),
+        ("DATE millis", datetime.date(1970, 1, 3), (2 * 86_400_000).to_bytes(8, "big")),
+        ("TIMESTAMP millis", datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), (1000).to_bytes(8, "big")),
+        ("INT text", -15, b"-15"),
+        ("DOUBLE text", 1.5, b"1.5"),
+        ("BOOLEAN text", True, b"true"),
+        ("DECIMAL(10,2) text", Decimal("12.30"), b"12.30"),
+        ("DATE text", datetime.date(2013, 1, 31), b"2013-01-31"),
+        ("TIMESTAMP text", datetime.datetime(2013, 1, 31, 5, tzinfo=UTC), b"2013-01-31T05:00:00"),
+        ("TIMESTAMP text", datetime.datetime(2013, 1, 31, 5, 0, 0, 10, UTC), b"2013-01-31T05:00:00.000010"),
+    ],
+)
+def test_values_are_stored_as_documented(mapping_type: str, value: object, stored: bytes) -> None:
+    assert value_of(mapping_type, value) == stored
+
+
+@pytest.mark.parametrize(
+    ("mapping_type", "value", "row"),
+    [
+        ("INT", 15, b"15"),
+        ("STRING", "ä", "ä".encode()),
+        ("INT binary", -1, b"\xff\xff\xff\xff"),
+        ("INT ordered", -1, b"\x7f\xff\xff\xff"),
+        ("BIGINT ordered", 0, b"\x80" + bytes(7)),
+        ("DOUBLE ordered", 1.0, b"\xbf\xf0" + bytes(6)),
+        ("DOUBLE ordered", -1.0, b"\x40\x0f" + b"\xff" * 6),
+        ("STRING ordered", "a\0b", b"a\0b"),
+        ("DECIMAL(4,1) ordered", Decimal("-0.1"), b"\x7f" + b"\xff" * 15),
+        ("TIMESTAMP", datetime.datetime(2013, 1, 31, 5, tzinfo=UTC), b"2013-01-31T05:00:00"),
+    ],
+)
+def test_keys_are_text_unless_said_otherwise(mapping_type: str, value: object, row: bytes) -> None:
+    assert key_of(mapping_type, value) == row
+
+
+def test_composite_keys_are_joined_in_the_order_written() -> None:
+    mapping = "hour TIMESTAMP :key, carrier STRING :key, delay INT info:delay, flight INT :key"
+    hour = datetime.datetime(2013, 1, 1, 5, tzinfo=UTC)
+    columns: dict[str, list[object]] = {"hour": [hour], "carrier": ["UA"], "delay": [2], "flight": [1545]}
+    assert cells(mapping, columns)[0][0] == b"2013-01-01T05:00:00|UA|1545"
+    assert cells(mapping + "; separator=#", columns)[0][0] == b"2013-01-01T05:00:00#UA#1545"
+
+
+def test_ordered_parts_need_no_separator_and_keep_zeros_apart() -> None:
+    mapping = "a STRING :key ordered, b INT :key ordered, c BINARY :key, v STRING f:v"
+    (cell,) = cells(mapping, {"a": ["x\0"], "b": [0], "c": [b"|"], "v": ["1"]})
+    assert cell[0] == b"x\0\xff\0\0" + b"\x80\0\0\0" + b"|"
+
+
+def test_null_is_no_cell_and_rows_keep_their_order() -> None:
+    made = cells(
+        "k INT :key, b STRING g:b, a STRING f:a, c INT f:c",
+        {"k": [2, 1], "b": ["x", None], "a": [None, None], "c": [1, None]},
+        timestamp=7,
+    )
+    assert made == [(b"2", b"f", b"c", 7, b"\0\0\0\x01"), (b"2", b"g", b"b", 7, b"x")]
+
+
+def test_inputs_are_cast_if_nothing_is_lost() -> None:
+    mapping = Mapping("k STRING :key, n INT f:n, t TIMESTAMP f:t")
+    columns: dict[str, Array] = {
+        "k": pa.array(["a", "b"]).dictionary_encode(),
+        "n": pa.array([1, 2], pa.int64()),
+        "t": pa.array([datetime.datetime(1970, 1, 1, 0, 0, 1)] * 2, pa.timestamp("ms")),
+        "ignored": pa.array([1, 2]),
+    }
+    batch = pa.record_batch(columns)
+    table = rows_from_cells(pa.Table.from_batches([cells_from_rows(batch, mapping, 1)]), mapping)
+    assert table.to_pydict() == {
+        "k": ["a", "b"],
+        "n": [1, 2],
+        "t": [datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)] * 2,
+    }
+    large: dict[str, Array] = {
+        "k": pa.array(["a"]),
+        "n": pa.array([1 << 40]),
+        "t": pa.array([None], pa.timestamp("us")),
+    }
+    too_large = pa.record_batch(large)
+    with pytest.raises(MappingError, match="'n' is int64 and does not fit INT"):
+        cells_from_rows(too_large, mapping, None)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "columns", "words"),
+    [
+        ("k STRING :key, v INT f:v", {"v": [1]}, "'k' is not in the data"),
+        ("k STRING :key, v INT f:v", {"k": ["a", None], "v": [1, 1]}, "'k' is null in row 1"),
+        ("k STRING :key, v INT f:v", {"k": ["a", ""], "v": [1, 1]}, "empty in row 1"),
+        ("k STRING :key, l STRING :key, v INT f:v", {"k": ["a|b"], "l": ["c"], "v": [1]}, "separator '|' in row 0"),
+        ("k STRING :key", {"k": ["a"]}, "only a key"),
+        (
+            "k STRING :key, v TIMESTAMP f:v millis",
+            {"k": ["a"], "v": [datetime.datetime(1970, 1, 1, 0, 0, 0, 5)]},
+            "millis",
+        ),
+    ],
+)
+def test_rows_that_can_not_be_written_are_refused(mapping: str, columns: dict[str, list[object]], words: str) -> None:
+    with pytest.raises(MappingError) as caught:
+        cells_from_rows(pa.RecordBatch.from_pydict(columns), Mapping(mapping), None)
+    assert words in str(caught.value)
+
+
+def stored_cells(*made: tuple[bytes, bytes, bytes]) -> pa.Table:
+    rows, qualifiers, values = zip(*made, strict=True)
+    return pa.table(
+        {
+            "row": pa.array(rows, pa.binary()),
+            "family": pa.array([b"f"] * len(made), pa.binary()),
+            "qualifier": pa.array(qualifiers, pa.binary()),
+            "timestamp": pa.array([1] * len(made), pa.int64()),
+            "value": pa.array(values, pa.binary()),
+        }
+    )
+
+
+def test_of_several_versions_the_newest_is_read_and_unmapped_columns_are_left_out() -> None:
+    mapping = Mapping("k STRING :key, v STRING f:v, absent INT f:absent")
+    table = stored_cells((b"a", b"other", b"?"), (b"a", b"v", b"new"), (b"a", b"v", b"old"), (b"b", b"x", b""))
+    assert rows_from_cells(table, mapping).to_pylist() == [
+        {"k": "a", "v": "new", "absent": None},
+        {"k": "b", "v": None, "absent": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mapping", "cell", "words"),
+    [
+        ("k STRING :key, v INT f:v", (b"a", b"v", b"123"), "3 bytes instead of 4"),
+        ("k STRING :key, v INT f:v text", (b"a", b"v", b"x"), "f:v can't be read as INT text"),
+        ("k STRING :key, v STRING f:v", (b"a", b"v", b"\xff"), "not UTF-8"),
+        ("k STRING :key, v DECIMAL(4,1) f:v", (b"a", b"v", b"\0\0\0\x02\x05"), "another scale"),
+        ("k STRING :key, v DECIMAL(4,1) f:v", (b"a", b"v", b"\0\0\0\x01"), "no decimal"),
+        ("k STRING :key, v DECIMAL(2,0) f:v", (b"a", b"v", b"\0\0\0\0\x7f"), "does not fit"),
+        ("k INT :key, v STRING f:v", (b"a", b"v", b""), "key column 'k' can't be read as INT"),
+        ("k INT :key ordered, l STRING :key, v STRING f:v", (b"abc", b"v", b""), "ends within 'k'"),
+        ("k STRING :key, l STRING :key, v STRING f:v", (b"abc", b"v", b""), "ends within 'k'"),
+        ("k STRING :key ordered, l STRING :key, v STRING f:v", (b"abc", b"v", b""), "ends within 'k'"),
+    ],
+)
+def test_cells_that_are_not_what_the_mapping_says_are_told(
+    mapping: str, cell: tuple[bytes, bytes, bytes], words: str
+) -> None:
+    with pytest.raises(MappingError) as caught:
+        rows_from_cells(stored_cells(cell), Mapping(mapping))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "can't be read at ''"),
+        ("id STRING", "a column is 'name TYPE target'"),
+        ("id STRING :key,", "can't be read"),
+        ("id STRING :key v INT f:v", "can't be read"),
+        ("id STRING :key; color=red", "can't be read at '; color=red'"),
+        ("v INT f:v", "has no key"),
+        ("id BLOB :key", "unknown type"),
+        ("id INT(5) :key", "unknown type"),
+        ("id STRING :key, v DECIMAL(39) f:v", "1 to 38 digits"),
+        ("id STRING :key, v DECIMAL(2,3) f:v", "1 to 38 digits"),
+        ("id STRING :key, v INT f", "malformed target"),
+        ("id STRING :key, v INT f:v backwards", "the encodings are"),
+        ("id STRING :key, v INT f:v ordered", "only keys are 'ordered'"),
+        ("id STRING :key, v INT f:v millis", "can't have the encoding 'millis'"),
+        ("a STRING :key binary, b STRING :key, v INT f:v", "has no end of its own"),
+        ("id STRING :key, id INT f:v", "the name 'id' more than once"),
+        ("id STRING :key, a INT f:v, b INT f:v", "the target 'f:v' more than once"),
+    ],
+)
+def test_malformed_mappings_are_refused_with_the_place(text: str, words: str) -> None:
+    with pytest.raises(MappingError) as caught:
+        Mapping(text)
+    assert words in str(caught.value)
+
+
+def test_names_and_targets_may_be_quoted_and_words_have_either_case() -> None:
+    mapping = Mapping("`a b``c` string :KEY, v Long `f:x, y;z` TEXT".replace(":KEY", ":key"))
+    assert [column.name for column in mapping.columns] == ["a b`c", "v"]
+    assert mapping.values[0].column == b"f:x, y;z"
+    assert (mapping.values[0].type, mapping.values[0].encoding) == ("bigint", "text")
+
+
+def test_mappings_are_values() -> None:
+    text = "id STRING :key, v INT f:v; separator=/"
+    mapping = Mapping(text)
+    assert mapping == Mapping("id  string :key,v integer f:v;separator=/")
+    assert mapping != Mapping("id STRING :key, v INT f:v")
+    assert pickle.loads(pickle.dumps(mapping)) == mapping
+    assert hash(mapping) == hash(Mapping(text))
+    assert [(field.name, field.type, field.nullable) for field in mapping.schema] == [
+        ("id", pa.string(), False),
+        ("v", pa.int32(), True),
+    ]

@@ -1,0 +1,102 @@
+"""The package itself: its names, what importing it costs, addresses, the watch, and forks."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+import rowlock
+from rowlock.channels import parse_addresses
+from rowlock.watch import Watch
+
+
+def test_every_public_name_is_found_where_it_is_said_to_be() -> None:
+    assert sorted(rowlock.__all__) == sorted([*rowlock._HOMES, "aio"])
+    for name, module in rowlock._HOMES.items():
+        assert getattr(rowlock, name) is getattr(importlib.import_module(module), name)
+    assert rowlock.aio is importlib.import_module("rowlock.aio")
+    assert set(rowlock.__all__) <= set(dir(rowlock))
+    with pytest.raises(AttributeError, match="'nonsense'"):
+        rowlock.nonsense  # noqa: B018
+
+
+def imported(code: str) -> set[str]:
+    """The modules that a fresh Python has after the code."""
+    code += "\nimport sys; sys.stdout.write(' '.join(sys.modules))"
+    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    assert not {"grpc", "pyarrow", "numpy", "pandas"} & imported(
+        "import rowlock; rowlock.Family; rowlock.UnknownOutcomeError"
+    )
+
+
+def test_reading_and_writing_arrow_imports_no_pandas() -> None:
+    modules = imported(
+        "import numpy as np, pyarrow as pa, rowlock\n"
+        "from rowlock.arrow_buffers import names_array, primitive_array\n"
+        "from rowlock.bulk_input import cell_batches\n"
+        "from rowlock.pivot import rows_from_cells\n"
+        "from rowlock.rows import python_cells, python_rows\n"
+        "mapping = rowlock.Mapping('a STRING :key, b INT :key ordered, c INT f:c, d DECIMAL(4,1) f:d text')\n"
+        "texts = names_array([b'x', b'y']).cast(pa.string())\n"
+        "numbers = primitive_array(pa.int32(), np.array([1, 2], np.int32), None)\n"
+        "decimals = numbers.cast(pa.decimal128(11, 0)).cast(pa.decimal128(4, 1))\n"
+        "batch = pa.RecordBatch.from_arrays([texts, numbers, numbers, decimals], schema=mapping.schema)\n"
+        "(made,) = cell_batches(batch, mapping, 5, 10000)\n"
+        "cells = pa.Table.from_batches([made.cells])\n"
+        "assert rows_from_cells(cells, mapping).num_rows == 2\n"
+        "assert len(list(python_rows(cells, bytes))) == 2\n"
+        "assert len(list(python_cells(cells, bytes))) == 4\n"
+    )
+    assert "pandas" not in modules
+
+
+def test_fork_support_is_on_before_grpc_is_imported_and_an_explicit_choice_is_kept() -> None:
+    code = "import rowlock, os, sys; sys.exit(os.environ['GRPC_ENABLE_FORK_SUPPORT'] != {!r} or 'grpc' in sys.modules)"
+    environment = {name: value for name, value in os.environ.items() if name != "GRPC_ENABLE_FORK_SUPPORT"}
+    subprocess.run([sys.executable, "-c", code.format("1")], env=environment, check=True)
+    environment["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+    subprocess.run([sys.executable, "-c", code.format("0")], env=environment, check=True)
+
+
+@pytest.mark.parametrize("first", ["grpc", "rowlock"])
+def test_a_fork_with_a_client_open_warns_if_grpc_came_first(first: str) -> None:
+    code = (
+        f"import {first}, os, rowlock\n"
+        "from rowlock.servers import Servers\n"
+        "servers = Servers(('127.0.0.1:1',))\n"
+        "pid = os.fork()\n"
+        "if pid == 0: os._exit(0)\n"
+        "os.waitpid(pid, 0)\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "GRPC_ENABLE_FORK_SUPPORT"}
+    told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert ("the child may hang" in told.stderr) == (first == "grpc")
+
+
+def test_addresses_may_leave_out_the_port() -> None:
+    assert parse_addresses("a, b:1,[::1]:2,[::1]") == ("a:7460", "b:1", "[::1]:2", "[::1]:7460")
+
+
+@pytest.mark.parametrize("text", ["", " , ", "a:", "a:x", "a:0", "a:65536", ":5", "http://a:5", "u@a:5"])
+def test_malformed_addresses_are_refused(text: str) -> None:
+    with pytest.raises(rowlock.InvalidArgumentError):
+        parse_addresses(text)
+
+
+def test_a_watch_strikes_once_and_only_what_is_late() -> None:
+    watch = Watch()
+    struck = threading.Event()
+    with watch.limit(60, lambda: pytest.fail("it was not late")) as early, watch.limit(0.05, struck.set) as late:
+        assert struck.wait(10)
+    assert late.has_struck
+    assert not early.has_struck
+    with watch.limit(60, struck.clear):
+        pass
+    assert struck.is_set()

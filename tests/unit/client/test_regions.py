@@ -1,0 +1,59 @@
+"""The cache of regions."""
+
+from __future__ import annotations
+
+from rowlock.regions import RegionCache
+from rowlock.schema import Region
+
+
+def region(number: int, start: bytes, stop: bytes) -> Region:
+    return Region(number, "t", start, stop, "127.0.0.1:1")
+
+
+def test_rows_are_found_in_half_open_ranges() -> None:
+    cache = RegionCache()
+    assert cache.find("t", b"a") is None
+    left, right = region(1, b"", b"m"), region(2, b"m", b"")
+    cache.store("t", [right, left])
+    cache._check()
+    assert [cache.find("t", row) for row in (b"", b"lzz", b"m", b"z")] == [left, left, right, right]
+    assert cache.find("u", b"a") is None
+
+
+def test_what_overlaps_a_newer_answer_goes() -> None:
+    cache = RegionCache()
+    cache.store("t", [region(1, b"", b"m"), region(2, b"m", b"")])
+    cache.store("t", [region(3, b"g", b"m")])
+    cache._check()
+    assert cache.find("t", b"a") is None
+    found = cache.find("t", b"h")
+    assert found is not None
+    assert found.region_id == 3
+    assert cache.find("t", b"m") == region(2, b"m", b"")
+
+
+def test_forgetting_touches_only_what_is_still_known() -> None:
+    cache = RegionCache()
+    old = region(1, b"", b"")
+    cache.store("t", [old])
+    cache.store("t", [region(2, b"", b"")])
+    cache.forget(old)
+    assert cache.find("t", b"a") == region(2, b"", b"")
+    cache.forget(region(2, b"", b""))
+    assert cache.find("t", b"a") is None
+    cache.store("t", [old])
+    cache.forget_table("t")
+    assert cache.find("t", b"a") is None
+
+
+def test_a_range_is_covered_only_without_gaps() -> None:
+    cache = RegionCache()
+    regions = (region(1, b"", b"g"), region(2, b"g", b"m"), region(3, b"m", b""))
+    cache.store("t", regions)
+    assert cache.cover("t", b"", b"") == regions
+    assert cache.cover("t", b"h", b"m") == regions[1:2]
+    assert cache.cover("t", b"h", b"m\0") == regions[1:]
+    assert cache.cover("t", b"a", b"h") == regions[:2]
+    cache.forget(regions[1])
+    assert cache.cover("t", b"a", b"z") is None
+    assert cache.cover("t", b"n", b"") == regions[2:]

@@ -1,0 +1,185 @@
+"""What calls of a table become on the wire, and which are refused before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import rowlock
+from rowlock import point
+from rowlock.checks import set_condition
+from rowlock.conversation import Request
+from rowlock.selection import Selection
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+
+def mutation(request: Request) -> region_pb2.RowMutation:
+    return request.point.mutate.mutations[0]
+
+
+def test_puts_name_a_timestamp_only_if_there_is_one() -> None:
+    plain = mutation(point.put("t", "r", {"f:a": "1", "f:b": b""}, None, types_pb2.DURABILITY_UNSPECIFIED))
+    assert [(c.put.qualifier, c.put.value, c.put.HasField("timestamp")) for c in plain.changes] == [
+        (b"a", b"1", False),
+        (b"b", b"", False),
+    ]
+    stamped = mutation(point.put("t", "r", {"f:a": "1"}, 0, types_pb2.DURABILITY_UNSPECIFIED))
+    assert stamped.changes[0].put.HasField("timestamp")
+    assert not plain.HasField("condition")
+
+
+def test_deletes_tell_row_family_column_and_version_apart() -> None:
+    changes = mutation(
+        point.mutate(
+            "t",
+            "r",
+            [rowlock.Delete(), rowlock.Delete("f"), rowlock.Delete("f:"), rowlock.Delete("f:q", 5, exact=True)],
+            types_pb2.DURABILITY_UNSPECIFIED,
+        )
+    ).changes
+    assert [(c.delete.kind, c.delete.family, c.delete.qualifier, c.delete.HasField("timestamp")) for c in changes] == [
+        (types_pb2.Delete.KIND_ROW, b"", b"", False),
+        (types_pb2.Delete.KIND_FAMILY, b"f", b"", False),
+        (types_pb2.Delete.KIND_COLUMN, b"f", b"", False),
+        (types_pb2.Delete.KIND_VERSION, b"f", b"q", True),
+    ]
+
+
+def test_conditions_tell_absent_from_empty() -> None:
+    condition = region_pb2.Condition()
+    columns = set_condition(
+        condition,
+        [
+            rowlock.Check("f:a", None),
+            rowlock.Check("f:b", None, "!="),
+            rowlock.Check("f:c", b"", "="),
+            rowlock.Check("f:d", "5", ">="),
+            rowlock.column("f:e") == "x",
+            rowlock.column("f:g").is_absent(),
+        ],
+    )
+    assert columns == [(b"f", b"a"), (b"f", b"b"), (b"f", b"c"), (b"f", b"d")]
+    assert [(c.op, c.HasField("operand")) for c in condition.checks] == [
+        (types_pb2.COMPARE_OP_EQUAL, False),
+        (types_pb2.COMPARE_OP_NOT_EQUAL, False),
+        (types_pb2.COMPARE_OP_EQUAL, True),
+        (types_pb2.COMPARE_OP_GREATER_OR_EQUAL, True),
+    ]
+    assert len(condition.filter.all.filters) == 2
+
+
+def test_a_selection_is_written_as_asked() -> None:
+    get = region_pb2.Get()
+    Selection(["f", "f:", "f:q"], time_range=(5, None), versions=3, where=rowlock.row_key() > "a").write(get)
+    assert [(c.family, c.HasField("qualifier"), c.qualifier) for c in get.columns] == [
+        (b"f", False, b""),
+        (b"f", True, b""),
+        (b"f", True, b"q"),
+    ]
+    assert (get.time_range.start, get.time_range.stop, get.versions) == (5, 0, 3)
+    assert get.HasField("where")
+    at = region_pb2.Get()
+    Selection(timestamp=7).write(at)
+    assert (at.time_range.start, at.time_range.stop) == (0, 8)
+    cells = region_pb2.ScanRequest()
+    Selection(
+        keys_only=True,
+        cells=rowlock.CellFilter("p", "a", "b", (">", "5"), first_key_only=True, offset=2, limit=3),
+    ).write(cells)
+    assert cells.cells == types_pb2.CellFilter(
+        qualifier_prefix=b"p",
+        qualifier_start=b"a",
+        qualifier_stop=b"b",
+        value=types_pb2.CellFilter.ValueComparison(op=types_pb2.COMPARE_OP_GREATER, operand=b"5"),
+        keys_only=True,
+        first_key_only=True,
+        cell_offset=2,
+        cell_limit=3,
+    )
+
+
+BadCall = Callable[[rowlock.Client, rowlock.Table[bytes]], object]
+REFUSED: list[tuple[str, BadCall]] = [
+    ("the row is empty", lambda db, t: t.put("", {"f:q": "1"})),
+    ("no column is given", lambda db, t: t.put("r", {})),
+    ("names a family", lambda db, t: t.put("r", {"f": "1"})),
+    ("milliseconds", lambda db, t: t.put("r", {"f:q": "1"}, timestamp=-1)),
+    ("milliseconds", lambda db, t: t.delete("r", timestamp=-1)),
+    ("list of columns is empty", lambda db, t: t.delete("r", [])),
+    ("list of columns is empty", lambda db, t: t.row("r", [])),
+    ("exact version names a column", lambda db, t: t.delete("r", exact=True)),
+    ("exact version names a column", lambda db, t: t.delete("r", ["f"], exact=True)),
+    ("no change", lambda db, t: t.mutate_row("r", [])),
+    ("no change", lambda db, t: t.check_and_mutate("r", [rowlock.Check("f:q", "1")], [])),
+    ("no check", lambda db, t: t.check_and_mutate("r", [], [rowlock.Put("f:q", "1")])),
+    ("only checked by = and !=", lambda db, t: t.check_and_put("r", "f:q", None, {"f:q": "1"}, op="<")),
+    ("operator", lambda db, t: t.check_and_put("r", "f:q", "1", {"f:q": "1"}, op="~")),  # type: ignore[arg-type]
+    ("64 signed bits", lambda db, t: t.increment("r", "f:q", 1 << 63)),
+    ("not both", lambda db, t: t.row("r", timestamp=1, time_range=(0, 2))),
+    ("is empty: stop must be after start", lambda db, t: t.row("r", time_range=(5, 5))),
+    ("versions", lambda db, t: t.cells("r", "f:q", 0)),
+    ("names a family", lambda db, t: t.cells("r", "f")),
+    ("comes before its start", lambda db, t: t.scan("b", "a")),
+    ("one of the three", lambda db, t: t.scan("b", prefix="a")),
+    ("list of ranges is empty", lambda db, t: t.scan(ranges=[])),
+    ("limit", lambda db, t: t.scan(limit=-1)),
+    ("batch_bytes", lambda db, t: t.scan(batch_bytes=-1)),
+    ("offset of cells", lambda db, t: rowlock.CellFilter(offset=-1)),
+    ("limit of cells", lambda db, t: rowlock.CellFilter(limit=0)),
+    ("size and max_bytes", lambda db, t: t.batch(size=0)),
+    ("durability", lambda db, t: t.with_options(durability="paper")),  # type: ignore[arg-type]
+    ("timeout", lambda db, t: t.with_options(timeout=0)),
+    ("not the name of a table", lambda db, t: db.table("../x")),
+    ("not the name of a table", lambda db, t: db.create_table("x" * 256, ["f"])),
+    ("not the name of a table", lambda db, t: db.describe("")),
+    ("not the name of a table", lambda db, t: db.drop_table("a\0b")),
+    ("at least one column family", lambda db, t: db.create_table("t", {})),
+    ("the family", lambda db, t: db.create_table("t", ["a:b"])),
+    ("versions is at least 1", lambda db, t: rowlock.Family(versions=0)),
+    ("min_versions", lambda db, t: rowlock.Family(min_versions=2)),
+    ("time_to_live_ms", lambda db, t: rowlock.Family(time_to_live_ms=-1)),
+    ("block_bytes", lambda db, t: rowlock.Family(block_bytes=1)),
+    ("compression", lambda db, t: rowlock.Family(compression="rar")),  # type: ignore[arg-type]
+    ("nothing to alter", lambda db, t: db.alter_table("t")),
+    ("not the address", lambda db, t: rowlock.connect("host:port")),
+    ("no address", lambda db, t: rowlock.connect(", ,")),
+]
+
+
+@pytest.fixture(scope="module")
+def unreachable() -> rowlock.Client:
+    """A client that would hang or fail if anything were sent."""
+    from rowlock.servers import Servers
+
+    return rowlock.Client(Servers(("127.0.0.1:1",)), 0.01)
+
+
+@pytest.mark.parametrize(("words", "call"), REFUSED, ids=range(len(REFUSED)))
+def test_a_call_that_makes_no_sense_is_refused_before_it_is_sent(
+    unreachable: rowlock.Client, words: str, call: BadCall
+) -> None:
+    with pytest.raises(rowlock.InvalidArgumentError) as caught:
+        call(unreachable, unreachable.table("t"))
+    assert words in str(caught.value)
+
+
+WRONG_TYPES: list[tuple[str, BadCall]] = [
+    (r"increment\(\)", lambda db, t: t.put("r", {"f:q": 5})),  # type: ignore[dict-item]
+    ("a list of columns, not one", lambda db, t: t.row("r", "f:q")),
+    ("a list of columns, not one", lambda db, t: t.delete("r", "f:q")),
+    ("amount of an increment is an int", lambda db, t: t.increment("r", "f:q", 1.5)),  # type: ignore[arg-type]
+    ("a change is a Put", lambda db, t: t.mutate_row("r", [("f:q", "1")])),  # type: ignore[list-item]
+    ("a check is", lambda db, t: t.check_and_mutate("r", ["f:q"], [])),  # type: ignore[list-item]
+    ("where is a filter", lambda db, t: t.scan(where="f:q = 1")),  # type: ignore[arg-type]
+    ("a table's name is str", lambda db, t: db.table(b"t")),  # type: ignore[call-overload]
+    ("families is", lambda db, t: db.create_table("t", "f")),
+    ("rowlock.Family", lambda db, t: db.create_table("t", {"f": 1})),
+    ("number of seconds", lambda db, t: t.with_options(timeout="5")),  # type: ignore[arg-type]
+    ("Arrow tables or batches", lambda db, t: t.put_arrow(5)),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("words", "call"), WRONG_TYPES, ids=range(len(WRONG_TYPES)))
+def test_arguments_of_a_wrong_type_are_type_errors(unreachable: rowlock.Client, words: str, call: BadCall) -> None:
+    with pytest.raises(TypeError, match=words):
+        call(unreachable, unreachable.table("t"))

@@ -1,0 +1,130 @@
+"""When a failed call is tried again, and what it ends with."""
+
+from __future__ import annotations
+
+import pytest
+from rowlock.errors import (
+    DeadlineError,
+    DiskFullError,
+    InvalidArgumentError,
+    LimitExceededError,
+    NotACounterError,
+    NotServingRegionError,
+    RegionTooBusyError,
+    RowlockError,
+    ServerError,
+    ServerStoppingError,
+    ServerUnavailableError,
+    TableNotFoundError,
+    UnknownOutcomeError,
+)
+from rowlock.retry import REPEATED_FOR_S_MAX, Attempts, Kind, RetryPolicy
+
+
+def test_pauses_double_up_to_a_bound_and_are_drawn_between_half_and_whole() -> None:
+    policy = RetryPolicy(pause_first_s=1, pause_s_max=5)
+    assert [policy.pause_s(attempt, 0.0) for attempt in (1, 2, 3, 4, 1000)] == [0.5, 1, 2, 2.5, 2.5]
+    assert policy.pause_s(2, 1.0) == 2
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ServerUnavailableError("gone"),
+        ServerStoppingError("stopping"),
+        NotServingRegionError("moved"),
+        RegionTooBusyError("busy"),
+        DiskFullError("full"),
+    ],
+)
+@pytest.mark.parametrize("kind", list(Kind))
+def test_what_may_pass_is_tried_again_within_the_deadline(error: RowlockError, kind: Kind) -> None:
+    attempts = Attempts(100.0, 10.0, kind)
+    assert 0 < attempts.failed(error, 101.0, was_sent=False) < 1
+    with pytest.raises(RowlockError):
+        attempts.failed(error, 109.9999, was_sent=False)
+
+
+def test_the_pause_a_server_asks_for_is_kept() -> None:
+    attempts = Attempts(0.0, 10.0, Kind.READ)
+    assert attempts.failed(RegionTooBusyError("busy", retry_after_ms=3000), 1.0, was_sent=False) == 3.0
+    with pytest.raises(RegionTooBusyError):
+        attempts.failed(RegionTooBusyError("busy", retry_after_ms=9500), 1.0, was_sent=False)
+
+
+@pytest.mark.parametrize("error", [TableNotFoundError("no"), NotACounterError("no"), DeadlineError("late")])
+@pytest.mark.parametrize("kind", list(Kind))
+def test_an_answered_refusal_ends_the_call_as_it_is(error: RowlockError, kind: Kind) -> None:
+    with pytest.raises(type(error)) as caught:
+        Attempts(0.0, 10.0, kind).failed(error, 1.0, was_sent=False)
+    assert caught.value is error
+
+
+def test_a_lost_change_is_repeated_only_if_it_has_a_number() -> None:
+    lost = ServerUnavailableError("cut")
+    assert Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE).failed(lost, 1.0, was_sent=True) > 0
+    with pytest.raises(UnknownOutcomeError) as caught:
+        Attempts(0.0, 10.0, Kind.PLAIN_CHANGE).failed(lost, 1.0, was_sent=True)
+    assert caught.value.__cause__ is lost
+
+
+def test_a_connection_that_was_never_there_leaves_no_doubt() -> None:
+    refused = ServerUnavailableError("nobody")
+    refused.never_left = True
+    attempts = Attempts(0.0, 10.0, Kind.PLAIN_CHANGE)
+    assert attempts.failed(refused, 1.0, was_sent=True) > 0
+    with pytest.raises(DeadlineError, match="Nothing was changed"):
+        attempts.failed(refused, 10.0, was_sent=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "ends_as"),
+    [
+        (TableNotFoundError("dropped"), UnknownOutcomeError),
+        (NotACounterError("text"), UnknownOutcomeError),
+        (InvalidArgumentError("malformed"), InvalidArgumentError),
+        (LimitExceededError("large"), LimitExceededError),
+    ],
+)
+def test_after_doubt_only_refusals_of_the_request_itself_are_certain(
+    error: RowlockError, ends_as: type[RowlockError]
+) -> None:
+    attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE)
+    attempts.failed(ServerUnavailableError("cut"), 1.0, was_sent=True)
+    with pytest.raises(ends_as):
+        attempts.failed(error, 2.0, was_sent=False)
+
+
+def test_doubt_outlives_a_busy_answer() -> None:
+    attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE)
+    attempts.failed(ServerUnavailableError("cut"), 1.0, was_sent=True)
+    with pytest.raises(UnknownOutcomeError):
+        attempts.failed(RegionTooBusyError("busy"), 10.0, was_sent=False)
+
+
+def test_an_unknown_outcome_at_the_server_is_asked_for_again_only_with_a_number() -> None:
+    assert Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE).failed(UnknownOutcomeError("?"), 1.0, was_sent=False) > 0
+    with pytest.raises(UnknownOutcomeError):
+        Attempts(0.0, 10.0, Kind.PLAIN_CHANGE).failed(UnknownOutcomeError("?"), 1.0, was_sent=False)
+
+
+def test_a_servers_own_failure_leaves_changes_in_doubt() -> None:
+    with pytest.raises(UnknownOutcomeError):
+        Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE).failed(ServerError("bug"), 1.0, was_sent=False)
+    with pytest.raises(ServerError):
+        Attempts(0.0, 10.0, Kind.READ).failed(ServerError("bug"), 1.0, was_sent=False)
+
+
+def test_a_number_is_not_repeated_after_servers_may_have_forgotten_it() -> None:
+    attempts = Attempts(0.0, 1e6, Kind.NUMBERED_CHANGE)
+    lost = ServerUnavailableError("cut")
+    attempts.failed(lost, 1.0, was_sent=True)
+    attempts.failed(lost, REPEATED_FOR_S_MAX, was_sent=True)
+    with pytest.raises(UnknownOutcomeError):
+        attempts.failed(lost, REPEATED_FOR_S_MAX + 2, was_sent=True)
+
+
+def test_a_wait_that_timed_out_is_in_doubt_if_it_was_a_change_that_was_sent() -> None:
+    assert isinstance(Attempts(0.0, 1.0, Kind.NUMBERED_CHANGE).timed_out(was_sent=True), UnknownOutcomeError)
+    assert isinstance(Attempts(0.0, 1.0, Kind.NUMBERED_CHANGE).timed_out(was_sent=False), DeadlineError)
+    assert isinstance(Attempts(0.0, 1.0, Kind.READ).timed_out(was_sent=True), DeadlineError)

@@ -1,0 +1,307 @@
+"""Scans: ranges, whole rows out of batches, and going on after a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pytest
+import rowlock
+from rowlock.arrow_buffers import Array
+from rowlock.columns import Name
+from rowlock.scan_plan import ScanPlan, narrowed, scan_plan
+from rowlock.scan_progress import CELL_SCHEMA, ScanProgress
+from rowlock.schema import Region
+from rowlock.selection import Selection
+from rowlock_proto.v1 import region_pb2
+
+from tests.unit.client.fake_server import FakeServer
+
+WHOLE = Region(1, "t", b"", b"", "127.0.0.1:1")
+
+
+def batch(*rows: bytes, row_continues: bool = False, qualifier: bytes = b"q") -> region_pb2.ScanBatch:
+    """One cell for each row named."""
+    count = len(rows)
+    columns: list[Array] = [
+        pa.array(rows, pa.binary()),
+        pa.array([b"f"] * count, pa.binary()),
+        pa.array([qualifier] * count, pa.binary()),
+        pa.array([1] * count, pa.int64()),
+        pa.array(rows, pa.binary()),
+    ]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, CELL_SCHEMA) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=CELL_SCHEMA))
+    return region_pb2.ScanBatch(arrow=sink.getvalue().to_pybytes(), row_continues=row_continues, row_count=count)
+
+
+def plan(
+    start: Name | None = None,
+    stop: Name | None = None,
+    *,
+    prefix: Name | None = None,
+    ranges: Sequence[tuple[Name | None, Name | None]] | None = None,
+    limit: int | None = None,
+    reverse: bool = False,
+    strict: bool = False,
+) -> ScanPlan:
+    return scan_plan(
+        "t",
+        start=start,
+        stop=stop,
+        prefix=prefix,
+        ranges=ranges,
+        selection=Selection(),
+        limit=limit,
+        reverse=reverse,
+        strict=strict,
+        batch_bytes=0,
+    )
+
+
+def asked(request: region_pb2.ScanRequest) -> list[tuple[bytes, bytes]]:
+    return [(item.start, item.stop) for item in request.ranges]
+
+
+def rows_of(table: pa.Table | None) -> list[bytes | None]:
+    return [] if table is None else table.column("row").to_pylist()
+
+
+def test_ranges_are_put_in_order_and_joined_where_they_touch() -> None:
+    assert plan(ranges=[("m", "p"), ("a", "c"), ("b", "d"), ("d", "e"), ("x", "x")]).ranges == (
+        (b"a", b"e"),
+        (b"m", b"p"),
+    )
+    assert plan(ranges=[("a", None), ("b", "c")]).ranges == ((b"a", b""),)
+    assert plan(prefix="ab").ranges == ((b"ab", b"ac"),)
+    assert plan().ranges == ((b"", b""),)
+    assert plan("b", "b").ranges == ()
+
+
+def test_each_region_is_asked_for_its_part_in_the_direction_of_the_scan() -> None:
+    regions = (
+        Region(1, "t", b"", b"g", "s"),
+        Region(2, "t", b"g", b"p", "s"),
+        Region(3, "t", b"p", b"", "s"),
+    )
+    progress = ScanProgress(plan(ranges=[("b", "k"), ("m", "x")]), 10)
+    seen = []
+    while not progress.is_done:
+        start, stop = progress.bounds
+        touching = tuple(
+            item for item in regions if (not stop or item.start < stop) and (not item.stop or start < item.stop)
+        )
+        region, request = progress.request_for(touching)
+        seen.append((region.region_id, asked(request)))
+        progress.region_is_done(region)
+    assert seen == [(1, [(b"b", b"g")]), (2, [(b"g", b"k"), (b"m", b"p")]), (3, [(b"p", b"x")])]
+
+    backwards = ScanProgress(plan("b", "x", reverse=True), 10)
+    region, request = backwards.request_for(regions)
+    assert (region.region_id, asked(request), request.reverse) == (3, [(b"p", b"x")], True)
+    backwards.region_is_done(region)
+    assert backwards.bounds == (b"b", b"p")
+
+
+def test_a_row_that_goes_on_is_held_back_until_it_is_whole() -> None:
+    progress = ScanProgress(plan(), 10)
+    progress.request_for((WHOLE,))
+    assert rows_of(progress.received(batch(b"a", b"b", row_continues=True))) == [b"a"]
+    assert rows_of(progress.received(batch(b"b", row_continues=True))) == []
+    assert rows_of(progress.received(batch(b"b", b"c"))) == [b"b", b"b", b"b", b"c"]
+    assert progress.received(batch(b"d", row_continues=True)) is None
+    assert rows_of(progress.region_is_done(WHOLE)) == [b"d"]
+    assert progress.is_done
+
+
+def test_after_a_loss_it_goes_on_behind_the_last_whole_row() -> None:
+    progress = ScanProgress(plan("a", "z", limit=10), 10)
+    progress.request_for((WHOLE,))
+    progress.received(batch(b"b", b"c", row_continues=True))
+    assert progress.failed(rowlock.ServerUnavailableError("cut"), 0.0) > 0
+    assert progress.has_resumed
+    _, request = progress.request_for((WHOLE,))
+    assert asked(request) == [(b"b\0", b"z")]
+    assert request.row_limit == 9
+    assert rows_of(progress.received(batch(b"c"))) == [b"c"]
+
+
+def test_backwards_it_goes_on_before_the_last_whole_row() -> None:
+    progress = ScanProgress(plan("a", "z", reverse=True), 10)
+    progress.request_for((WHOLE,))
+    progress.received(batch(b"y", b"x"))
+    progress.failed(rowlock.LeaseExpiredError("idle"), 0.0)
+    assert asked(progress.request_for((WHOLE,))[1]) == [(b"a", b"x")]
+
+
+def test_a_loss_before_the_first_answer_is_no_resumption() -> None:
+    progress = ScanProgress(plan(strict=True), 10)
+    progress.request_for((WHOLE,))
+    progress.failed(rowlock.ServerUnavailableError("cut"), 0.0)
+    assert not progress.has_resumed
+
+
+def test_a_strict_scan_does_not_go_on_at_another_read_point() -> None:
+    progress = ScanProgress(plan(strict=True), 10)
+    progress.request_for((WHOLE,))
+    progress.received(batch(b"a"))
+    with pytest.raises(rowlock.LeaseExpiredError, match="strict=True"):
+        progress.failed(rowlock.ServerUnavailableError("cut"), 0.0)
+
+
+def test_a_scan_gives_up_when_nothing_came_for_its_timeout() -> None:
+    progress = ScanProgress(plan(), 10)
+    progress.request_for((WHOLE,))
+    progress.failed(rowlock.ServerUnavailableError("cut"), 0.0)
+    with pytest.raises(rowlock.DeadlineError):
+        progress.failed(rowlock.ServerUnavailableError("cut"), 10.0)
+    fresh = ScanProgress(plan(), 10)
+    fresh.request_for((WHOLE,))
+    fresh.failed(rowlock.ServerUnavailableError("cut"), 0.0)
+    fresh.received(batch(b"a"))
+    assert fresh.failed(rowlock.ServerUnavailableError("cut"), 10.0) > 0
+
+
+def test_errors_that_no_repetition_helps_end_the_scan() -> None:
+    progress = ScanProgress(plan(), 10)
+    progress.request_for((WHOLE,))
+    with pytest.raises(rowlock.FilterTypeError):
+        progress.failed(rowlock.FilterTypeError("text"), 0.0)
+
+
+@pytest.mark.parametrize(
+    "arrow",
+    [
+        b"",
+        b"no arrow at all",
+        batch(b"a").arrow[:-20],
+        batch(b"a").arrow.replace(b"value", b"other"),
+    ],
+)
+def test_bytes_that_are_no_cells_are_not_believed(arrow: bytes) -> None:
+    progress = ScanProgress(plan(), 10)
+    progress.request_for((WHOLE,))
+    with pytest.raises(rowlock.ServerError):
+        progress.received(region_pb2.ScanBatch(arrow=arrow))
+
+
+def test_a_mapping_narrows_what_is_read_unless_columns_were_chosen() -> None:
+    mapping = rowlock.Mapping("k STRING :key, a INT f:a, b INT g:b")
+    columns = [(item.family, item.qualifier) for item in narrowed(plan(), mapping).template.columns]
+    assert columns == [(b"f", b"a"), (b"g", b"b")]
+    chosen = plan()
+    chosen.template.columns.add(family=b"f")
+    assert narrowed(chosen, mapping) is chosen
+    assert not plan().template.columns
+
+
+def test_rows_come_as_dicts_cells_and_arrow(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a", b"b"), batch(b"c")])
+    table = db.table("t")
+    rows = [(b"a", {b"f:q": b"a"}), (b"b", {b"f:q": b"b"}), (b"c", {b"f:q": b"c"})]
+    assert list(table.scan()) == rows
+    assert [cell.row for cell in table.scan().cells()] == [b"a", b"b", b"c"]
+    assert next(table.scan().cells()) == rowlock.Cell(b"a", b"f:q", 1, b"a")
+    assert table.scan().to_arrow().column("value").to_pylist() == [b"a", b"b", b"c"]
+    assert table.scan().to_arrow("k STRING :key, v STRING f:q").to_pydict() == {
+        "k": ["a", "b", "c"],
+        "v": ["a", "b", "c"],
+    }
+    assert [item.num_rows for item in table.scan().to_batches()] == [2, 1]
+    assert list(db.table("t", encoding="utf-8").scan()) == [
+        (row.decode(), {"f:q": data[b"f:q"].decode()}) for row, data in rows
+    ]
+    assert list(table.scan().to_pandas()["row"]) == [b"a", b"b", b"c"]
+
+
+def test_of_several_versions_a_row_shows_the_newest_and_cells_show_all(
+    db: rowlock.Client, fake_server: FakeServer
+) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a", row_continues=True), batch(b"a", b"a", qualifier=b"r")])
+    assert list(db.table("t").scan(versions=2)) == [(b"a", {b"f:q": b"a", b"f:r": b"a"})]
+    assert len(list(db.table("t").scan(versions=2).cells())) == 3
+
+
+def test_an_empty_scan_has_the_schema(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([])
+    assert db.table("t").scan().to_arrow().schema == CELL_SCHEMA
+    mapping = rowlock.Mapping("k STRING :key, v INT f:q")
+    assert db.table("t").scan().to_arrow(mapping) == mapping.schema.empty_table()
+    assert list(db.table("t").scan("b", "b")) == []
+    assert len(fake_server.scans) == 2
+
+
+def test_a_lost_connection_is_bridged_and_told(db: rowlock.Client, fake_server: FakeServer) -> None:
+    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
+        if len(fake_server.scans) == 1:
+            yield batch(b"a", b"b", row_continues=True)
+            raise ConnectionError("cut")
+        yield batch(b"b", b"c")
+
+    fake_server.scan = scan
+    scanning = db.table("t").scan()
+    assert [row for row, _ in scanning] == [b"a", b"b", b"c"]
+    assert scanning.resumed
+    assert asked(fake_server.scans[1]) == [(b"a\0", b"")]
+    fake_server.scans.clear()
+    strict = db.table("t").scan(strict=True)
+    assert next(strict)[0] == b"a"
+    with pytest.raises(rowlock.LeaseExpiredError):
+        next(strict)
+
+
+def test_a_batch_that_does_not_come_in_time_is_a_deadline_error(db: rowlock.Client, fake_server: FakeServer) -> None:
+    import threading
+
+    never = threading.Event()
+
+    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
+        yield batch(b"a")
+        never.wait(20)
+
+    fake_server.scan = scan
+    scanning = db.table("t", timeout=0.3).scan()
+    assert next(scanning)[0] == b"a"
+    with pytest.raises(rowlock.DeadlineError, match=r"within 0\.3 s"):
+        next(scanning)
+    never.set()
+
+
+def test_leaving_early_ends_the_call(db: rowlock.Client, fake_server: FakeServer) -> None:
+    import threading
+
+    ended = threading.Event()
+
+    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
+        try:
+            for number in range(1_000_000):
+                yield batch(b"%07d" % number)
+        finally:
+            ended.set()
+
+    fake_server.scan = scan
+    with db.table("t").scan() as scanning:
+        next(scanning)
+    assert ended.wait(10)
+    assert list(scanning) == []
+    ended.clear()
+    for _ in db.table("t").scan():
+        break
+    assert ended.wait(10)
+
+
+def test_a_scan_is_read_once(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a")])
+    scanning = db.table("t").scan()
+    assert len(list(scanning)) == 1
+    with pytest.raises(rowlock.InvalidArgumentError, match="read once"):
+        scanning.to_arrow()
+
+
+def test_a_limit_holds_over_the_whole_scan(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a", b"b"), batch(b"c")])
+    assert len(list(db.table("t").scan(limit=0))) == 0
+    assert fake_server.scans == []
+    assert len(list(db.table("t").scan(limit=2))) == 2
+    assert fake_server.scans[0].row_limit == 2
