@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pyarrow as pa
 import pytest
@@ -19,6 +18,7 @@ from rowlock_regionserver.rpc.bulk_batches import BULK_SCHEMA
 from rowlock_regionserver.rpc.workers import Workers
 
 from tests.unit.rpc.fakes import REGION_ID, FakeRegion
+from tests.unit.rpc.loops import run, until
 
 
 def batch(row: bytes, region_id: int = REGION_ID, client_id: bytes = b"") -> bytes:
@@ -60,19 +60,6 @@ class Stream:
         while len(self.answers) < count:
             self._arrived.clear()
             await self._arrived.wait()
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def on_loop() -> None:
-        async with asyncio.timeout(30):
-            await test()
-
-    asyncio.run(on_loop())
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    while not holds():
-        await asyncio.sleep(0)
 
 
 def rows(region: FakeRegion) -> list[bytes]:
@@ -181,6 +168,29 @@ def test_a_client_that_is_gone_leaves_its_batch_to_be_carried_out(region: FakeRe
         await until(lambda: len(region.unpublished_bulk) == 1)
         region.unpublished_bulk[0](BulkResult(1, 1, 1))
         await until(lambda: stream.budget.taken == 0)
+
+    run(test)
+
+
+def test_a_batch_whose_client_went_before_it_began_gives_its_bytes_back(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        streams = [Stream(region, workers) for _ in range(3)]  # One more than there are threads.
+        for stream in streams[:2]:
+            stream.send(batch(b"slow"))
+            await asyncio.to_thread(region.waiting.acquire)
+        streams[2].send(batch(b"3"))
+        await until(lambda: streams[2].budget.taken > 0)
+        streams[2].serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await streams[2].serving
+        region.gate.set()
+        await until(lambda: len(region.unpublished_bulk) == 3)
+        for done in region.unpublished_bulk:
+            done(BulkResult(1, 1, 1))
+        await until(lambda: not any(stream.budget.taken for stream in streams))
+        for stream in streams[:2]:
+            stream.send(None)
+            await stream.serving
 
     run(test)
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from rowlock_proto.v1 import region_pb2, types_pb2
 from rowlock_proto.v1.types_pb2 import Error
-from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.rpc.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
@@ -17,6 +17,8 @@ from rowlock_regionserver.rpc.points import Points
 from rowlock_regionserver.rpc.workers import Workers
 
 from tests.unit.rpc.fakes import REGION_ID, FakeRegion
+from tests.unit.rpc.loops import run as run_on_loop
+from tests.unit.rpc.loops import until
 
 Answers = list[region_pb2.PointAnswer]
 
@@ -25,7 +27,8 @@ class Client:
     """The other end of a stream: what was written to it, message by message."""
 
     def __init__(self, region: FakeRegion, workers: Workers, config: Config) -> None:
-        self.points = Points(region.region, workers, config, Clock())
+        self.clock = ManualClock()
+        self.points = Points(region.region, workers, config, self.clock)
         self.messages: list[Answers] = []
         self._arrived = asyncio.Event()
         self.may_write = asyncio.Event()
@@ -47,10 +50,9 @@ class Client:
 
     async def until(self, *ids: int) -> None:
         """Waits until these are answered."""
-        async with asyncio.timeout(30):
-            while not set(ids) <= self.answers.keys():
-                self._arrived.clear()
-                await self._arrived.wait()
+        while not set(ids) <= self.answers.keys():
+            self._arrived.clear()
+            await self._arrived.wait()
 
 
 def get(request_id: int, row: bytes, timeout_ms: int = 0, region_id: int = REGION_ID) -> region_pb2.PointRequest:
@@ -86,12 +88,10 @@ def run(region: FakeRegion, workers: Workers, config: Config) -> Run:
             client = Client(region, workers, config)
             await test(client)
             region.gate.set()
-            async with asyncio.timeout(30):
-                while client.points.statistics().in_flight:
-                    await asyncio.sleep(0)
+            await until(lambda: client.points.statistics().in_flight == 0)
             assert client.points.large_messages.taken == 0
 
-        asyncio.run(on_loop())
+        run_on_loop(on_loop)
 
     return run
 
@@ -166,6 +166,20 @@ def test_a_deadline_that_passes_while_all_workers_are_busy_is_told_in_time(run: 
         assert client.answers[3].error.can_retry
         region.gate.set()
         await client.until(1, 2)
+        assert b"slow never" not in region.begun
+
+    run(test)
+
+
+def test_a_worker_begins_nothing_whose_deadline_has_passed(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        await client.send(get(1, b"slow"), get(2, b"slow"), put(3, b"slow never", timeout_ms=60_000))
+        for _ in range(2):
+            await asyncio.to_thread(region.waiting.acquire)
+        client.clock.advance(60_000)
+        region.gate.set()
+        await client.until(1, 2, 3)
+        assert client.answers[3].error.code == Error.DEADLINE_EXCEEDED
         assert b"slow never" not in region.begun
 
     run(test)
@@ -263,6 +277,26 @@ def test_a_client_that_takes_no_answers_is_not_read_from(run: Run, region: FakeR
         for done in region.unpublished:
             done()
         await asyncio.sleep(0)
+        assert not taking.done()
+        client.may_write.set()
+        await taking
+        await client.until(*range(1, 9))
+
+    run(test)
+
+
+@pytest.mark.parametrize("config", [Config(request_bytes_max=1000)])
+def test_nor_is_one_whose_answers_pile_up_behind_a_message_that_is_being_written(run: Run, region: FakeRegion) -> None:
+    region.value = b"v" * 300
+
+    async def test(client: Client) -> None:
+        client.may_write.clear()
+        await client.send(put(1, b"later"))
+        region.unpublished[0]()  # Its answer is being written by a task of its own now.
+        await asyncio.sleep(0)
+        taking = asyncio.create_task(client.send(*(get(number, b"a") for number in range(2, 9))))
+        for _ in range(10):
+            await asyncio.sleep(0)
         assert not taking.done()
         client.may_write.set()
         await taking

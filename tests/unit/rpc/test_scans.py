@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
 
 import pytest
 from rowlock_proto.v1.region_pb2 import ScanBatch
@@ -15,6 +14,7 @@ from rowlock_regionserver.rpc.scans import OpenScan, Scans
 from rowlock_regionserver.rpc.workers import Workers
 
 from tests.unit.rpc.fakes import FakeRegion
+from tests.unit.rpc.loops import run, until
 
 
 def plan(batches: int, *, is_held: bool = False) -> ScanPlan:
@@ -34,19 +34,6 @@ class Reader:
         self.arrived.set()
         await self.may_take.wait()
         self.batches.append(ScanBatch.FromString(data))
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def on_loop() -> None:
-        async with asyncio.timeout(30):
-            await test()
-
-    asyncio.run(on_loop())
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    while not holds():
-        await asyncio.sleep(0)
 
 
 def test_every_batch_arrives_in_order_with_the_read_point(region: FakeRegion, workers: Workers) -> None:

@@ -1,0 +1,28 @@
+"""Running a test on an event loop of its own, where no error gets lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+SECONDS_MAX = 30
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    """Runs the coroutine. Fails also for an error in a callback, which asyncio only logs."""
+    lost: list[dict[str, Any]] = []
+
+    async def on_loop() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
+        async with asyncio.timeout(SECONDS_MAX):
+            await test()
+
+    asyncio.run(on_loop())
+    assert lost == []
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Lets the loop turn until it holds."""
+    while not holds():
+        await asyncio.sleep(0)

@@ -1,0 +1,79 @@
+"""Completions: everything that is finished reaches the loop, together with what finishes just after it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import partial
+
+import pytest
+from rowlock_regionserver.rpc.completions import Completions
+
+from tests.unit.rpc.loops import run, until
+
+
+def test_what_is_posted_from_many_threads_arrives_once_each_and_in_each_threads_order() -> None:
+    async def test() -> None:
+        completions = Completions(asyncio.get_running_loop(), lambda: 4000)
+        arrived: list[tuple[int, int]] = []
+
+        def post(thread: int) -> None:
+            for number in range(1000):
+                completions.post(partial(arrived.append, (thread, number)))
+
+        threads = [threading.Thread(target=post, args=(thread,)) for thread in range(4)]
+        for thread in threads:
+            thread.start()
+        await until(lambda: len(arrived) == 4000)
+        for thread in threads:
+            thread.join()
+        for name in range(4):
+            assert [number for thread, number in arrived if thread == name] == list(range(1000))
+
+    run(test)
+
+
+def test_a_poster_that_has_more_is_waited_for_one_turn_of_the_loop() -> None:
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        turns: list[str] = []
+        completions = Completions(loop, lambda: 2)
+        completions.post(lambda: turns.append("first"))
+        loop.call_soon(completions.post, lambda: turns.append("second"))
+        loop.call_soon(lambda: loop.call_soon(turns.append, "next turn"))
+        await until(lambda: len(turns) == 3)
+        assert turns == ["first", "second", "next turn"]
+
+    run(test)
+
+
+def test_nobody_waits_when_nothing_more_is_expected() -> None:
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        turns: list[str] = []
+        completions = Completions(loop, lambda: 1)
+        completions.post(lambda: turns.append("first"))
+        loop.call_soon(turns.append, "same turn")
+        await until(lambda: len(turns) == 2)
+        assert turns == ["first", "same turn"]
+
+    run(test)
+
+
+def test_an_error_in_one_does_not_lose_the_rest(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        completions = Completions(asyncio.get_running_loop(), lambda: 2)
+        arrived: list[int] = []
+        completions.post(lambda: arrived.append(1 // 0))
+        completions.post(lambda: arrived.append(2))
+        await until(lambda: arrived == [2])
+
+    run(test)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_closed_loop_is_told_nothing_and_nobody_fails() -> None:
+    loop = asyncio.new_event_loop()
+    completions = Completions(loop, lambda: 1)
+    loop.close()
+    completions.post(lambda: None)
