@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, UnknownOutcomeError
+from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, StoppingError, UnknownOutcomeError
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.wal.log import Log
@@ -59,7 +59,7 @@ class FlushThread:
                     self._flush(region)
                 except (DiskFullError, NotServingRegionError):
                     continue  # The disk is full: looks again. Or the region was dropped meanwhile.
-                except (UnknownOutcomeError, OSError):
+                except (UnknownOutcomeError, StoppingError, OSError):
                     return  # The server is ending.
 
     def _due(self) -> list[Region]:

@@ -33,6 +33,7 @@ from rowlock_regionserver.errors import (
     DiskFullError,
     NotServingRegionError,
     RegionServerError,
+    StoppingError,
     UnknownOutcomeError,
 )
 from rowlock_regionserver.files import Files
@@ -249,7 +250,7 @@ class RegionServer:
         if self._flusher is not None:
             self._flusher.stop()
         for region in list(self._regions.values()):
-            with contextlib.suppress(DiskFullError, NotServingRegionError):
+            with contextlib.suppress(DiskFullError, NotServingRegionError, StoppingError):
                 self.flush_region(region)
             region.close()
         self._log.close()
@@ -349,7 +350,12 @@ class RegionServer:
 
     @contextlib.contextmanager
     def _disk_failures_are_final(self) -> Iterator[None]:
-        """A disk that is only full is told as DiskFullError, with nothing changed; any other failure ends all."""
+        """A disk that is only full is told as DiskFullError, with nothing changed; any other failure ends all.
+
+        StoppingError after such a failure: until the process has ended, nothing more is begun.
+        """
+        if self._has_failed:
+            raise StoppingError("the server could not make its writes durable and is ending; nothing was changed")
         try:
             yield
         except (UnknownOutcomeError, OSError) as error:

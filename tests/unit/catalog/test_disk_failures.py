@@ -14,7 +14,7 @@ from rowlock_regionserver.catalog.region_server import RegionServer
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import DiskFullError, NotServingRegionError
+from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, StoppingError
 from rowlock_regionserver.operations import Put, RowMutation, Selection, WriteOptions
 from rowlock_regionserver.region.region import Region
 
@@ -100,6 +100,22 @@ def test_a_failed_sync_of_the_catalog_ends_the_server(serving: Serving) -> None:
     assert len(serving.fatal) == 1
     with pytest.raises(NotServingRegionError):
         serving.put(b"r")
+
+
+def test_after_a_failed_sync_no_table_is_made_or_changed_while_the_server_ends(serving: Serving) -> None:
+    failing(serving, errno.EIO, "fsync", "catalog")
+    with pytest.raises(OSError, match="Input/output"):
+        serving.server.create_table("u", FAMILIES)
+    serving.disk.before_call = lambda call: None
+    server = serving.server
+    for change in (
+        lambda: server.create_table("u", FAMILIES),
+        lambda: server.drop_table("t"),
+        lambda: server.flush("t"),
+    ):
+        with pytest.raises(StoppingError):
+            change()
+    serving.stop()
 
 
 def test_a_failed_sync_of_a_bulk_file_ends_the_server(serving: Serving) -> None:
