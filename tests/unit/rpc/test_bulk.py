@@ -172,6 +172,24 @@ def test_a_client_that_is_gone_leaves_its_batch_to_be_carried_out(region: FakeRe
     run(test)
 
 
+def test_a_batch_that_is_published_after_its_client_went_gives_its_bytes_back(
+    region: FakeRegion, workers: Workers
+) -> None:
+    async def test() -> None:
+        stream = Stream(region, workers)
+        stream.send(batch(b"1"))
+        await until(lambda: len(region.unpublished_bulk) == 1)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        stream.serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stream.serving
+        region.unpublished_bulk[0](BulkResult(1, 1, 1))
+        await until(lambda: stream.budget.taken == 0)
+
+    run(test)
+
+
 def test_a_batch_whose_client_went_before_it_began_gives_its_bytes_back(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         streams = [Stream(region, workers) for _ in range(3)]  # One more than there are threads.

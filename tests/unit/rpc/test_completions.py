@@ -40,9 +40,9 @@ def test_a_poster_that_has_more_is_waited_for_one_turn_of_the_loop() -> None:
         completions = Completions(loop, lambda: 2)
         completions.post(lambda: turns.append("first"))
         loop.call_soon(completions.post, lambda: turns.append("second"))
-        loop.call_soon(lambda: loop.call_soon(turns.append, "next turn"))
+        loop.call_soon(turns.append, "this turn")
         await until(lambda: len(turns) == 3)
-        assert turns == ["first", "second", "next turn"]
+        assert turns == ["this turn", "first", "second"]
 
     run(test)
 
@@ -53,9 +53,9 @@ def test_nobody_waits_when_nothing_more_is_expected() -> None:
         turns: list[str] = []
         completions = Completions(loop, lambda: 1)
         completions.post(lambda: turns.append("first"))
-        loop.call_soon(turns.append, "same turn")
+        loop.call_soon(turns.append, "this turn")
         await until(lambda: len(turns) == 2)
-        assert turns == ["first", "same turn"]
+        assert turns == ["first", "this turn"]
 
     run(test)
 
