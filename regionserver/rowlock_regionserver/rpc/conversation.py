@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 
 from rowlock_proto.v1.region_pb2 import PointRequests
@@ -74,22 +73,22 @@ class Conversation:
 
     async def _begin_all(self, message: PointRequests, asker: Asker, *, is_large: bool) -> None:
         client_id, sequence_floor = message.client_id, message.sequence_floor
-        accept = self._points.accept
+        accept, monotonic = self._points.accept, self._points.clock.monotonic
         requests = message.requests
         self._open_count += len(requests)
         self._is_taking = True
         if len(requests) == 1:
             accept(requests[0], client_id, sequence_floor, asker, is_large=is_large)
         else:
-            since = time.monotonic()
+            since = monotonic()
             for request in requests:
                 accept(request, client_id, sequence_floor, asker, is_large=is_large)
-                if time.monotonic() - since > _LOOP_HELD_MAX:
+                if monotonic() - since > _LOOP_HELD_MAX:
                     self._is_taking = False
                     self._outbox.flush_soon()
                     await asyncio.sleep(0)
                     self._is_taking = True
-                    since = time.monotonic()
+                    since = monotonic()
         self._is_taking = False
 
     def answered(self, answer: bytes) -> None:

@@ -48,7 +48,7 @@ class Points:
         self.region = region  # Raises NotServingRegionError.
         self.workers = workers
         self.config = config
-        self._clock = clock
+        self.clock = clock
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._completions = Completions(self._loop, lambda: self._in_flight)
@@ -77,7 +77,7 @@ class Points:
         self._in_flight += 1
         self._accepted_count += 1
         timeout_ms = request.timeout_ms or config.row_lock_wait_ms
-        deadline = self._clock.monotonic() + timeout_ms / 1000
+        deadline = self.clock.monotonic() + timeout_ms / 1000
         run = PointRun(self, request, client_id, sequence_floor, asker, deadline)
         if is_large or not run.try_inline():
             self._handed_over_count += 1
@@ -91,7 +91,7 @@ class Points:
 
     def is_late(self, deadline: float) -> bool:
         """The deadline has passed. From any thread."""
-        return self._clock.monotonic() >= deadline
+        return self.clock.monotonic() >= deadline
 
     def on_loop(self, callback: Callable[[], None]) -> None:
         """Runs the callback now on the loop, or soon if this is another thread."""
