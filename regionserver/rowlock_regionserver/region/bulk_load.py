@@ -100,7 +100,8 @@ class BulkLoad:
         Raises RegionServerError when nothing was changed.
         """
         durability = self._write_path.durability(options.durability)
-        cells = arrange(batch, self._write_path.table, self._config, self._clock.now_ms())
+        table = self._write_path.table
+        cells = arrange(batch, table, self._config, self._clock.now_ms())
         for row in (cells.first_row, cells.last_row):
             check_in_region(row, self._start, self._stop, self._region_id)
         self._memory.check(cells.byte_count)
@@ -109,12 +110,17 @@ class BulkLoad:
         record = self._written(cells, request, durability) if is_large else _inline(cells, request)
         try:
             with self._gate.exclusive():
-                write_number, stamp, is_repeated = self._apply(cells, record, durability)
+                is_altered = self._write_path.table is not table
+                if not is_altered:
+                    write_number, stamp, is_repeated = self._apply(cells, record, durability)
         except BaseException:
-            self._remove(record)
+            self._remove_unless_logged(record)
             raise
+        if is_altered:  # Between CHECK and the gate: judge by the families there are now.
+            self._remove_unless_logged(record)
+            return self.put(batch, request, options, done)
         if is_repeated:
-            self._remove(record)
+            self._remove_unless_logged(record)
         result = BulkResult(cells.cell_count, cells.row_count, stamp, is_repeated)
         self._mvcc.when_published(write_number, partial(_tell, done, result))
 
@@ -176,8 +182,9 @@ class BulkLoad:
             self._requests.keep(request, cells.first_row, write_number, RowResult(timestamp=stamp), stamp)
         return write_number, stamp, False
 
-    def _remove(self, record: BulkRecord) -> None:
-        if record.file_number:
+    def _remove_unless_logged(self, record: BulkRecord) -> None:
+        """A record that is in the log names its file, also when applying it failed."""
+        if record.file_number and record.file_number not in self._bulk_files:
             self._files.remove_if_there(bulk_file_path(self._folder, record.file_number))
 
 

@@ -33,6 +33,25 @@ from rowlock_regionserver.region.region import Region
 WAIT_S = 30.0
 
 
+def abandon(server: RegionServer) -> None:
+    """Ends a server as a kill would, but for its threads: nothing is flushed. It is not used any more."""
+    assert server._flusher is not None
+    server._flusher.stop()
+    server._log.close()
+
+
+class HeldFiles(Files):
+    """Holds every fdatasync, and so the log, until it is let go."""
+
+    def __init__(self) -> None:
+        self.may_sync = threading.Event()
+        self.may_sync.set()
+
+    def fdatasync(self, descriptor: int) -> None:
+        assert self.may_sync.wait(WAIT_S)
+        super().fdatasync(descriptor)
+
+
 class Engine:
     """One table `t` with families f (1 version) and g (3 versions), and short ways to use it."""
 
@@ -55,8 +74,13 @@ class Engine:
         return region
 
     def restart(self) -> None:
-        """Stops in good order and opens again."""
+        """Stops in good order, which flushes, and opens again."""
         self.server.stop()
+        self.server = self._open()
+
+    def crash(self) -> None:
+        """Ends as a kill would and opens again: what was in memory, only the log can bring back."""
+        abandon(self.server)
         self.server = self._open()
 
     def mutate(self, *mutations: RowMutation, durability: Durability | None = None) -> list[RowOutcome]:

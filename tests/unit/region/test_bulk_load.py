@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -16,14 +18,15 @@ from rowlock_regionserver.errors import (
     InvalidRequestError,
     LimitExceededError,
     NotServingRegionError,
+    StoppingError,
 )
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.operations import Put, RequestId, RowMutation, ScanPlan
-from rowlock_regionserver.region.bulk_load import BulkResult
+from rowlock_regionserver.operations import Put, RequestId, RowMutation, ScanPlan, WriteOptions
+from rowlock_regionserver.region.bulk_load import BulkOutcome, BulkResult
 
 from tests.crash.simulated_files import Loss, SimulatedFiles
 
-from .conftest import Engine, bulk_batch
+from .conftest import WAIT_S, Engine, HeldFiles, bulk_batch
 
 Cell = tuple[bytes, bytes, bytes, int | None, bytes | None]
 CLIENT = b"c" * 16
@@ -46,13 +49,16 @@ def test_a_batch_is_one_write_and_is_read_back(engine: Engine, count: int) -> No
 
 
 @pytest.mark.parametrize("count", [3, 500])
-@pytest.mark.parametrize("flush", [False, True])
-def test_a_batch_is_there_after_a_restart(engine: Engine, count: int, flush: bool) -> None:
+@pytest.mark.parametrize("ended", ["stopped", "flushed", "crashed"])
+def test_a_batch_is_there_after_a_restart(engine: Engine, count: int, ended: str) -> None:
     engine.bulk(bulk_batch(*many(count)))
     scanned = engine.scan()
-    if flush:
+    if ended == "flushed":
         engine.server.flush("t")
-    engine.restart()
+    if ended == "stopped":
+        engine.restart()
+    else:
+        engine.crash()
     assert engine.scan() == scanned
 
 
@@ -195,6 +201,67 @@ def test_a_repeated_bulk_request_is_applied_once(engine: Engine) -> None:
     assert (again.cell_count, again.timestamp) == (first.cell_count, first.timestamp)
     assert engine.values(b"000001") == {b"f:q": b"newer"}
     assert len(list((engine.folder / "bulk").iterdir())) == 1
+
+
+@pytest.mark.parametrize("count", [3, 500])
+def test_a_batch_and_its_repetition_are_answered_when_they_are_published(
+    tmp_path: Path, config: Config, count: int
+) -> None:
+    files = HeldFiles()
+    engine = Engine(tmp_path, config, Clock(), files, Durability.FSYNC)
+    # The batch fills its bulk file before it meets the held log.
+    files.may_sync.clear()
+    told: list[BulkOutcome] = []
+    for _ in range(2):
+        options = WriteOptions(time.monotonic() + WAIT_S)
+        engine.region.bulk_put(bulk_batch(*many(count)), RequestId(CLIENT, 1, 1), options, told.append)
+    assert engine.scan() == []
+    assert told == []
+    files.may_sync.set()
+    engine.server._log.sync()
+    assert [isinstance(outcome, BulkResult) and outcome.repeated_request for outcome in told] == [False, True]
+    assert len(engine.scan()) == count
+    engine.server.stop()
+
+
+def test_a_batch_that_the_log_refuses_leaves_an_empty_number_and_no_file(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StoppingError("closed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine.server._log, "append", refuse)
+        with pytest.raises(StoppingError):
+            engine.bulk(bulk_batch(*many(500)))
+    # Else the next write would wait for ever.
+    assert engine.region.statistics().mvcc.open_writes == 0
+    assert engine.scan() == []
+    assert list((engine.folder / "bulk").iterdir()) == []
+    engine.bulk(bulk_batch(*many(500)))
+    assert len(engine.scan()) == 500
+
+
+@pytest.mark.parametrize("count", [3, 500])
+def test_a_batch_that_meets_an_alter_is_judged_by_the_families_there_are_then(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    gate = engine.region._contents.gate
+    alone = gate.exclusive
+
+    def alone_late() -> contextlib.AbstractContextManager[None]:
+        monkeypatch.undo()
+        engine.server.alter_table("t", drop_families=[b"g"])
+        return alone()
+
+    monkeypatch.setattr(gate, "exclusive", alone_late)
+    with pytest.raises(FamilyNotFoundError):
+        engine.bulk(bulk_batch(*many(count), (b"r", b"g", b"q", None, b"v")))
+    assert engine.scan() == []
+    engine.bulk(bulk_batch(*many(count)))
+    engine.crash()
+    assert engine.server.damaged_regions() == {}
+    assert len(engine.scan()) == count
 
 
 @pytest.mark.parametrize(
