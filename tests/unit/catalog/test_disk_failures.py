@@ -130,6 +130,22 @@ def test_a_failed_sync_of_a_bulk_file_ends_the_server(serving: Serving) -> None:
         serving.put(b"r")
 
 
+@pytest.mark.parametrize("file", ["*.store*", "manifest-*"])
+def test_a_failed_sync_of_a_flush_ends_the_server(serving: Serving, file: str) -> None:
+    serving.put(b"r")
+
+    def fail(call: Call) -> None:
+        if call.name == "fsync" and call.path.match(file):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(call.path))
+
+    serving.disk.before_call = fail
+    with pytest.raises(OSError, match="Input/output"):
+        serving.server.flush("t")
+    assert len(serving.fatal) == 1
+    with pytest.raises(NotServingRegionError):
+        serving.put(b"r")
+
+
 def failing(serving: Serving, error_number: int, name: str, folder: str) -> list[Call]:
     """Lets the calls of this name fail in this folder; gives the list of those that did."""
     failed: list[Call] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
     CorruptionError,
+    DataFolderError,
     FamilyNotFoundError,
     InvalidRequestError,
     NotServingRegionError,
@@ -21,37 +22,48 @@ from rowlock_regionserver.errors import (
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Put, RowMutation, Selection, WriteOptions
 
-Open = Callable[[], RegionServer]
+from tests.unit.region.conftest import abandon
+
+
+class Open:
+    """Opens the test's folder, after the server that runs there has been ended: called again, it is a restart."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: RegionServer | None = None
+
+    def __call__(self, *, crash: bool = False) -> RegionServer:
+        self.end(crash=crash)
+        self._running = RegionServer.open(self._folder, Config(), Clock(), Files(), _no_fatal)
+        return self._running
+
+    def end(self, *, crash: bool = False) -> None:
+        """In good order, or as a kill would."""
+        server, self._running = self._running, None
+        if server is not None:
+            abandon(server) if crash else server.stop()
 
 
 @pytest.fixture
 def open_server(tmp_path: Path) -> Iterator[Open]:
-    running: list[RegionServer] = []
-
-    def opened() -> RegionServer:
-        if running:
-            running.pop().stop()
-        running.append(RegionServer.open(tmp_path, Config(), Clock(), Files(), _no_fatal))
-        return running[0]
-
-    yield opened
-    for server in running:
-        server.stop()
+    opening = Open(tmp_path)
+    yield opening
+    opening.end()
 
 
 def _no_fatal(error: BaseException) -> None:
     raise AssertionError(error)
 
 
-def put(server: RegionServer, row: bytes, family: bytes = b"f", value: bytes = b"v") -> None:
-    (region,) = server.regions_of("t")
+def put(server: RegionServer, row: bytes, family: bytes = b"f", value: bytes = b"v", table: str = "t") -> None:
+    (region,) = server.regions_of(table)
     mutation = RowMutation(row, (Put(family, b"q", value),))
     region.mutate([mutation], WriteOptions(Clock().monotonic() + 30), lambda _: None, may_wait=True)
     server._log.sync()
 
 
-def cells(server: RegionServer, row: bytes, versions: int = 1) -> list[bytes]:
-    (region,) = server.regions_of("t")
+def cells(server: RegionServer, row: bytes, versions: int = 1, table: str = "t") -> list[bytes]:
+    (region,) = server.regions_of(table)
     answer = region.get([row], Selection(versions=versions), may_wait=True)
     assert answer is not None
     return [cell[3] for cell in answer[0]]
@@ -110,7 +122,10 @@ def test_no_families_and_twice_the_same_are_refused(open_server: Open) -> None:
             server.create_table("t", families)
 
 
-def test_a_dropped_table_leaves_nothing_and_its_ids_are_never_used_again(open_server: Open, tmp_path: Path) -> None:
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_dropped_table_leaves_nothing_and_its_ids_are_never_used_again(
+    open_server: Open, tmp_path: Path, crash: bool
+) -> None:
     server = open_server()
     first = server.create_table("t", FAMILIES)
     (region,) = server.regions_of("t")
@@ -125,11 +140,12 @@ def test_a_dropped_table_leaves_nothing_and_its_ids_are_never_used_again(open_se
     assert again.table_id > first.table_id
     assert server.regions_of("t")[0].region_id > region.region_id
     assert cells(server, b"r") == []
-    server = open_server()
+    server = open_server(crash=crash)
     assert cells(server, b"r") == cells(server, b"s") == []
 
 
-def test_truncate_removes_every_cell_for_good(open_server: Open) -> None:
+@pytest.mark.parametrize("crash", [False, True])
+def test_truncate_removes_every_cell_for_good(open_server: Open, crash: bool) -> None:
     server = open_server()
     server.create_table("t", FAMILIES)
     put(server, b"r")
@@ -138,12 +154,15 @@ def test_truncate_removes_every_cell_for_good(open_server: Open) -> None:
     server.truncate_table("t")
     assert cells(server, b"r") == cells(server, b"s") == []
     put(server, b"new")
-    server = open_server()
-    assert cells(server, b"r") == []
+    server = open_server(crash=crash)
+    assert cells(server, b"r") == cells(server, b"s") == []
     assert cells(server, b"new") == [b"v"]
 
 
-def test_a_dropped_familys_cells_are_gone_also_for_a_later_family_of_the_same_name(open_server: Open) -> None:
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_dropped_familys_cells_are_gone_also_for_a_later_family_of_the_same_name(
+    open_server: Open, crash: bool
+) -> None:
     server = open_server()
     server.create_table("t", FAMILIES)
     put(server, b"flushed", b"g")
@@ -155,7 +174,7 @@ def test_a_dropped_familys_cells_are_gone_also_for_a_later_family_of_the_same_na
         server.alter_table("t", drop_families=[b"g"])
     server.alter_table("t", set_families=[Family(0, b"g")])
     assert cells(server, b"flushed") == cells(server, b"logged") == []
-    server = open_server()
+    server = open_server(crash=crash)
     assert cells(server, b"flushed") == cells(server, b"logged") == []
     assert cells(server, b"kept") == [b"v"]
 
@@ -192,7 +211,7 @@ def test_folders_that_no_catalog_names_are_removed_at_start(open_server: Open, t
 def test_a_missing_catalog_beside_regions_is_damage_and_nothing_is_removed(open_server: Open, tmp_path: Path) -> None:
     server = open_server()
     server.create_table("t", FAMILIES)
-    server.stop()
+    open_server.end()
     for path in (tmp_path / "catalog").iterdir():
         path.unlink()
     with pytest.raises(CorruptionError):
@@ -207,7 +226,7 @@ def test_a_region_with_a_damaged_manifest_is_closed_and_named_and_the_others_ser
     server.create_table("t", FAMILIES)
     server.create_table("whole", FAMILIES)
     (region,) = server.regions_of("t")
-    server.stop()
+    open_server.end()
     newest = sorted((tmp_path / "regions" / str(region.region_id)).glob("manifest*"))[-1]
     damaged = bytearray(newest.read_bytes())
     damaged[len(damaged) // 2] ^= 1
@@ -217,3 +236,37 @@ def test_a_region_with_a_damaged_manifest_is_closed_and_named_and_the_others_ser
         server.regions_of("t")
     assert list(server.damaged_regions()) == [region.region_id]
     assert len(server.regions_of("whole")) == 1
+
+
+def test_damage_in_the_log_closes_the_regions_that_lost_something_and_the_others_serve(
+    open_server: Open, tmp_path: Path
+) -> None:
+    server = open_server()
+    server.create_table("t", FAMILIES)
+    server.create_table("whole", FAMILIES)
+    put(server, b"r", value=b"to be damaged")
+    put(server, b"r")
+    put(server, b"r", table="whole")
+    (region,) = server.regions_of("t")
+    open_server.end(crash=True)
+    (segment,) = (tmp_path / "log").iterdir()
+    content = bytearray(segment.read_bytes())
+    content[content.index(b"to be damaged")] ^= 1
+    segment.write_bytes(content)
+    for _ in range(2):
+        server = open_server()
+        assert list(server.damaged_regions()) == [region.region_id]
+        with pytest.raises(CorruptionError) as caught:
+            server.regions_of("t")
+        assert caught.value.path.parent == segment.parent
+        assert cells(server, b"r", table="whole") == [b"v"]
+
+
+def test_a_missing_log_is_not_taken_for_a_new_one(open_server: Open, tmp_path: Path) -> None:
+    server = open_server()
+    server.create_table("t", FAMILIES)
+    open_server.end()
+    for path in (tmp_path / "log").iterdir():
+        path.unlink()
+    with pytest.raises(DataFolderError, match="log"):
+        RegionServer.open(tmp_path, Config(), Clock(), Files(), _no_fatal)

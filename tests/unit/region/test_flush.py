@@ -15,7 +15,7 @@ from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Delete, DeleteKind, Put, ScanPlan, Selection
 
-from .conftest import WAIT_S, Engine
+from .conftest import WAIT_S, Engine, bulk_batch
 
 
 def test_a_flush_makes_one_store_file_a_family_and_empties_the_memstore(engine: Engine) -> None:
@@ -68,18 +68,21 @@ def test_answers_never_depend_on_what_has_been_flushed(engine: Engine) -> None:
 
 
 class FullDisk(Files):
-    """A disk that takes no rename while it is full."""
+    """A disk that takes no rename to these names while it is full."""
 
-    is_full = False
+    def __init__(self, names: str) -> None:
+        self.names = names
+        self.is_full = False
 
     def rename(self, source: Path, target: Path) -> None:
-        if self.is_full:
+        if self.is_full and target.match(self.names):
             raise OSError(errno.ENOSPC, "No space left on device")
         super().rename(source, target)
 
 
-def test_a_flush_without_space_loses_nothing_and_the_next_one_takes_all(tmp_path: Path) -> None:
-    files = FullDisk()
+@pytest.mark.parametrize("names", ["*.store", "manifest-*"])
+def test_a_flush_without_space_loses_nothing_and_the_next_one_takes_all(tmp_path: Path, names: str) -> None:
+    files = FullDisk(names)
     engine = Engine(tmp_path, Config(), Clock(), files, Durability.OS)
     engine.change(b"a", Put(b"f", b"q", b"1"))
     files.is_full = True
@@ -93,6 +96,38 @@ def test_a_flush_without_space_loses_nothing_and_the_next_one_takes_all(tmp_path
     assert [cell[0] for cell in engine.scan()] == [b"a", b"b"]
     engine.server.stop()
     assert engine.fatal == []
+
+
+@pytest.mark.parametrize("names", ["*.store", "manifest-*"])
+def test_after_a_flush_without_space_a_crash_loses_nothing(tmp_path: Path, config: Config, names: str) -> None:
+    files = FullDisk(names)
+    engine = Engine(tmp_path, config, Clock(), files, Durability.OS)
+    engine.change(b"a", Put(b"f", b"q", b"1"))
+    engine.bulk(bulk_batch(*[(b"b%06d" % i, b"g", b"q", None, b"v" * 50) for i in range(200)]))
+    before = engine.scan()
+    files.is_full = True
+    with pytest.raises(DiskFullError):
+        engine.server.flush("t")
+    engine.crash()
+    assert engine.server.damaged_regions() == {}
+    assert engine.scan() == before
+    files.is_full = False
+    engine.server.stop()
+
+
+def test_regions_that_pin_too_much_log_are_due(tmp_path: Path) -> None:
+    config = Config(log_segment_bytes=16 << 10, log_segment_count_max=2)
+    engine = Engine(tmp_path, config, Clock(), Files(), Durability.OS)
+    due = engine.server._flusher
+    assert due is not None
+    due.stop()  # The test looks in its place.
+    assert due._due() == []
+    while engine.server.statistics().log.segment_count <= 2:
+        engine.change(b"r", Put(b"f", b"q", b"v" * 1000))
+    assert due._due() == [engine.region]
+    engine.server.flush("t")
+    assert due._due() == []
+    engine.server.stop()
 
 
 def test_regions_are_flushed_by_themselves_when_they_hold_too_much(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,13 +15,15 @@ import pytest
 from rowlock_regionserver.cells import Durability, ReadPoint
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import StoppingError
-from rowlock_regionserver.files import Files
+from rowlock_regionserver.errors import FamilyNotFoundError, StoppingError
 from rowlock_regionserver.operations import Increment, Put, RowMutation, ScanPlan, Selection
 
-from .conftest import WAIT_S, Engine
+from .conftest import WAIT_S, Engine, HeldFiles, bulk_batch
 
 T = TypeVar("T")
+
+# Far more than a read takes, and the reader that waits for a lock is told from it all the same.
+READ_S = 5.0
 
 
 class Hold:
@@ -32,12 +35,23 @@ class Hold:
 
     def before(self, call: Callable[..., T]) -> Callable[..., T]:
         def held(*arguments: object, **named: object) -> T:
-            if not self.reached.is_set():
-                self.reached.set()
-                assert self.let_go.wait(WAIT_S)
+            self._stop()
             return call(*arguments, **named)
 
         return held
+
+    def after(self, call: Callable[..., T]) -> Callable[..., T]:
+        def held(*arguments: object, **named: object) -> T:
+            answer = call(*arguments, **named)
+            self._stop()
+            return answer
+
+        return held
+
+    def _stop(self) -> None:
+        if not self.reached.is_set():
+            self.reached.set()
+            assert self.let_go.wait(WAIT_S)
 
 
 def in_background(action: Callable[[], object]) -> threading.Thread:
@@ -71,6 +85,108 @@ def test_increments_from_many_threads_are_all_counted(engine: Engine) -> None:
     assert engine.values(b"hot") == {b"f:n": long(600)}
 
 
+def test_a_writer_compares_after_the_one_before_it_has_applied(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = between_compare_and_begin(engine, monkeypatch)
+    second = in_background(lambda: engine.change(b"r", Increment(b"f", b"n", 1)))
+    while second.is_alive() and not engine.region.statistics().row_locks.waiting:
+        threading.Event().wait(0.001)
+    first.hold.let_go.set()
+    first.thread.join(WAIT_S)
+    second.join(WAIT_S)
+    assert engine.values(b"r") == {b"f:n": long(2)}
+
+
+def test_a_bulk_batch_waits_for_the_row_that_is_between_compare_and_apply(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = between_compare_and_begin(engine, monkeypatch)
+    bulk = in_background(lambda: engine.bulk(bulk_batch((b"r", b"f", b"n", None, long(100)))))
+    gate = engine.region._contents.gate
+    while bulk.is_alive() and not gate._exclusive_waiting:
+        threading.Event().wait(0.001)
+    assert bulk.is_alive()
+    first.hold.let_go.set()
+    first.thread.join(WAIT_S)
+    bulk.join(WAIT_S)
+    assert engine.values(b"r") == {b"f:n": long(100)}
+
+
+@dataclass
+class Held:
+    """A thread that stands at a hold."""
+
+    hold: Hold
+    thread: threading.Thread
+
+
+def between_compare_and_begin(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Held:
+    """An increment of row `r` that has read the row and does not have its number yet."""
+    hold = Hold()
+    write_path = engine.region._write_path
+    monkeypatch.setattr(write_path, "_begin_append_apply", hold.before(write_path._begin_append_apply))
+    thread = in_background(lambda: engine.change(b"r", Increment(b"f", b"n", 1)))
+    assert hold.reached.wait(WAIT_S)
+    return Held(hold, thread)
+
+
+def test_a_write_is_appended_before_any_that_began_after_it(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    hold = Hold()
+    numbering = engine.region._write_path._numbering
+    monkeypatch.setattr(numbering, "begin", hold.after(numbering.begin))
+    first = in_background(lambda: engine.change(b"a", Put(b"f", b"q", b"1")))
+    assert hold.reached.wait(WAIT_S)
+    second = in_background(lambda: engine.change(b"b", Put(b"f", b"q", b"2")))
+    second.join(0.1)
+    hold.let_go.set()
+    first.join(WAIT_S)
+    second.join(WAIT_S)
+    assert [cell[0] for cell in engine.scan()] == [b"a", b"b"]
+
+
+def test_a_write_is_not_published_before_it_is_applied(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = engine.region.statistics().read_point
+    hold = Hold()
+    applier = engine.region._contents.applier
+    monkeypatch.setattr(applier, "apply_row", hold.before(applier.apply_row))
+    writer = in_background(lambda: engine.change(b"r", Put(b"f", b"q", b"1")))
+    assert hold.reached.wait(WAIT_S)
+    sync = in_background(engine.server._log.sync)
+    sync.join(0.2)
+    assert engine.region.statistics().read_point == before
+    hold.let_go.set()
+    writer.join(WAIT_S)
+    sync.join(WAIT_S)
+    assert engine.region.statistics().read_point == before + 1
+
+
+def test_a_reader_takes_no_lock_that_a_writer_may_hold(engine: Engine) -> None:
+    engine.change(b"r", Put(b"f", b"q", b"1"))
+    read: list[object] = []
+    assert engine.region._row_locks.try_acquire([b"r"])
+    with engine.region._contents.gate.exclusive(), engine.server._log.order:
+        reader = in_background(lambda: read.extend((engine.values(b"r"), len(engine.scan()))))
+        reader.join(READ_S)
+        assert read == [{b"f:q": b"1"}, 1]
+    engine.region._row_locks.release([b"r"])
+
+
+def test_a_write_that_meets_an_alter_is_judged_by_the_families_there_are_then(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = engine.region._contents.gate
+    entered = gate.enter
+
+    def enter_late(deadline: float) -> None:
+        monkeypatch.undo()
+        engine.server.alter_table("t", drop_families=[b"g"])
+        entered(deadline)
+
+    monkeypatch.setattr(gate, "enter", enter_late)
+    with pytest.raises(FamilyNotFoundError):
+        engine.change(b"r", Put(b"f", b"q", b"1"), Put(b"g", b"q", b"2"))
+    assert engine.scan() == []
+
+
 def test_a_flush_waits_for_the_write_that_is_between_begin_and_apply(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,22 +207,10 @@ def test_a_flush_waits_for_the_write_that_is_between_begin_and_apply(
     assert engine.values(b"r") == {b"f:q": b"1"}
 
 
-class HeldSync(Files):
-    """Holds fdatasync, and so the log, until it is let go."""
-
-    def __init__(self) -> None:
-        self.let_go = threading.Event()
-        self.let_go.set()
-
-    def fdatasync(self, descriptor: int) -> None:
-        assert self.let_go.wait(WAIT_S)
-        super().fdatasync(descriptor)
-
-
 def test_a_flush_commits_only_what_is_published(tmp_path: Path, config: Config) -> None:
-    files = HeldSync()
+    files = HeldFiles()
     engine = Engine(tmp_path, config, Clock(), files, Durability.FSYNC)
-    files.let_go.clear()
+    files.may_sync.clear()
     writer = in_background(lambda: engine.change(b"r", Put(b"f", b"q", b"1")))
     while engine.region.statistics().mvcc.open_writes == 0:
         threading.Event().wait(0.001)
@@ -114,7 +218,7 @@ def test_a_flush_commits_only_what_is_published(tmp_path: Path, config: Config) 
     flusher.join(0.3)
     assert engine.region.statistics().store_file_count == 0
     assert flusher.is_alive()
-    files.let_go.set()
+    files.may_sync.set()
     writer.join(WAIT_S)
     flusher.join(WAIT_S)
     assert engine.region.statistics().store_file_count == 1
@@ -162,6 +266,8 @@ def test_a_refused_append_leaves_an_empty_number_behind_and_later_writes_are_pub
         patched.setattr(log, "append", refuse)
         (outcome,) = engine.mutate(RowMutation(b"r", (Put(b"f", b"q", b"lost"),)))
         assert isinstance(outcome, StoppingError)
+    # Else the next write would wait for ever.
+    assert engine.region.statistics().mvcc.open_writes == 0
     assert engine.cells(b"r") == []
     engine.change(b"r", Put(b"f", b"q", b"kept"))
     assert engine.values(b"r") == {b"f:q": b"kept"}

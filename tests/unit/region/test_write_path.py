@@ -44,7 +44,7 @@ from rowlock_regionserver.operations import (
     WriteOptions,
 )
 
-from .conftest import WAIT_S, Engine
+from .conftest import WAIT_S, Engine, HeldFiles
 
 CLIENT = b"c" * 16
 
@@ -181,6 +181,17 @@ def test_a_read_modify_write_over_a_future_cell_is_stamped_no_earlier(engine: En
     assert engine.change(b"s", put(b"q", b"x")).timestamp < ahead, "the region's own stamp has not moved"
 
 
+def test_a_conditional_put_over_a_future_cell_is_seen(engine: Engine) -> None:
+    ahead = Clock().now_ms() + 3_600_000
+    engine.change(b"r", put(b"q", b"old", ahead), put(b"checked", b"x", ahead + 1))
+    result = engine.change(b"r", put(b"q", b"new"), condition=equal(b"checked", b"x"))
+    assert (result.condition_met, result.timestamp) == (True, ahead + 1)
+    result = engine.change(b"r", put(b"q", b"newer"), condition=Condition(existence=Existence.PRESENT))
+    assert (result.condition_met, result.timestamp) == (True, ahead + 1)
+    assert engine.values(b"r")[b"f:q"] == b"newer"
+    assert engine.change(b"s", put(b"q", b"x")).timestamp < ahead, "the region's own stamp has not moved"
+
+
 # ---- conditions
 
 
@@ -259,14 +270,17 @@ def test_a_repeated_request_is_applied_once_and_answered_the_same(engine: Engine
     assert engine.values(b"r") == {b"f:n": long(5)}
 
 
-@pytest.mark.parametrize("flush", [False, True])
-def test_a_repeated_request_is_known_after_a_restart(engine: Engine, flush: bool) -> None:
+@pytest.mark.parametrize("ended", ["stopped", "flushed", "crashed"])
+def test_a_repeated_request_is_known_after_a_restart(engine: Engine, ended: str) -> None:
     request = RequestId(CLIENT, 1, 1)
     condition = Condition(existence=Existence.ABSENT)
     first = engine.change(b"r", Increment(b"f", b"n", 5), put(b"p", b"x"), condition=condition, request=request)
-    if flush:
+    if ended == "flushed":
         engine.server.flush("t")
-    engine.restart()
+    if ended == "stopped":
+        engine.restart()
+    else:
+        engine.crash()
     again = engine.change(b"r", Increment(b"f", b"n", 5), put(b"p", b"x"), condition=condition, request=request)
     assert again.repeated_request
     assert (again.condition_met, again.results, again.timestamp) == (True, first.results, first.timestamp)
@@ -380,19 +394,21 @@ def test_waiting_for_a_row_lock_ends_at_the_deadline_with_nothing_changed(engine
     engine.change(b"r", put(b"q", b"y"))
 
 
+def test_the_rows_of_a_batch_are_locked_in_ascending_order(engine: Engine) -> None:
+    locks = engine.region._row_locks
+    assert locks.try_acquire([b"a"])
+    batch = [RowMutation(row, (put(b"q", b"x"),)) for row in (b"b", b"a", b"b")]
+    writer = threading.Thread(target=engine.mutate, args=batch)
+    writer.start()
+    while locks.statistics().waiting == 0:
+        threading.Event().wait(0.001)
+    assert locks.statistics().held == 1, "it waits for its first row, and holds none after it"
+    locks.release([b"a"])
+    writer.join(WAIT_S)
+    assert [cell[0] for cell in engine.scan()] == [b"a", b"b"]
+
+
 # ---- SYNC and PUBLISH
-
-
-class HeldFiles(Files):
-    """Holds every fdatasync until it is let go."""
-
-    def __init__(self) -> None:
-        self.may_sync = threading.Event()
-        self.may_sync.set()
-
-    def fdatasync(self, descriptor: int) -> None:
-        assert self.may_sync.wait(WAIT_S)
-        super().fdatasync(descriptor)
 
 
 @pytest.fixture

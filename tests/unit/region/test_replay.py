@@ -1,0 +1,140 @@
+"""Replay: what only the log has is there again after a crash, and what store files have is passed over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rowlock_regionserver.catalog.region_server import RegionServer
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.clock import Clock, ManualClock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.operations import (
+    Append,
+    Delete,
+    DeleteKind,
+    Increment,
+    Put,
+    RequestId,
+    RowMutation,
+    ScanPlan,
+    Selection,
+)
+from rowlock_regionserver.region.bulk_load import BulkResult
+
+from .conftest import Engine, abandon, bulk_batch
+
+CLIENT = b"c" * 16
+EVERYTHING = ScanPlan(Selection(versions=100))
+
+
+def bulk_rows(count: int, value: bytes = b"v" * 50) -> list[tuple[bytes, bytes, bytes, int | None, bytes | None]]:
+    """Of 500 rows, a batch makes a bulk file; of a few, it stands in its log record."""
+    return [(b"bulk-%06d" % i, b"f", b"q", None, value) for i in range(count)]
+
+
+def test_every_kind_of_change_is_there_again_after_crash_after_crash(engine: Engine) -> None:
+    engine.change(b"a", Put(b"f", b"q", b"1"), Put(b"g", b"q", b"1", 100), Put(b"g", b"q", b"2", 200))
+    engine.change(b"a", Increment(b"f", b"n", 5), Append(b"f", b"s", b"text"))
+    engine.change(b"b", Put(b"f", b"q", b"gone"), Put(b"g", b"q", b"kept"))
+    engine.change(b"b", Delete(DeleteKind.FAMILY, b"f"))
+    engine.change(b"c", Put(b"g", b"q", b"3", 300), Put(b"g", b"q", b"4", 400))
+    engine.change(b"c", Delete(DeleteKind.VERSION, b"g", b"q"))
+    engine.bulk(bulk_batch(*bulk_rows(3)))
+    engine.bulk(bulk_batch(*bulk_rows(500, b"w" * 50), (b"a", b"f", b"q", None, None)))
+    before = engine.scan(EVERYTHING)
+    assert len(before) == 506
+    for _ in range(2):
+        engine.crash()
+        assert engine.scan(EVERYTHING) == before
+    engine.change(b"a", Increment(b"f", b"n", 1))
+    engine.server.flush("t")
+    before = engine.scan(EVERYTHING)
+    engine.crash()
+    assert engine.scan(EVERYTHING) == before
+
+
+@pytest.mark.parametrize("count", [3, 500])
+def test_a_bulk_request_is_known_after_a_crash(engine: Engine, count: int) -> None:
+    request = RequestId(CLIENT, 1, 1)
+    first = engine.bulk(bulk_batch(*bulk_rows(count)), request)
+    engine.crash()
+    engine.change(b"bulk-000001", Put(b"f", b"q", b"newer"))
+    again = engine.bulk(bulk_batch(*bulk_rows(count)), request)
+    assert isinstance(first, BulkResult)
+    assert again == replace(first, repeated_request=True)
+    assert engine.values(b"bulk-000001") == {b"f:q": b"newer"}
+
+
+def test_the_bulk_file_of_a_flushed_batch_is_not_missed(engine: Engine) -> None:
+    engine.bulk(bulk_batch(*bulk_rows(500)))
+    engine.server.flush("t")
+    engine.change(b"a", Put(b"f", b"q", b"v"))
+    engine.crash()
+    assert engine.server.damaged_regions() == {}
+    assert len(engine.scan()) == 501
+
+
+@pytest.mark.parametrize("damage", ["a flipped bit", "a missing byte", "no file"])
+def test_a_bulk_file_that_is_not_what_the_log_says_closes_its_region_and_no_other(engine: Engine, damage: str) -> None:
+    engine.bulk(bulk_batch(*bulk_rows(500)))
+    other = engine.server.create_table("other", engine.server.table("t").families)
+    region_id = engine.region.region_id
+    (path,) = (engine.folder / "bulk").iterdir()
+    content = bytearray(path.read_bytes())
+    content[content.index(b"v" * 50)] ^= 1
+    match damage:
+        case "a flipped bit":
+            path.write_bytes(content)
+        case "a missing byte":
+            path.write_bytes(path.read_bytes()[:-1])
+        case _:
+            path.rename(path.with_suffix(".elsewhere"))
+    engine.crash()
+    assert list(engine.server.damaged_regions()) == [region_id]
+    with pytest.raises(CorruptionError) as caught:
+        engine.server.regions_of("t")
+    assert caught.value.path == path
+    assert len(engine.server.regions_of(other.name)) == 1
+    # What salvage may want stays, also after the next restart.
+    left = sorted((engine.folder / "bulk").iterdir())
+    engine.restart()
+    assert sorted((engine.folder / "bulk").iterdir()) == left
+
+
+def test_numbers_and_stamps_that_were_handed_out_are_not_again_though_the_log_has_no_record_of_them(
+    tmp_path: Path,
+) -> None:
+    """A reader may have seen what a write without a record made, before the crash took it."""
+    clock = ManualClock()
+    config = Config(write_numbers_per_leap=4, stamp_leap_ms=10)
+    engine = Engine(tmp_path, config, clock, Files(), Durability.SKIP)
+    started_ms = clock.now_ms()
+    for _ in range(10):
+        clock.advance(100)
+        stamp = engine.change(b"r", Put(b"f", b"q", b"v")).timestamp
+    assert stamp == started_ms + 1000
+    number = engine.region.statistics().mvcc.last_write_number
+    abandon(engine.server)
+    clock.set_now_ms(started_ms)
+    engine.server = RegionServer.open(tmp_path, config, clock, Files(), engine.fatal.append)
+    assert engine.scan() == []
+    assert engine.change(b"r", Put(b"f", b"q", b"v")).timestamp >= stamp
+    assert engine.region.statistics().mvcc.last_write_number > number
+    engine.server.stop()
+
+
+def test_a_log_of_more_than_fits_in_memory_is_flushed_while_it_is_replayed(tmp_path: Path) -> None:
+    engine = Engine(tmp_path, Config(), Clock(), Files(), Durability.OS)
+    for start in range(0, 1000, 100):
+        engine.mutate(*[RowMutation(b"%06d" % i, (Put(b"f", b"q", b"v" * 4000),)) for i in range(start, start + 100)])
+    before = engine.scan()
+    engine.config = Config(memstore_bytes_max=3 << 20)
+    engine.crash()
+    assert engine.region.statistics().store_file_count >= 2
+    assert engine.scan() == before
+    engine.server.stop()
+    assert engine.fatal == []
