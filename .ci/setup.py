@@ -51,8 +51,11 @@ def main():
         run(python, "-m", "venv", folder)
     run(inside, "-m", "pip", "install", "-q", "--disable-pip-version-check", "uv==" + uv_version)
     uv = os.path.join(folder, "bin", "uv")
-    run(uv, "pip", "install", "-q", "--python", inside, "--require-hashes", "-r", "requirements.lock")
-    run(uv, "pip", "install", "-q", "--python", inside, "--no-deps", "--no-build-isolation", "-e", ".")
+    # Compiled now, so that the first start of a server is as quick as all others.
+    install = (uv, "pip", "install", "-q", "--compile-bytecode", "--python", inside)
+    run(*install, "--require-hashes", "-r", "requirements.lock")
+    run(*install, "--no-deps", "--no-build-isolation", "-e", ".")
+    run(inside, "-m", "compileall", "-q", "client", "regionserver", "proto")
 
 
 if __name__ == "__main__":
