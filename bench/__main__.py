@@ -28,7 +28,7 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measures rowlock against raw baselines.")
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help="only these; see --list")
     parser.add_argument("--quick", action="store_true", help="a smoke run: little data, few and short turns")
-    parser.add_argument("--rounds", type=int, default=7, help="how often each ratio is measured (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=11, help="how often each ratio is measured (default %(default)s)")
     parser.add_argument("--list", action="store_true", help="say which figures there are")
     parsed = parser.parse_args(given)
     if parsed.rounds < 1:
@@ -58,17 +58,17 @@ def main(given: list[str]) -> int:
         return 0
     chosen = [figure for figure in FIGURES if not asked.figures or figure.name in asked.figures]
     results = []
-    with temporary_folder("bench") as folder:
-        if asked.quick:
-            bench = Bench(folder, rounds=1, turn_seconds=0.2, scale=0.02)
-        else:
-            bench = Bench(folder, rounds=asked.rounds)
-        for figure in chosen:
-            console.print(f"{figure.name}: {figure.sentence} ...", highlight=False)
-            result = run(figure, bench, console)
-            report.print_result(console, result)
-            results.append(result)
     facts = machine.facts()
+    for figure in chosen:
+        console.print(f"{figure.name}: {figure.sentence} ...", highlight=False)
+        with temporary_folder("bench") as folder:
+            if asked.quick:
+                bench = Bench(folder, rounds=1, turn_seconds=0.2, scale=0.02)
+            else:
+                bench = Bench(folder, rounds=asked.rounds)
+            result = run(figure, bench, console)
+        report.print_result(console, result)
+        results.append(result)
     report.print_table(console, results, facts)
     if asked.quick:
         return 0 if all(result.measured for result in results) else 1

@@ -19,8 +19,8 @@ class Bench:
     """One run. `scale` shrinks the data of a smoke run; its figures mean nothing."""
 
     folder: Path
-    rounds: int = 7
-    turn_seconds: float = 1.0
+    rounds: int = 11
+    turn_seconds: float = 0.5
     scale: float = 1.0
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 

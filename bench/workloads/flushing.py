@@ -32,7 +32,7 @@ def gets(bench: Bench) -> Measurement:
         # A flush takes a while to prepare and each gives many gets: three say enough.
         for _ in range(min(bench.rounds, 3)):
             _fill_cells(store, row_count)
-            quiet.append(percentile(_latencies_when_quiet(get, bench.turn_seconds), _PERCENT))
+            quiet.append(percentile(_latencies_when_quiet(get, 4 * bench.turn_seconds), _PERCENT))
             flushing.append(percentile(_latencies_while_flushing(rowlock, get), _PERCENT))
     return Measurement(
         Spread.of([busy / calm for busy, calm in zip(flushing, quiet, strict=True)]),
