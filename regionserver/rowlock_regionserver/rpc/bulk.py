@@ -31,9 +31,6 @@ from rowlock_regionserver.rpc.workers import Workers
 
 UNANSWERED_BATCHES_MAX = 2
 
-# What became of a batch.
-Told = BulkResult | Exception
-
 
 class BulkRegion(Protocol):
     """A region as bulk streams see it."""
@@ -83,7 +80,7 @@ class BulkStreams:
         """
         slots = asyncio.Semaphore(UNANSWERED_BATCHES_MAX)
         arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
-        begun: asyncio.Queue[asyncio.Future[Told] | None] = asyncio.Queue()
+        begun: asyncio.Queue[asyncio.Future[BulkAnswer] | None] = asyncio.Queue()
         reader = self._loop.create_task(self._read_all(read, slots, arrived))
         beginner = self._loop.create_task(self._begin_all(arrived, begun))
         answerer = self._loop.create_task(self._answer_all(begun, slots, write))
@@ -120,7 +117,7 @@ class BulkStreams:
             arrived.put_nowait(None)
 
     async def _begin_all(
-        self, arrived: asyncio.Queue[bytes | None], begun: asyncio.Queue[asyncio.Future[Told] | None]
+        self, arrived: asyncio.Queue[bytes | None], begun: asyncio.Queue[asyncio.Future[BulkAnswer] | None]
     ) -> InvalidRequestError | None:
         """What was wrong with the bytes that ended the stream; None when it ended by itself."""
         try:
@@ -132,26 +129,29 @@ class BulkStreams:
             begun.put_nowait(None)
         return None
 
-    async def _begin(self, data: bytes) -> asyncio.Future[Told]:
-        outcome: asyncio.Future[Told] = self._loop.create_future()
+    async def _begin(self, data: bytes) -> asyncio.Future[BulkAnswer]:
+        answered: asyncio.Future[BulkAnswer] = self._loop.create_future()
         refusal = self._budget.take(len(data))
         if refusal is not None:
-            outcome.set_result(refusal)
-            return outcome
+            answered.set_result(_answer(refusal))
+            return answered
 
-        def tell(told: Told) -> None:
+        def give_answer(answer: BulkAnswer) -> None:
             self._budget.give(len(data))
-            outcome.set_result(told)
+            answered.set_result(answer)
 
-        def tell_on_loop(told: Told) -> None:
+        def tell(outcome: BulkResult | Exception) -> None:
+            # Only the answer goes on: an error's frames hold the batch, and this function, so an error that waited
+            # here would hold itself, and a refused batch its memory, until the cyclic collector comes by.
+            answer = _answer(outcome)
             with contextlib.suppress(RuntimeError):  # The loop is closed: nobody is there to be told.
-                self._loop.call_soon_threadsafe(tell, told)
+                self._loop.call_soon_threadsafe(give_answer, answer)
 
         # Shielded, so that it is carried out, and what it holds given back, when this stream is cancelled.
-        await asyncio.shield(self._loop.run_in_executor(self._workers.streams, self._apply, data, tell_on_loop))
-        return outcome
+        await asyncio.shield(self._loop.run_in_executor(self._workers.streams, self._apply, data, tell))
+        return answered
 
-    def _apply(self, data: bytes, told: Callable[[Told], None]) -> None:
+    def _apply(self, data: bytes, told: Callable[[BulkResult | Exception], None]) -> None:
         """Carries out a batch up to APPLY, in a worker; `told` is called once. Raises when it is no BulkBatch."""
         try:
             message = parsed(BulkBatch, data)
@@ -172,23 +172,23 @@ class BulkStreams:
 
     async def _answer_all(
         self,
-        begun: asyncio.Queue[asyncio.Future[Told] | None],
+        begun: asyncio.Queue[asyncio.Future[BulkAnswer] | None],
         slots: asyncio.Semaphore,
         write: Callable[[bytes], Coroutine[None, None, None]],
     ) -> None:
-        while (outcome := await begun.get()) is not None:
+        while (answered := await begun.get()) is not None:
             # Shielded, because the region tells its outcome also when nobody waits for it any more.
-            told = await asyncio.shield(outcome)
-            await write(_answer(told).SerializeToString())
+            answer = await asyncio.shield(answered)
+            await write(answer.SerializeToString())
             slots.release()
 
 
-def _answer(told: Told) -> BulkAnswer:
-    if isinstance(told, Exception):
-        return BulkAnswer(error=error_message(told, "applying a bulk batch"))
+def _answer(outcome: BulkResult | Exception) -> BulkAnswer:
+    if isinstance(outcome, Exception):
+        return BulkAnswer(error=error_message(outcome, "applying a bulk batch"))
     return BulkAnswer(
-        cell_count=told.cell_count,
-        row_count=told.row_count,
-        timestamp=told.timestamp,
-        repeated_request=told.repeated_request,
+        cell_count=outcome.cell_count,
+        row_count=outcome.row_count,
+        timestamp=outcome.timestamp,
+        repeated_request=outcome.repeated_request,
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import pyarrow as pa
 import pytest
@@ -10,7 +12,7 @@ from rowlock_proto.v1.region_pb2 import BulkAnswer, BulkBatch
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import InvalidRequestError, StoppingError
+from rowlock_regionserver.errors import InvalidRequestError, RegionTooBusyError, StoppingError
 from rowlock_regionserver.region.bulk_load import BulkResult
 from rowlock_regionserver.rpc.budget import ByteBudget
 from rowlock_regionserver.rpc.bulk import BulkStreams
@@ -118,6 +120,39 @@ def test_a_batch_that_is_refused_is_told_and_the_stream_goes_on(region: FakeRegi
         codes = [answer.error.code for answer in stream.answers]
         assert codes == [Error.NOT_SERVING_REGION, Error.INVALID_ARGUMENT, Error.INVALID_ARGUMENT, 0]
         assert stream.budget.taken == 0
+
+    run(test)
+
+
+def test_a_refused_batch_is_not_held_until_the_cyclic_collector_comes_by(
+    region: FakeRegion, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals: list[weakref.ref[RegionTooBusyError]] = []
+
+    def refusal() -> RegionTooBusyError:
+        made = RegionTooBusyError("no room")
+        refusals.append(weakref.ref(made))
+        return made
+
+    def refuse(region_id: int) -> FakeRegion:
+        raise refusal()
+
+    monkeypatch.setattr(region, "region", refuse)
+
+    async def test() -> None:
+        stream = Stream(region, workers)
+        gc.disable()
+        try:
+            # The threads and tasks let go of the last one when the next one comes.
+            stream.send(*[batch(b"%d" % number) for number in range(4)])
+            await stream.until(4)
+            assert [answer.error.code for answer in stream.answers] == [Error.REGION_TOO_BUSY] * 4
+            # Its frames hold the batch.
+            assert [held() for held in refusals[:3]] == [None] * 3
+        finally:
+            gc.enable()
+            stream.send(None)
+            await stream.serving
 
     run(test)
 
