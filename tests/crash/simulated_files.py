@@ -247,14 +247,14 @@ class SimulatedFiles(Files):
                 raise SimulatedCrash(f"call {len(self.calls)}, {name} of {path.name}, {moment.name}")
             if error_number:
                 if name in ("fdatasync", "fsync"):
-                    self._drop_pages(path)
+                    self.drop_pages(path)
                 raise OSError(error_number, os.strerror(error_number), str(path))
         self.before_call(call)
         with self._lock:
             self._check_alive()
             act()
 
-    def _drop_pages(self, path: Path) -> None:
+    def drop_pages(self, path: Path) -> None:
         """What was not synced is gone from the page cache too, and counts as clean."""
         inode = self._see(path)
         durable = self._durable[inode]

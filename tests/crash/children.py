@@ -1,0 +1,119 @@
+"""Children forked from a warm interpreter: each costs milliseconds, and may die in any way without harm.
+
+The campaigns' own process has one thread, always, so that a fork is safe; servers run in children only.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import selectors
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+_Send = Callable[[object], None]
+
+
+class ChildFailedError(Exception):
+    """A child raised, or died by a signal; the message says which."""
+
+
+def in_child(function: Callable[[], Result]) -> Result:
+    """What the function returned in a child of its own, which ends without any cleaning up, as by SIGKILL.
+
+    ChildFailedError with its traceback when it raised, or with the signal that it died of.
+    """
+    pid, pipe = _fork(lambda send: send(function()))
+    frames = _Frames()
+    with os.fdopen(pipe, "rb") as file:
+        frames.data += file.read()
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        raise ChildFailedError(f"died of {signal.Signals(os.WTERMSIG(status)).name}")
+    for result in frames.take():
+        done: Result = result
+        return done
+    raise ChildFailedError("ended without a word")
+
+
+def spread(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
+    """Each job with its result, as they come, worked on by one child for each processor.
+
+    ChildFailedError when a job raised.
+    """
+    count = min(len(jobs), len(os.sched_getaffinity(0)))
+
+    def work(place: int, send: _Send) -> None:
+        for number in range(place, len(jobs), count):
+            send((number, function(jobs[number])))
+
+    pids: list[int] = []
+    with selectors.DefaultSelector() as selector:
+        for place in range(count):
+            pid, pipe = _fork(lambda send, place=place: work(place, send))  # type: ignore[misc]  # a bound default
+            pids.append(pid)
+            selector.register(pipe, selectors.EVENT_READ, _Frames())
+        while selector.get_map():
+            for key, _ in selector.select():
+                chunk = os.read(key.fd, 1 << 20)
+                key.data.data += chunk
+                for number, result in key.data.take():
+                    yield jobs[number], result
+                if not chunk:
+                    selector.unregister(key.fd)
+                    os.close(key.fd)
+    for pid in pids:
+        _, status = os.waitpid(pid, 0)
+        if os.WIFSIGNALED(status):
+            raise ChildFailedError(f"a worker died of {signal.Signals(os.WTERMSIG(status)).name}")
+
+
+class _Frames:
+    """Pickled values, each behind its length in 8 bytes."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def take(self) -> Iterator[Any]:  # Any: whatever the child sent
+        """The values that are complete; raises the one that is a ChildFailedError."""
+        while len(self.data) >= 8:
+            stop = 8 + int.from_bytes(self.data[:8], "little")
+            if len(self.data) < stop:
+                return
+            value = pickle.loads(bytes(self.data[8:stop]))
+            del self.data[:stop]
+            if isinstance(value, ChildFailedError):
+                raise value
+            yield value
+
+
+def _fork(work: Callable[[_Send], None]) -> tuple[int, int]:
+    """A child that does the work and ends at once: its process id, and the pipe that what it sends comes through."""
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        os.close(writer)
+        return pid, reader
+
+    def send(value: object) -> None:
+        data = pickle.dumps(value)
+        view = memoryview(len(data).to_bytes(8, "little") + data)
+        while view:
+            view = view[os.write(writer, view) :]
+
+    try:
+        os.close(reader)
+        try:
+            work(send)
+        except BaseException:
+            send(ChildFailedError(traceback.format_exc()))
+    finally:
+        os._exit(0)

@@ -1,0 +1,345 @@
+"""The disk gets full at each call that takes space: writes are refused, reads go on, and writes too once there is some.
+
+Three ways to a full disk, each lived through in the middle of a life:
+
+- `files door`: on a simulated disk every call that takes new space fails from the N-th on. Log space that was allocated
+  before can still be written.
+- `LMDB`: the N-th write of LMDB's own, and those after it, fail; the child is traced (tracer.py).
+- `small disk`: a file system of a few megabytes in memory, mounted for one child, which fills it. Where that is not
+  permitted it is said so.
+
+A refused step is a DiskFullError, never another error, and changes nothing; while the disk is full everything can be
+read; then space is made, and the same step must succeed by being tried again. At the end, and after two restarts of a
+kill, everything is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import mmap
+import os
+import random
+import stat
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.errors import DiskFullError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.operations import Put
+from rowlock_regionserver.wal import spare
+
+from tests.crash.account import Account, Settings
+from tests.crash.children import ChildFailedError, in_child, spread
+from tests.crash.driver import Driver, small_config
+from tests.crash.every_system_call import calls_of_a_life, is_lmdb
+from tests.crash.folders import folder
+from tests.crash.life import DONE, SENT, Judge, difference, small_life
+from tests.crash.restarts import problem_after_restarts
+from tests.crash.simulated_files import SimulatedFiles
+from tests.crash.steps import CreateTable, Flush, Restart, Rows, RowWrite, Step
+from tests.crash.tracer import Action, SystemCall, traced
+
+PROMISE = "the disk full at each call that takes space: refused, read, and going on by itself; nothing lost"
+# How often a step is refused before there is space again.
+REFUSALS = 2
+WAIT_SECONDS = 30.0
+SMALL_DISK_BYTES = 3 << 20
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """Which call meets the full disk, counted from 1 among those of its way."""
+
+    way: str  # "files door" or "LMDB"
+    call: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it: refused steps (none: the disk was not met), and what was wrong."""
+
+    refusals: int
+    problem: str | None
+
+
+class FullDisk(SimulatedFiles):
+    """A disk that has no space from a given call on, until some is made."""
+
+    def __init__(self, root: Path, full_at: int) -> None:
+        super().__init__(root)
+        self.full_at = full_at
+        self.taking_calls = 0
+
+    @property
+    def is_full(self) -> bool:
+        return 0 < self.full_at <= self.taking_calls
+
+    def make_space(self) -> None:
+        self.full_at = 0
+
+    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+        if flags & os.O_CREAT and not path.exists():
+            self._take(path)
+        return super().open(path, flags, mode)
+
+    def pwrite(self, descriptor: int, data: bytes | bytearray | memoryview, offset: int) -> int:
+        status = os.fstat(descriptor)
+        if offset + len(data) > status.st_blocks * 512:
+            self._take(self._path(descriptor))
+        return super().pwrite(descriptor, data, offset)
+
+    def allocate(self, descriptor: int, offset: int, length: int) -> None:
+        self._take(self._path(descriptor))
+        super().allocate(descriptor, offset, length)
+
+    def make_folder(self, path: Path) -> None:
+        if not path.exists():
+            self._take(path)
+        super().make_folder(path)
+
+    def free_bytes(self, path: Path) -> int:
+        return 0 if self.is_full else super().free_bytes(path)
+
+    def _take(self, path: Path) -> None:
+        self.taking_calls += 1
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
+class Life:
+    """A life in which a refused step is tried again until there is space."""
+
+    def __init__(self, root: Path, files: Files, steps: list[Step], progress: bytearray | memoryview) -> None:
+        self.refusals = 0
+        self._root = root
+        self._files = files
+        self._steps = steps
+        self._progress = progress
+        self._driver: Driver | None = None
+
+    def live(self, make_space: Callable[[], None]) -> str | None:
+        """What is wrong, or None. `make_space` is called when a step has been refused a few times."""
+        spare.RETRY_SECONDS = 0.01  # A thread that looks for space each second would cost the campaign that second.
+        for number, step in enumerate(self._steps):
+            self._progress[number] = SENT
+            refused = 0
+            deadline = time.monotonic() + WAIT_SECONDS
+            while not self._did(number, step):
+                refused += 1
+                problem = self._problem_while_full()
+                if problem is not None:
+                    return f"step {number}, {step}, while full: {problem}"
+                if refused == REFUSALS:
+                    make_space()
+                if time.monotonic() > deadline:
+                    return f"step {number}, {step}, is refused though there is space again"
+            self.refusals += refused
+            self._progress[number] = DONE
+        assert self._driver is not None
+        return self._problem_of(self._driver)
+
+    def _did(self, number: int, step: Step) -> bool:
+        """Does the step; False when it was refused for want of space."""
+        try:
+            driver = self._opened()
+            if not isinstance(step, Restart):
+                driver.do(number, step)
+                return True
+            driver.server.stop()
+            self._driver = None
+            self._opened()
+        except DiskFullError:
+            return False
+        except OSError as error:
+            if error.errno != errno.ENOSPC or self._driver is not None:
+                raise
+            return False  # It could not start: as good as a refusal.
+        return True
+
+    def _opened(self) -> Driver:
+        if self._driver is None:
+            self._driver = Driver(self._root, self._files, small_config())
+        return self._driver
+
+    def _problem_while_full(self) -> str | None:
+        return None if self._driver is None else self._problem_of(self._driver)
+
+    def _problem_of(self, driver: Driver) -> str | None:
+        """Reads everything; what was refused may not be there in part."""
+        if driver.fatal:
+            return f"the server ended: {driver.fatal[0]!r}"
+        return Judge(self._steps, self._progress, Durability.ASYNC).problem(driver.read_all())
+
+
+def run(settings: Settings) -> Account:
+    """The campaign: every call that takes space, or a sample of them, and one small disk that is really full."""
+    account = Account("disk_full", PROMISE)
+    call_count = in_child(lambda: _count_calls(settings.seed))
+    lmdb_count = sum(map(is_lmdb, calls_of_a_life(settings.seed)))
+    jobs = [Full("files door", call, settings.seed) for call in range(1, call_count + 1)]
+    jobs += [Full("LMDB", call, settings.seed) for call in range(1, lmdb_count + 1)]
+    if settings.is_short:
+        jobs = random.Random(settings.seed).sample(jobs, 14)
+    for job, outcome in spread(filled, jobs):
+        account.counts[f"full disks met by way of {job.way}"] += bool(outcome.refusals)
+        account.counts["steps refused"] += outcome.refusals
+        if outcome.problem is not None:
+            account.problems.append(f"{job}: {outcome.problem}")
+    if account.counts["steps refused"] < 0.5 * len(jobs):
+        account.problems.append("too few of the lives met the full disk")
+    _fill_small_disk(account)
+    return account
+
+
+def filled(full: Full) -> Outcome:
+    """A life that meets a full disk, and two restarts."""
+    way = _through_files_door if full.way == "files door" else _through_lmdb
+    steps = small_life(full.seed)
+    progress = mmap.mmap(-1, len(steps))
+    with folder() as root:
+        refusals, problem = way(root / "data", full, steps, progress)
+        if problem is None:
+            judge = Judge(steps, bytes(progress), Durability.ASYNC)
+            problem = problem_after_restarts(root / "data", judge, stops=full.call % 2 == 0)
+    return Outcome(refusals, problem)
+
+
+def _through_files_door(root: Path, full: Full, steps: list[Step], progress: mmap.mmap) -> tuple[int, str | None]:
+    def live() -> tuple[int, str | None]:
+        disk = FullDisk(root, full.call)
+        life = Life(root, disk, steps, memoryview(progress))
+        return _told(life, disk.make_space)
+
+    return in_child(live)
+
+
+def _through_lmdb(root: Path, full: Full, steps: list[Step], progress: mmap.mmap) -> tuple[int, str | None]:
+    """In memory that the child and its tracer share: whether there is space again, the refusals, and the problem."""
+    shared = mmap.mmap(-1, 4096)
+
+    def work() -> None:
+        root.mkdir(mode=0o700)
+        life = Life(root, Files(), steps, memoryview(progress))
+        refusals, problem = _told(life, lambda: shared.__setitem__(0, 1))
+        shared[8:16] = refusals.to_bytes(8, "little")
+        shared[16:] = (problem or "").encode()[: 4096 - 16].ljust(4096 - 16, b"\0")
+        shared[1] = 1
+
+    lmdb_calls = 0
+
+    def decide(call: SystemCall) -> Action | int:
+        nonlocal lmdb_calls
+        lmdb_calls += is_lmdb(call)
+        is_full = is_lmdb(call) and lmdb_calls >= full.call and not shared[0]
+        return errno.ENOSPC if is_full else Action.GO_ON
+
+    status = traced(work).run(decide)
+    if not shared[1]:
+        return 0, f"the child ended with status {status:#x}"
+    return int.from_bytes(shared[8:16], "little"), shared[16:].rstrip(b"\0").decode() or None
+
+
+def _told(life: Life, make_space: Callable[[], None]) -> tuple[int, str | None]:
+    try:
+        problem = life.live(make_space)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+    return life.refusals, problem
+
+
+def _count_calls(seed: int) -> int:
+    with folder() as root:
+        disk = FullDisk(root / "data", 0)
+        steps = small_life(seed)
+        problem = Life(disk.root, disk, steps, bytearray(len(steps))).live(lambda: None)
+        assert problem is None, problem
+        return disk.taking_calls
+
+
+# A file system that is really full.
+
+
+def _fill_small_disk(account: Account) -> None:
+    with folder() as root:
+        try:
+            refusals = in_child(lambda: _on_small_disk(root / "small"))
+        except ChildFailedError as error:
+            account.problems.append(f"small disk: {error}")
+            return
+    if refusals is None:
+        account.notes.append("small disk: mounting is not permitted here")
+    else:
+        account.counts["writes refused on a small disk that was really full"] = refusals
+
+
+def _on_small_disk(root: Path) -> int | None:
+    """Fills the disk, frees some of it, kills the server and opens the folder again. None: not permitted."""
+    root.mkdir()
+    if not mounted(root, SMALL_DISK_BYTES):
+        return None
+    refusals, rows = in_child(lambda: _fill(root))
+    problem = in_child(lambda: _reopened(root, rows))
+    assert problem is None, problem
+    return refusals
+
+
+def _fill(root: Path) -> tuple[int, Rows]:
+    """Writes until the disk is full, reads, removes a ballast, and writes on; the refusals, and what must be there."""
+    spare.RETRY_SECONDS = 0.01
+    ballast = root / "ballast"
+    ballast.write_bytes(bytes(SMALL_DISK_BYTES // 3))
+    (root / "data").mkdir(mode=0o700)
+    driver = Driver(root / "data", Files(), small_config(log_segment_bytes=64 * 1024))
+    driver.do(0, CreateTable("t", (b"f",)))
+    rows: Rows = {}
+    refusals = after = 0
+    for number in range(1, 1_000_000):
+        row = b"%06d" % number
+        try:
+            driver.do(number, RowWrite("t", row, (Put(b"f", b"q", row * 500),), Durability.FSYNC))
+            rows[row] = {b"f:q": row * 500}
+            after += not ballast.exists()
+            if number % 20 == 0:
+                driver.do(number, Flush("t"))
+        except DiskFullError:
+            refusals += 1
+            if refusals == 5:
+                assert driver.read_all()["t"].rows == rows
+                ballast.unlink()
+        if after == 50:
+            break
+    assert not driver.fatal, driver.fatal
+    assert driver.read_all()["t"].rows == rows
+    return refusals, rows
+
+
+def _reopened(root: Path, rows: Rows) -> str | None:
+    """After the kill: everything is there, and a write is taken."""
+    driver = Driver(root / "data", Files(), small_config(log_segment_bytes=64 * 1024))
+    found = driver.read_all()["t"].rows
+    driver.do(1_000_000, RowWrite("t", b"last", (Put(b"f", b"q", b"v"),), Durability.FSYNC))
+    return None if found == rows else difference(found, rows)
+
+
+def mounted(target: Path, byte_count: int) -> bool:
+    """Mounts a file system of this size in memory, seen by this process alone; False when that is not permitted."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    user, group = os.getuid(), os.getgid()
+    if libc.unshare(_CLONE_NEWNS) and libc.unshare(_CLONE_NEWNS | _CLONE_NEWUSER) == 0:
+        with contextlib.suppress(OSError):
+            Path("/proc/self/setgroups").write_text("deny")
+            Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+            Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+    before = os.stat(target).st_dev
+    private = 1 << 18 | 1 << 14  # MS_PRIVATE | MS_REC: nothing of it is seen outside
+    libc.mount(b"none", b"/", None, private, None)
+    libc.mount(b"tmpfs", bytes(target), b"tmpfs", 0, b"size=%d" % byte_count)
+    assert stat.S_ISDIR(os.stat(target).st_mode)
+    return os.stat(target).st_dev != before

@@ -1,0 +1,200 @@
+"""Drives a region server without a network: does a life's steps on it, and reads back all that it holds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from rowlock_regionserver.catalog.region_server import RegionServer
+from rowlock_regionserver.cells import Durability, Family
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import RegionServerError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.operations import Check, Condition, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
+from rowlock_regionserver.region.bulk_load import BulkResult
+from rowlock_regionserver.region.region import Region
+
+from tests.crash.life import DONE, SENT
+from tests.crash.steps import (
+    AlterTable,
+    BulkWrite,
+    CreateTable,
+    DataStep,
+    DropTable,
+    Flush,
+    Restart,
+    Rows,
+    RowWrite,
+    Step,
+    Store,
+    TableState,
+    TruncateTable,
+    column,
+)
+
+WAIT_SECONDS = 60.0
+CLIENT = b"0123456789abcdef"
+# The first array of Python objects imports pandas, if it is there, which takes a second: here once for all children.
+pa.array([b""], pa.binary())
+# Answers of so many requests are still waited for, so the server keeps them.
+REQUESTS_KEPT = 4
+
+
+def small_config(**limits: int) -> Config:
+    """Sizes so small that a few dozen writes roll the log, trim it, flush, and use up what was reserved."""
+    small = {
+        "log_segment_bytes": 8192,
+        "log_segment_count_max": 3,
+        "log_idle_marker_ms": 20,
+        "write_numbers_per_leap": 16,
+        "stamp_leap_ms": 20,
+        "bulk_file_bytes_min": 1024,
+        "scan_window_bytes": 4096,
+        "block_cache_bytes": 64 * 1024,
+        "disk_free_bytes_min": 0,
+    }
+    return Config(**(small | limits))
+
+
+class ServerDiedError(Exception):
+    """The server ended by itself: a sync or write failed."""
+
+
+class Driver:
+    """A region server on a folder, and one caller of it. Not thread-safe."""
+
+    def __init__(self, folder: Path, files: Files, config: Config) -> None:
+        self._folder = folder
+        self._files = files
+        self._config = config
+        self.fatal: list[BaseException] = []
+        self.server = self._open()
+        self.is_open = True  # False: it was stopped and could not be opened again.
+
+    def _open(self) -> RegionServer:
+        return RegionServer.open(self._folder, self._config, Clock(), self._files, self.fatal.append)
+
+    def live(self, steps: Sequence[Step], progress: bytearray | memoryview) -> None:
+        """Does the steps one after the other, and says in `progress` how far it came. Raises what a step raises."""
+        for number, step in enumerate(steps):
+            self.live_one(number, step, progress)
+
+    def live_one(self, number: int, step: Step, progress: bytearray | memoryview) -> None:
+        """One step of a life."""
+        progress[number] = SENT
+        self.do(number, step)
+        progress[number] = DONE
+
+    def do(self, number: int, step: Step) -> bool:
+        """One step, under the request id `number`; whether a write was a repeated request. Blocks until it is done."""
+        server = self.server
+        match step:
+            case RowWrite() | BulkWrite():
+                return self._write(number, step)
+            case CreateTable(table, families):
+                server.create_table(table, [_family(name) for name in families], Durability.ASYNC)
+            case AlterTable(table, added, dropped):
+                set_families = [] if added is None else [_family(added)]
+                server.alter_table(table, set_families, [] if dropped is None else [dropped])
+            case TruncateTable(table):
+                server.truncate_table(table)
+            case DropTable(table):
+                server.drop_table(table)
+            case Flush(table):
+                server.flush(table)
+            case Restart():
+                server.stop()
+                self.is_open = False
+                self.server = self._open()
+                self.is_open = True
+        return False
+
+    def _write(self, number: int, step: DataStep) -> bool:
+        request = RequestId(CLIENT, number, max(0, number - REQUESTS_KEPT))
+        options = WriteOptions(time.monotonic() + WAIT_SECONDS, step.durability)
+        outcomes: list[object] = []
+        told = threading.Event()
+
+        def done(outcome: object) -> None:
+            outcomes.extend(outcome if isinstance(outcome, list) else [outcome])
+            told.set()
+
+        region = self.region(step.table)
+        if isinstance(step, BulkWrite):
+            region.bulk_put(_arrow(step), request, options, done)
+        else:
+            region.mutate([_mutation(step, request)], options, done, may_wait=True)
+        if not told.wait(WAIT_SECONDS):
+            raise ServerDiedError(f"step {number} was not answered; the server said {self.fatal}")
+        (outcome,) = outcomes
+        if isinstance(outcome, RegionServerError):
+            raise outcome
+        assert isinstance(outcome, BulkResult) or hasattr(outcome, "repeated_request")
+        return bool(outcome.repeated_request)
+
+    def read_all(self) -> Store:
+        """Everything there is, by scans; gets must answer the same, and nothing for rows that are not there."""
+        assert not self.server.damaged_regions(), f"damaged regions: {self.server.damaged_regions()}"
+        store: Store = {}
+        for table in self.server.tables():
+            region = self.region(table.name)
+            rows = scanned(region)
+            assert got(region, [*rows, b"a", b"row-", b"zzz"]) == rows, f"gets and scans of {table.name} differ"
+            store[table.name] = TableState({family.name for family in table.families}, rows)
+        return store
+
+    def region(self, table: str) -> Region:
+        """The region of a table, all of which have one."""
+        (region,) = self.server.regions_of(table)
+        return region
+
+
+def scanned(region: Region, *, reverse: bool = False) -> Rows:
+    """The region's rows, by one scan."""
+    rows: Rows = {}
+    with region.scan(ScanPlan(reverse=reverse)) as (_, answers):
+        for answer in answers:
+            for cell in answer.table.to_pylist():
+                rows.setdefault(cell["row"], {})[column(cell["family"], cell["qualifier"])] = cell["value"]
+    return rows
+
+
+def got(region: Region, rows: Sequence[bytes]) -> Rows:
+    """These rows, by one get; rows without cells are left out."""
+    answer = region.get(rows, Selection(), may_wait=True)
+    assert answer is not None
+    return {
+        row: {column(family, qualifier): value for family, qualifier, _, value in cells}
+        for row, cells in zip(rows, answer, strict=True)
+        if cells
+    }
+
+
+def _family(name: bytes) -> Family:
+    """Some families keep three versions; blocks are small."""
+    return Family(0, name, versions=3 if name == b"stats" else 1, block_bytes=4096)
+
+
+def _mutation(step: RowWrite, request: RequestId) -> RowMutation:
+    if step.expected is None:
+        return RowMutation(step.row, step.changes, request=request)
+    family, qualifier, value = step.expected
+    condition = Condition((Check(family, qualifier, operand=value),))
+    return RowMutation(step.row, step.changes, condition, request=request)
+
+
+def _arrow(step: BulkWrite) -> pa.Table:
+    row, family, qualifier, value = zip(*step.cells, strict=True)
+    return pa.table(
+        {
+            "row": pa.array(row, pa.binary()),
+            "family": pa.array(family, pa.binary()),
+            "qualifier": pa.array(qualifier, pa.binary()),
+            "timestamp": pa.array([None] * len(row), pa.int64()),
+            "value": pa.array(value, pa.binary()),
+        }
+    )

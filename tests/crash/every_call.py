@@ -1,0 +1,170 @@
+"""A crash at each file-system call of a store's life, one by one; two restarts; nothing acknowledged is lost.
+
+The life (life.py) is lived on a simulated disk (simulated_files.py) which dies at call N: before it, after it, or in
+the middle of a write. What is left is looked at four times: as after a kill, where everything that was written is
+there; with all lost that was not synced; and twice with some of it lost at random. Writes acknowledged at `os` or above
+must survive the kill, those at `fsync` all of it. In one of the four, recovery itself is crashed at a random call too,
+and the power fails again.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.errors import RegionServerError
+
+from tests.crash.account import Account, Settings
+from tests.crash.children import ChildFailedError, in_child, spread
+from tests.crash.driver import Driver, ServerDiedError, small_config
+from tests.crash.folders import folder
+from tests.crash.life import Judge, small_life
+from tests.crash.restarts import problem_after_restarts
+from tests.crash.simulated_files import Loss, Moment, SimulatedCrash, SimulatedFiles
+from tests.crash.steps import Step
+
+PROMISE = "a crash at each call of the files door, then two restarts: nothing acknowledged is lost"
+# A recovery makes some twenty changing calls.
+RECOVERY_CALLS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """Where a life ends."""
+
+    call: int
+    moment: Moment
+    seed: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one crash."""
+
+    crashed_in: str = ""  # the call's name; empty: the life was over before
+    images: int = 0
+    recovery_crashes: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def run(settings: Settings) -> Account:
+    """The campaign: every call and moment, or a sample of them."""
+    account = Account("every_call", PROMISE)
+    call_count = in_child(lambda: count_calls(settings.seed))
+    crashes = [Crash(call, moment, settings.seed) for call in range(1, call_count + 1) for moment in Moment]
+    if settings.is_short:
+        crashes = random.Random(settings.seed).sample(crashes, 10)
+    account.counts["file-system calls in the life"] = call_count
+    crashed_in: Counter[str] = Counter()
+    for crash, outcome in spread(crashed, crashes):
+        account.counts["crashes"] += bool(outcome.crashed_in)
+        account.counts["crashes during the recovery after one"] += outcome.recovery_crashes
+        crashed_in[outcome.crashed_in] += bool(outcome.crashed_in)
+        account.counts["restarts"] += 2 * outcome.images
+        account.problems += [f"{crash}: {problem}" for problem in outcome.problems]
+    account.notes.append("crashes by call: " + ", ".join(f"{name} {n}" for name, n in crashed_in.most_common() if n))
+    if account.counts["crashes"] < 0.8 * len(crashes):
+        account.problems.append("too few of the lives met their crash")
+    return account
+
+
+def count_calls(seed: int) -> int:
+    """The changing calls of an undisturbed life; a few more or less from run to run, as threads take turns."""
+    with folder() as root:
+        disk = SimulatedFiles(root / "data")
+        steps = small_life(seed)
+        _live(disk, steps, bytearray(len(steps)))
+        return len(disk.calls)
+
+
+def crashed(crash: Crash) -> Outcome:
+    """Lives until the crash, then looks at what is left in each way."""
+    outcome = Outcome()
+    try:
+        _crash_and_look(crash, outcome)
+    except ChildFailedError as error:
+        outcome.problems.append(str(error))
+    return outcome
+
+
+def _crash_and_look(crash: Crash, outcome: Outcome) -> None:
+    steps = small_life(crash.seed)
+    chance = random.Random(f"{crash}")
+    losses = [(Loss.NOTHING, 0), (Loss.ALL, 0), *((Loss.SOME, chance.randrange(1 << 30)) for _ in range(2))]
+    with folder() as root:
+        outcome.crashed_in, progress = in_child(lambda: _until_crash(root, crash, steps, losses))
+        if not outcome.crashed_in:
+            return
+        crashed_twice = chance.choice(losses)
+        for place, loss in enumerate(losses):
+            image = root / f"image-{place}"
+            if loss is crashed_twice:
+                recovery = Recovery(image, 1 + chance.randrange(RECOVERY_CALLS), chance.randrange(1 << 30))
+                outcome.recovery_crashes += in_child(recovery.crash)
+                image = recovery.left
+            judge = Judge(steps, progress, Durability.OS if loss[0] is Loss.NOTHING else Durability.FSYNC)
+            problem = problem_after_restarts(image, judge, stops=chance.random() < 0.5)
+            outcome.images += 1
+            if problem is not None:
+                again = ", crashed again in recovery" if loss is crashed_twice else ""
+                outcome.problems.append(f"{outcome.crashed_in}, {loss[0].name} lost{again}: {problem}")
+
+
+def _until_crash(root: Path, crash: Crash, steps: list[Step], losses: list[tuple[Loss, int]]) -> tuple[str, bytes]:
+    """The call that the crash fell in, and how far each step came; leaves an image for each loss in `root`."""
+    disk = SimulatedFiles(root / "data")
+    progress = bytearray(len(steps))
+    disk.crash_at(crash.call, crash.moment)
+    _live(disk, steps, progress)
+    for place, (loss, seed) in enumerate(losses):
+        disk.power_failure(root / f"image-{place}", loss, seed)
+    return disk.calls[crash.call - 1].name if disk.is_dead else "", bytes(progress)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """A recovery that crashes: opens the image on a disk that dies at the given call; then the power fails."""
+
+    image: Path
+    call: int
+    seed: int
+
+    @property
+    def left(self) -> Path:
+        """What the power failure leaves."""
+        return self.image.with_name(f"{self.image.name}-again")
+
+    def crash(self) -> bool:
+        """Whether it came to the crash; an orderly stop is part of it."""
+        disk = SimulatedFiles.of(self.image)
+        disk.crash_at(self.call)
+        _live(disk, [], bytearray())
+        disk.power_failure(self.left, random.Random(self.seed).choice(list(Loss)), self.seed)
+        return disk.is_dead
+
+
+def _live(disk: SimulatedFiles, steps: list[Step], progress: bytearray) -> None:
+    """A life from the opening of the folder to the orderly stop, or until the disk dies."""
+    _let_threads_die_quietly()
+    try:
+        driver = Driver(disk.root, disk, small_config())
+        driver.live(steps, progress)
+        driver.server.stop()
+    except (SimulatedCrash, ServerDiedError, RegionServerError):
+        if not disk.is_dead:
+            raise
+
+
+def _let_threads_die_quietly() -> None:
+    """A server's threads die by the same crash."""
+    usual = threading.excepthook
+
+    def hook(died: threading.ExceptHookArgs) -> None:
+        if not issubclass(died.exc_type, SimulatedCrash):
+            usual(died)
+
+    threading.excepthook = hook

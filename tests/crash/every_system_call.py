@@ -1,0 +1,115 @@
+"""SIGKILL at each changing system call of a real process, LMDB's own included, one by one; two restarts; nothing lost.
+
+The same life as in every_call.py, in a child on the real file system. The child is traced (tracer.py) and killed just
+before its N-th call that writes, syncs, allocates, names or removes something, whichever library or thread makes it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.files import Files
+
+from tests.crash.account import Account, Settings
+from tests.crash.children import spread
+from tests.crash.driver import Driver, small_config
+from tests.crash.folders import folder
+from tests.crash.life import Judge, small_life
+from tests.crash.restarts import problem_after_restarts
+from tests.crash.steps import Step
+from tests.crash.tracer import Action, SystemCall, traced
+
+PROMISE = "SIGKILL before each changing system call, LMDB's too, then two restarts: nothing acknowledged is lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Before which call the process dies."""
+
+    call: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one kill. `call` is None when the life was over before."""
+
+    call: SystemCall | None
+    problem: str | None
+
+
+def run(settings: Settings) -> Account:
+    """The campaign: every call, or a sample of them."""
+    account = Account("every_system_call", PROMISE)
+    seen = calls_of_a_life(settings.seed)
+    kills = [Kill(call, settings.seed) for call in range(1, len(seen) + 1)]
+    if settings.is_short:
+        kills = random.Random(settings.seed).sample(kills, 16)
+    account.counts["changing system calls in the life"] = len(seen)
+    account.counts["  of them LMDB's"] = sum(is_lmdb(call) for call in seen)
+    for kill, outcome in spread(killed, kills):
+        account.counts["kills"] += outcome.call is not None
+        account.counts["  in LMDB"] += outcome.call is not None and is_lmdb(outcome.call)
+        account.counts["restarts"] += 2 * (outcome.call is not None)
+        if outcome.problem is not None:
+            account.problems.append(f"{kill}: {outcome.call}: {outcome.problem}")
+    if account.counts["kills"] < 0.8 * len(kills) or not account.counts["  in LMDB"]:
+        account.problems.append("too few of the lives met their kill")
+    return account
+
+
+def is_lmdb(call: SystemCall) -> bool:
+    """LMDB alone writes into store files; all else that happens to them goes through the files door."""
+    return ".store" in call.path and call.name not in ("fsync", "fdatasync")
+
+
+def calls_of_a_life(seed: int) -> list[SystemCall]:
+    """The changing calls of an undisturbed life, as they came this time."""
+    seen: list[SystemCall] = []
+
+    def watch(call: SystemCall) -> Action:
+        seen.append(call)
+        return Action.GO_ON
+
+    with folder() as root:
+        steps = small_life(seed)
+        status = traced(life(root / "data", steps, mmap.mmap(-1, len(steps)))).run(watch)
+        assert status == 0, f"the life ended with status {status:#x}"
+    return seen
+
+
+def life(root: Path, steps: list[Step], progress: mmap.mmap) -> Callable[[], None]:
+    """A whole life as a child lives it; its progress is in memory that outlives it."""
+
+    def live() -> None:
+        driver = Driver(root, Files(), small_config())
+        driver.live(steps, memoryview(progress))
+        driver.server.stop()
+
+    root.mkdir(mode=0o700)
+    return live
+
+
+def killed(kill: Kill) -> Outcome:
+    """A life up to the kill, and two restarts."""
+    steps = small_life(kill.seed)
+    progress = mmap.mmap(-1, len(steps))
+    met: list[SystemCall] = []
+
+    def decide(call: SystemCall) -> Action:
+        if call.number != kill.call:
+            return Action.GO_ON
+        met.append(call)
+        return Action.KILL
+
+    with folder() as root:
+        traced(life(root / "data", steps, progress)).run(decide)
+        if not met:
+            return Outcome(None, None)
+        judge = Judge(steps, bytes(progress), Durability.OS)
+        return Outcome(met[0], problem_after_restarts(root / "data", judge, stops=kill.call % 2 == 0, files=Files))

@@ -1,0 +1,67 @@
+"""What the writers of the kill campaign have sent and were acknowledged, in a file that all processes map.
+
+Every thread of every writer has slots of its own, so nothing is locked. A slot is a row (or a group of rows that are
+always written together) and counts up: `sent` before the call, `acknowledged` after it. What is found must lie between
+them. Shared counters have a mark for each number that somebody was answered: none may be answered twice.
+"""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+THREADS = 8  # of a writer
+ROWS_A_THREAD = 4
+SLOTS_A_WRITER = THREADS * ROWS_A_THREAD
+COUNTERS = 4  # of each kind
+MARKS = 1 << 20
+
+Int64s = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+
+class Ledger:
+    """The shared file. `make` before the writers start."""
+
+    def __init__(self, path: Path, writers: int) -> None:
+        slots = writers * SLOTS_A_WRITER
+        with path.open("r+b") as file:
+            memory = mmap.mmap(file.fileno(), 0)
+        numbers = np.frombuffer(memory, np.int64, count=1 + 3 * slots)
+        self._flags: Int64s = numbers[:1]
+        self.sent: Int64s = numbers[1 : 1 + slots]
+        self.acknowledged: Int64s = numbers[1 + slots : 1 + 2 * slots]
+        self._operations: Int64s = numbers[1 + 2 * slots :]
+        marks = np.frombuffer(memory, np.uint8, offset=numbers.nbytes)
+        self.increment_marks: Bytes = marks[: COUNTERS * MARKS].reshape(COUNTERS, MARKS)
+        self.race_marks: Bytes = marks[COUNTERS * MARKS :].reshape(COUNTERS, MARKS)
+
+    @staticmethod
+    def make(path: Path, writers: int) -> None:
+        """An empty ledger for so many writers."""
+        with path.open("wb") as file:
+            file.truncate(8 * (1 + 3 * writers * SLOTS_A_WRITER) + 2 * COUNTERS * MARKS)
+
+    @property
+    def is_stopping(self) -> bool:
+        return bool(self._flags[0])
+
+    def stop(self) -> None:
+        """Tells the writers to end after the call they are in."""
+        self._flags[0] = 1
+
+    def count(self, slot: int) -> None:
+        """One more operation of the slot's thread was acknowledged."""
+        self._operations[slot] += 1
+
+    def has_begun(self, writer: int) -> bool:
+        """Whether the writer was acknowledged anything."""
+        return bool(self._operations[writer * SLOTS_A_WRITER : (writer + 1) * SLOTS_A_WRITER].any())
+
+    @property
+    def operation_count(self) -> int:
+        """Operations acknowledged, of all writers."""
+        return int(self._operations.sum())

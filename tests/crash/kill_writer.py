@@ -1,0 +1,147 @@
+"""A writer of the kill campaign: a process with one client and many threads, which write as fast as they are answered.
+
+`python -m tests.crash.kill_writer ADDRESS LEDGER WRITERS PLACE`. The server is killed and restarted under it all the
+time. The client repeats what was not answered, under the same request id, so that no call may fail: one that does ends
+the writer with exit 1 and a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+import pyarrow as pa
+import rowlock
+from rowlock import Increment, Put, Table
+from rowlock.changes import Change
+
+from tests.crash.kill_ledger import COUNTERS, MARKS, ROWS_A_THREAD, SLOTS_A_WRITER, THREADS, Bytes, Ledger
+
+TABLE = "kills"
+TIMEOUT_SECONDS = 300.0
+BULK_ROWS = 20
+VALUE_BYTES = 60
+COLUMNS = (b"info:number", b"info:again", b"stats:number")
+
+
+def row_of(slot: int) -> bytes:
+    return b"row-%06d" % slot
+
+
+def bulk_row(slot: int, place: int) -> bytes:
+    return b"bulk-%06d-%02d" % (slot, place)
+
+
+def counter_row(kind: str, place: int) -> bytes:
+    return f"{kind}-{place}".encode()
+
+
+class Writer:
+    """The threads of one process. Each does one kind of work, over rows of its own and over counters of all."""
+
+    def __init__(self, table: Table[bytes], ledger: Ledger, place: int) -> None:
+        self._table = table
+        self._ledger = ledger
+        self._first_slot = place * SLOTS_A_WRITER
+
+    def run(self) -> None:
+        """Until the ledger says stop. A thread that fails ends the process."""
+        work = (
+            self._put,
+            self._put,
+            self._mixed,
+            self._mixed,
+            self._increment,
+            self._increment,
+            self._race,
+            self._bulk,
+        )
+        assert len(work) == THREADS
+        threads = [threading.Thread(target=self._repeat, args=(place, step)) for place, step in enumerate(work)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _repeat(self, thread: int, step) -> None:  # type: ignore[no-untyped-def]  # one of this class's methods
+        try:
+            turn = 0
+            while not self._ledger.is_stopping:
+                slot = self._first_slot + thread * ROWS_A_THREAD + turn % ROWS_A_THREAD
+                step(slot, turn)
+                self._ledger.count(slot)
+                turn += 1
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+
+    def _put(self, slot: int, turn: int) -> None:
+        """All columns of two families get the slot's next number."""
+        number = self._begin(slot)
+        value = (b"%d " % number).ljust(VALUE_BYTES, b".")
+        self._table.put(row_of(slot), dict.fromkeys(COLUMNS, value))
+        self._end(slot, number)
+
+    def _mixed(self, slot: int, turn: int) -> None:
+        """The same, with a counter of the row's changes in the same mutation: it must equal the number."""
+        number = self._begin(slot)
+        value = (b"%d " % number).ljust(VALUE_BYTES, b".")
+        changes: list[Change] = [*(Put(column, value) for column in COLUMNS), Increment(b"stats:changes")]
+        counted = self._table.mutate_row(row_of(slot), changes)[-1]
+        assert counted == number, f"row {row_of(slot)!r} was changed {counted!r} times, expected {number}"
+        self._end(slot, number)
+
+    def _bulk(self, slot: int, turn: int) -> None:
+        """A bulk batch of rows that are always written together."""
+        number = self._begin(slot)
+        value = (b"%d " % number).ljust(VALUE_BYTES, b".")
+        cells = [(bulk_row(slot, place), column) for place in range(BULK_ROWS) for column in COLUMNS]
+        batch = {
+            "row": [row for row, _ in cells],
+            "family": [column.partition(b":")[0] for _, column in cells],
+            "qualifier": [column.partition(b":")[2] for _, column in cells],
+            "value": [value] * len(cells),
+        }
+        binary = pa.schema([(name, pa.binary()) for name in batch])
+        self._table.put_arrow(pa.table(batch, schema=binary))
+        self._end(slot, number)
+
+    def _increment(self, slot: int, turn: int) -> None:
+        """A counter that all writers share."""
+        place = turn % COUNTERS
+        number = self._table.increment(counter_row("counter", place), b"stats:n")
+        _mark(self._ledger.increment_marks[place], number)
+
+    def _race(self, slot: int, turn: int) -> None:
+        """From the number seen to the next one, if nobody was faster."""
+        place = turn % COUNTERS
+        row = counter_row("race", place)
+        current = self._table.row(row).get(b"info:n")
+        number = int(current or b"0") + 1
+        if self._table.check_and_put(row, b"info:n", current, {b"info:n": b"%d" % number}):
+            _mark(self._ledger.race_marks[place], number)
+
+    def _begin(self, slot: int) -> int:
+        self._ledger.sent[slot] += 1
+        return int(self._ledger.sent[slot])
+
+    def _end(self, slot: int, number: int) -> None:
+        self._ledger.acknowledged[slot] = number
+
+
+def _mark(marks: Bytes, number: int) -> None:
+    assert 0 < number < MARKS, f"{number} was answered"
+    assert not marks[number], f"{number} was answered twice"
+    marks[number] = 1
+
+
+def main(address: str, ledger: str, writers: str, place: str) -> None:
+    with rowlock.connect(address, timeout=TIMEOUT_SECONDS) as client:
+        Writer(client.table(TABLE), Ledger(Path(ledger), int(writers)), int(place)).run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

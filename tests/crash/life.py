@@ -1,0 +1,206 @@
+"""A random life of a small store, which crosses every edge that a crash could fall on, and a judge of what is left.
+
+`small_life(seed)` is a list of steps: rows changed over two families, counters, conditions met and unmet, bulk batches
+in the log and in files of their own, flushes, log rolls, tables made, altered, truncated and dropped, restarts. The
+steps are done one after the other, and `progress` has a byte for each: NOT_SENT, SENT or DONE.
+
+The judge's rule. A table operation is there exactly if it is DONE; of the one that was under way, both is right. Each
+table's rows are as some prefix of its writes left them: no row half, nothing missing before something that is there.
+The prefix reaches at least to the last write that was acknowledged at a durability that survives what happened, and to
+whatever a flush or an orderly stop has put into store files.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.operations import Change, Delete, DeleteKind, Increment, Put
+
+from tests.crash.steps import (
+    AlterTable,
+    BulkWrite,
+    CreateTable,
+    DropTable,
+    Flush,
+    Restart,
+    Rows,
+    RowWrite,
+    Step,
+    Store,
+    TruncateTable,
+)
+
+NOT_SENT, SENT, DONE = range(3)
+
+_CATALOG_STEPS = (CreateTable, AlterTable, TruncateTable, DropTable)
+
+
+def small_life(seed: int, *, rounds: int = 3) -> list[Step]:
+    """About thirty steps a round; the first makes the tables `flights` and `counters`."""
+    chance = random.Random(seed)
+    steps: list[Step] = [CreateTable("flights", (b"info", b"stats")), CreateTable("counters", (b"n",))]
+    for number in range(rounds):
+        steps += _row_writes(chance, len(steps), 8)
+        steps.append(_bulk(len(steps), row_count=3, value_bytes=20, durability=chance.choice(_LOGGED)))
+        steps += _row_writes(chance, len(steps), 4)
+        steps.append(_bulk(len(steps), row_count=5, value_bytes=300, durability=chance.choice(_LOGGED)))
+        steps.append(Flush("flights"))
+        steps += _row_writes(chance, len(steps), 4)
+        steps += _catalog_work(chance, len(steps), number)
+        steps.append(_bulk(len(steps), row_count=4, value_bytes=250, durability=chance.choice(_LOGGED)))
+        steps += _row_writes(chance, len(steps), 3)
+        steps.append(Restart() if number % 2 == 0 else Flush("counters"))
+    return steps
+
+
+_LOGGED = (Durability.FSYNC, Durability.FSYNC, Durability.OS, Durability.ASYNC)
+
+
+def _row_writes(chance: random.Random, first: int, count: int) -> list[Step]:
+    """Writes number themselves in what they store, so that no two states of a row are equal."""
+    return [_row_write(chance, number) for number in range(first, first + count)]
+
+
+def _row_write(chance: random.Random, number: int) -> Step:
+    durability = chance.choice(_LOGGED)
+    row = b"row-%d" % chance.randrange(6)
+    value = b"%06d" % number
+    puts: tuple[Change, ...] = (
+        Put(b"info", b"delay", value),
+        Put(b"info", b"text", value * chance.choice((1, 8, 40))),
+        Put(b"stats", b"seen", value),
+    )
+    match chance.randrange(8):
+        case 0 | 1:
+            return RowWrite("counters", b"all", (Increment(b"n", b"total", 1 + number),), durability)
+        case 2:
+            return RowWrite("flights", row, (*puts, Increment(b"stats", b"changes", 1)), durability)
+        case 3:
+            return RowWrite("flights", row, (Delete(DeleteKind.ROW), Put(b"info", b"again", value)), durability)
+        case 4:
+            return RowWrite("flights", row, (Delete(DeleteKind.ROW),), durability)
+        case 5:
+            # The same value may or may not be there: met and unmet conditions both occur.
+            return RowWrite("flights", b"checked", (Put(b"info", b"a", b"%d" % (number % 2)), *puts), durability)
+        case 6:
+            return RowWrite("flights", b"checked", puts, durability, expected=(b"info", b"a", b"%d" % (number % 2)))
+        case _:
+            return RowWrite("flights", row, puts, durability)
+
+
+def _bulk(number: int, *, row_count: int, value_bytes: int, durability: Durability) -> Step:
+    value = (b"bulk %06d " % number).ljust(value_bytes, b".")
+    cells = [
+        (b"bulk-%d" % row, family, qualifier, value)
+        for row in range(row_count)
+        for family, qualifier in ((b"info", b"delay"), (b"stats", b"seen"))
+    ]
+    return BulkWrite("flights", tuple(cells), durability)
+
+
+def _catalog_work(chance: random.Random, first: int, number: int) -> list[Step]:
+    """A table made, filled, altered, truncated and dropped, with and without a flush between."""
+    extra = f"extra-{number}"
+
+    def put(family: bytes) -> Step:
+        return RowWrite(extra, b"r", (Put(family, b"q", b"%06d" % first),), chance.choice(_LOGGED))
+
+    steps: list[Step] = [CreateTable(extra, (b"f", b"g")), put(b"f"), put(b"g"), AlterTable(extra, added=b"h")]
+    steps.append(put(b"h"))
+    if chance.random() < 0.6:
+        steps.append(Flush(extra))
+    steps += [put(b"g"), AlterTable(extra, dropped=b"h"), put(b"f")]
+    if chance.random() < 0.6:
+        steps += [TruncateTable(extra), put(b"g")]
+    if chance.random() < 0.7:
+        steps.append(DropTable(extra))
+    return steps
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Says whether what a restart found may be there. `survives`: writes of this durability must be."""
+
+    steps: Sequence[Step]
+    progress: Sequence[int]
+    survives: Durability
+
+    def problem(self, found: Store) -> str | None:
+        """Why this may not be there, or None when it may."""
+        problems = [self._problem(found, catalog) for catalog in self._catalogs()]
+        return None if None in problems else problems[0]
+
+    def in_flight(self) -> int | None:
+        """The step that was sent and not answered."""
+        return next((number for number, state in enumerate(self.progress) if state == SENT), None)
+
+    def _catalogs(self) -> list[set[int]]:
+        """The sets of table operations that may be there."""
+        done = {
+            number
+            for number, step in enumerate(self.steps)
+            if isinstance(step, _CATALOG_STEPS) and self.progress[number] == DONE
+        }
+        in_flight = self.in_flight()
+        if in_flight is None or not isinstance(self.steps[in_flight], _CATALOG_STEPS):
+            return [done]
+        return [done, done | {in_flight}]
+
+    def _problem(self, found: Store, catalog: set[int]) -> str | None:
+        expected = self._state(catalog, None, -1)
+        if {name: table.families for name, table in found.items()} != {
+            name: table.families for name, table in expected.items()
+        }:
+            return f"tables {sorted(found)} and their families were found, expected {sorted(expected)}"
+        for name in sorted(found):
+            allowed = [self._state(catalog, name, last)[name].rows for last in self._ends(name)]
+            if found[name].rows not in allowed:
+                return f"table {name}: {difference(found[name].rows, allowed[0])}"
+        return None
+
+    def _ends(self, table: str) -> list[int]:
+        """The last write of each prefix that may be there, the shortest first; -1: none."""
+        ends = [-1]
+        for number, step in enumerate(self.steps):
+            state = self.progress[number]
+            if isinstance(step, RowWrite | BulkWrite) and step.table == table and state in (SENT, DONE):
+                if state == DONE and step.durability >= self.survives and self.is_written(number):
+                    ends.clear()
+                ends.append(number)
+            elif state == DONE and (isinstance(step, Restart) or (isinstance(step, Flush) and step.table == table)):
+                del ends[:-1]
+        return ends
+
+    def is_written(self, number: int) -> bool:
+        """Whether the step's condition was met: one that was not met says nothing of the writes before it."""
+        step = self.steps[number]
+        if not isinstance(step, RowWrite) or step.expected is None:
+            return True
+        return step.is_met(self._state(self._catalogs()[0], step.table, number - 1)[step.table].rows)
+
+    def _state(self, catalog: set[int], table: str | None, last: int) -> Store:
+        """The store after the table operations in `catalog` and the table's writes up to `last`."""
+        store: Store = {}
+        for number, step in enumerate(self.steps):
+            if isinstance(step, _CATALOG_STEPS):
+                if number in catalog:
+                    step.apply(store)
+            elif isinstance(step, RowWrite | BulkWrite):
+                may_apply = step.table == table and number <= last and self.progress[number] in (SENT, DONE)
+                if may_apply and step.table in store:
+                    step.apply(store[step.table].rows)
+        return store
+
+
+def difference(found: Rows, expected: Rows) -> str:
+    """The first few rows that differ, with what was found and what was expected at least."""
+    rows = [row for row in sorted({*found, *expected}) if found.get(row) != expected.get(row)]
+    parts = []
+    for row in rows[:3]:
+        was, should = found.get(row, {}), expected.get(row, {})
+        names = [name for name in sorted({*was, *should}) if was.get(name) != should.get(name)]
+        parts += [f"{row!r} {name!r} is {was.get(name)!r:.60}, expected {should.get(name)!r:.60}" for name in names[:2]]
+    return f"{len(rows)} rows differ: " + "; ".join(parts)

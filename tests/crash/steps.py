@@ -1,0 +1,144 @@
+"""The steps of a small store's life, and what each leaves in it, as pure functions.
+
+A store is modelled as its tables, and a table as its families and the newest values of its rows. Rows without cells are
+not in it. Nothing here touches a server; `driver.py` does the same steps on a real one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.operations import Change, Delete, DeleteKind, Increment, Put
+
+Rows = dict[bytes, dict[bytes, bytes]]  # by row, then by b"family:qualifier"
+
+
+@dataclass(slots=True)
+class TableState:
+    """A table's families, and its rows."""
+
+    families: set[bytes]
+    rows: Rows = field(default_factory=dict)
+
+
+Store = dict[str, TableState]
+
+
+def column(family: bytes, qualifier: bytes) -> bytes:
+    return family + b":" + qualifier
+
+
+@dataclass(frozen=True, slots=True)
+class RowWrite:
+    """Changes of one row, atomic over its families; with `expected`, only if that column has that value."""
+
+    table: str
+    row: bytes
+    changes: tuple[Change, ...]
+    durability: Durability
+    expected: tuple[bytes, bytes, bytes] | None = None  # family, qualifier, value
+
+    def is_met(self, rows: Rows) -> bool:
+        """Whether the condition holds."""
+        if self.expected is None:
+            return True
+        family, qualifier, value = self.expected
+        return rows.get(self.row, {}).get(column(family, qualifier)) == value
+
+    def apply(self, rows: Rows) -> None:
+        if not self.is_met(rows):
+            return
+        cells = dict(rows.get(self.row, {}))
+        for change in self.changes:
+            match change:
+                case Put(family, qualifier, value):
+                    cells[column(family, qualifier)] = value
+                case Increment(family, qualifier, amount):
+                    name = column(family, qualifier)
+                    old = int.from_bytes(cells.get(name, b""), "big", signed=True)
+                    cells[name] = (old + amount).to_bytes(8, "big", signed=True)
+                case Delete(DeleteKind.ROW):
+                    cells.clear()
+                case _:
+                    raise AssertionError(f"the model has no {change}")
+        rows.pop(self.row, None)
+        if cells:
+            rows[self.row] = cells
+
+
+@dataclass(frozen=True, slots=True)
+class BulkWrite:
+    """Cells of many rows, applied whole at one write number."""
+
+    table: str
+    cells: tuple[tuple[bytes, bytes, bytes, bytes], ...]  # row, family, qualifier, value
+    durability: Durability
+
+    def apply(self, rows: Rows) -> None:
+        for row, family, qualifier, value in self.cells:
+            rows.setdefault(row, {})[column(family, qualifier)] = value
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    table: str
+    families: tuple[bytes, ...]
+
+    def apply(self, store: Store) -> None:
+        store[self.table] = TableState(set(self.families))
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable:
+    """Adds a family, or drops one with its cells."""
+
+    table: str
+    added: bytes | None = None
+    dropped: bytes | None = None
+
+    def apply(self, store: Store) -> None:
+        table = store[self.table]
+        if self.added is not None:
+            table.families.add(self.added)
+        if self.dropped is not None:
+            table.families.discard(self.dropped)
+            gone = column(self.dropped, b"")
+            kept = {
+                row: {name: value for name, value in cells.items() if not name.startswith(gone)}
+                for row, cells in table.rows.items()
+            }
+            table.rows = {row: cells for row, cells in kept.items() if cells}
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTable:
+    table: str
+
+    def apply(self, store: Store) -> None:
+        store[self.table].rows = {}
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    table: str
+
+    def apply(self, store: Store) -> None:
+        del store[self.table]
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """What the table has in memory goes to store files."""
+
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The server stops in good order, which flushes, and is opened again."""
+
+
+DataStep = RowWrite | BulkWrite
+CatalogStep = CreateTable | AlterTable | TruncateTable | DropTable
+Step = DataStep | CatalogStep | Flush | Restart

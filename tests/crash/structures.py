@@ -1,0 +1,125 @@
+"""Where each structure of a data folder's files lies, found by the documented formats, without the server's readers.
+
+Docs: docs/wal_format.md, docs/storefile_format.md. Files must be whole.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+SEGMENT_HEADER_BYTES = 64
+RECORD_HEADER_BYTES = 41
+RESERVATION, MARKER = 254, 255
+_SEALED_HEADER_BYTES = 64
+_GENERATION_HEADER_BYTES = 32
+_BULK_HEADER_BYTES = 16
+_FAMILY_FRAME = struct.Struct("<IQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """The bytes [start, stop) of a file, and what they are."""
+
+    file_kind: str
+    name: str
+    path: Path
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """A record's place in its segment; `stop` is after its padding."""
+
+    start: int
+    payload_stop: int
+    stop: int
+    kind: int
+
+    @property
+    def is_change(self) -> bool:
+        return self.kind < RESERVATION
+
+
+def log_records(data: bytes) -> Iterator[LogRecord]:
+    """The records of a segment, up to the preallocated zeros."""
+    start = SEGMENT_HEADER_BYTES
+    while start + RECORD_HEADER_BYTES <= len(data) and data[start + 40]:
+        payload_stop = start + RECORD_HEADER_BYTES + int.from_bytes(data[start + 4 : start + 8], "little")
+        stop = -(-payload_stop // 8) * 8
+        yield LogRecord(start, payload_stop, stop, data[start + 40])
+        start = stop
+
+
+def structures(folder: Path) -> list[Structure]:
+    """Every structure of the log, the store files, the manifests, the catalog and the bulk files; none is empty."""
+    found: list[Structure] = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_dir() or path.suffix == ".temporary":
+            continue
+        data = path.read_bytes()
+        match path.parent.name, path.suffix:
+            case "log", ".wal" if path.stem.isdigit():
+                found += [Structure("log", *place) for place in _log(path, data)]
+            case "catalog", _:
+                found += [Structure("catalog", *place) for place in _generation(path, data)]
+            case "bulk", ".bulk":
+                found += [Structure("bulk file", *place) for place in _bulk(path, data)]
+            case _, ".store":
+                found += [Structure("store file", *place) for place in _store(path, data)]
+            case _ if path.name.startswith("manifest-"):
+                found += [Structure("manifest", *place) for place in _generation(path, data)]
+    return [structure for structure in found if structure.start < structure.stop]
+
+
+_Place = tuple[str, Path, int, int]
+
+
+def _log(path: Path, data: bytes) -> Iterator[_Place]:
+    yield "segment header", path, 0, SEGMENT_HEADER_BYTES
+    stop = SEGMENT_HEADER_BYTES
+    for record in log_records(data):
+        what = {RESERVATION: "reservation", MARKER: "marker"}.get(record.kind, "change")
+        body = record.start + RECORD_HEADER_BYTES
+        yield f"{what}'s header", path, record.start, body
+        yield f"{what}'s payload", path, body, record.payload_stop
+        yield "padding", path, record.payload_stop, record.stop
+        stop = record.stop
+    yield "preallocated zeros", path, stop, len(data)
+
+
+def _generation(path: Path, data: bytes) -> Iterator[_Place]:
+    is_newest = max(path.parent.glob(path.name[: path.name.index("-")] + "-*")) == path
+    which = "newest" if is_newest else "kept older"
+    yield f"{which} header", path, 0, _GENERATION_HEADER_BYTES
+    yield f"{which} body", path, _GENERATION_HEADER_BYTES, len(data)
+
+
+def _bulk(path: Path, data: bytes) -> Iterator[_Place]:
+    yield "header", path, 0, _BULK_HEADER_BYTES
+    place = _BULK_HEADER_BYTES
+    while place < len(data):
+        _, byte_count = _FAMILY_FRAME.unpack_from(data, place)
+        yield "family frame", path, place, place + _FAMILY_FRAME.size
+        place += _FAMILY_FRAME.size
+        yield "Arrow stream", path, place, place + byte_count
+        place += byte_count
+
+
+def _store(path: Path, data: bytes) -> Iterator[_Place]:
+    """Sealed values are found by their marks; whatever lies between them is LMDB's."""
+    stop = 0
+    while stop < len(data):
+        marks = [place for mark in (b"rlblock\x01", b"rlmetad\x01") if (place := data.find(mark, stop)) >= 0]
+        start = min(marks, default=len(data))
+        yield "LMDB's pages", path, stop, start
+        if start == len(data):
+            return
+        what = "block" if data[start : start + 8] == b"rlblock\x01" else "metadata"
+        body = start + _SEALED_HEADER_BYTES
+        stop = body + int.from_bytes(data[start + 24 : start + 32], "little")
+        yield f"{what}'s header", path, start, body
+        yield f"{what}'s payload", path, body, stop

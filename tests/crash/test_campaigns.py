@@ -1,0 +1,63 @@
+"""Each campaign in its short form, in a process of its own: they fork, and must have one thread to do so.
+
+The long forms are `make crash`.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.crash.campaign import CAMPAIGNS
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_the_promise_of_the_campaign_holds(name: str) -> None:
+    seed = random.randrange(1_000_000)
+    command = [sys.executable, "-m", "tests.crash.campaign", name, "--short", "--seed", str(seed)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    print(done.stdout)
+    assert done.returncode == 0, f"{' '.join(command[1:])} says\n{done.stdout}\n{done.stderr}"
+
+
+# Broken builds: a patch of the server, or of the disk that it writes to.
+BROKEN_BUILDS = {
+    "folders are never synced": "SimulatedFiles.fsync_folder = lambda self, path: None",
+    "answers come before the sync": "SimulatedFiles.fdatasync = lambda self, descriptor: None",
+    "files are renamed before they are synced": "SimulatedFiles.fsync = lambda self, descriptor: None",
+    "records are written twice after a recovery": """
+from rowlock_regionserver.region.replay import Replay
+usual = Replay.apply
+def apply(self, write_number, kind, payload):
+    usual(self, write_number, kind, payload)
+    self._last -= 1
+    usual(self, write_number, kind, payload)
+Replay.apply = apply
+""",
+    "a flush forgets the answers": """
+from rowlock_regionserver.region.requests import RequestIds
+RequestIds.kept = lambda self, through_write_number: []
+""",
+}
+
+
+@pytest.mark.parametrize("patch", BROKEN_BUILDS.values(), ids=[name.replace(" ", "_") for name in BROKEN_BUILDS])
+def test_a_crash_at_some_call_reveals_a_broken_build(patch: str) -> None:
+    program = f"""
+from tests.crash.every_call import Crash, crashed
+from tests.crash.simulated_files import Moment, SimulatedFiles
+{patch}
+for call in range(207, 400, 6):
+    problems = crashed(Crash(call, Moment.BEFORE, seed=3)).problems
+    if problems:
+        print(problems[0])
+        raise SystemExit(7)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 7, f"{done.stdout}\n{done.stderr}"

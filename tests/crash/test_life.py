@@ -1,0 +1,119 @@
+"""The judge of the campaigns: it allows what may be found after a crash, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put
+
+from tests.crash.life import DONE, NOT_SENT, SENT, Judge, small_life
+from tests.crash.steps import (
+    AlterTable,
+    BulkWrite,
+    CreateTable,
+    DropTable,
+    Flush,
+    Rows,
+    RowWrite,
+    Step,
+    Store,
+    TableState,
+)
+
+FSYNC, OS = Durability.FSYNC, Durability.OS
+
+
+def put(number: int, durability: Durability = FSYNC) -> RowWrite:
+    value = b"%d" % number
+    return RowWrite("t", b"r", (Put(b"f", b"a", value), Put(b"g", b"a", value)), durability)
+
+
+def row(number: int) -> Rows:
+    return {b"r": {b"f:a": b"%d" % number, b"g:a": b"%d" % number}}
+
+
+def store(rows: Rows) -> Store:
+    return {"t": TableState({b"f", b"g"}, rows)}
+
+
+def problem(steps: list[Step], last: int, found: Store, survives: Durability = FSYNC) -> str | None:
+    """Of a life whose last step is SENT, or, for a negative one, in which that many steps from the end are not sent."""
+    steps = [CreateTable("t", (b"f", b"g")), *steps]
+    progress = [DONE] * (len(steps) - 1) + [last]
+    return Judge(steps, progress, survives).problem(found)
+
+
+def test_what_was_acknowledged_must_be_there_and_what_was_not_may_be() -> None:
+    steps: list[Step] = [put(1), put(2)]
+    assert problem(steps, DONE, store(row(2))) is None
+    assert problem(steps, SENT, store(row(2))) is None
+    assert problem(steps, SENT, store(row(1))) is None
+    for found in (row(1), {}, row(3)):
+        assert problem(steps, DONE, store(found)) is not None
+    assert problem(steps, NOT_SENT, store(row(2))) is not None
+
+
+def test_a_row_that_is_there_in_part_is_told() -> None:
+    half: Rows = {b"r": {b"f:a": b"2", b"g:a": b"1"}}
+    told = problem([put(1), put(2)], SENT, store(half))
+    assert told is not None
+    assert "b'r'" in told
+
+
+def test_a_bulk_batch_that_is_there_in_part_is_told() -> None:
+    cells = tuple((b"%d" % place, b"f", b"q", b"v") for place in range(3))
+    steps: list[Step] = [BulkWrite("t", cells, FSYNC)]
+    whole: Rows = {b"%d" % place: {b"f:q": b"v"} for place in range(3)}
+    assert problem(steps, SENT, store(whole)) is None
+    assert problem(steps, SENT, store({})) is None
+    assert problem(steps, SENT, store({b"0": whole[b"0"]})) is not None
+
+
+def test_a_power_cut_may_take_what_was_not_synced_but_only_from_the_end() -> None:
+    steps: list[Step] = [put(1, OS), put(2), RowWrite("t", b"s", (Put(b"f", b"a", b"3"),), OS), put(4, OS)]
+    third: Rows = {b"s": {b"f:a": b"3"}}
+    for found in (row(2), row(2) | third, row(4) | third):
+        assert problem(steps, DONE, store(found)) is None
+    for found in (row(4), row(1), third):
+        assert problem(steps, DONE, store(found)) is not None
+    assert problem(steps, DONE, store(row(2) | third), survives=OS) is not None
+
+
+def test_a_flush_makes_durable_what_was_not_synced() -> None:
+    steps: list[Step] = [put(1, OS), Flush("t")]
+    assert problem(steps, DONE, store(row(1))) is None
+    assert problem(steps, DONE, store({})) is not None
+    assert problem(steps, SENT, store({})) is None
+
+
+def test_a_condition_that_was_not_met_says_nothing_of_the_writes_before_it() -> None:
+    checked = RowWrite("t", b"r", (Put(b"f", b"a", b"9"),), FSYNC, expected=(b"f", b"a", b"not this"))
+    assert problem([put(1, OS), checked], DONE, store({})) is None
+    met = RowWrite("t", b"r", (Put(b"f", b"a", b"9"),), FSYNC, expected=(b"f", b"a", b"1"))
+    assert problem([put(1, OS), met], DONE, store({})) is not None
+
+
+def test_a_table_operation_is_there_once_it_is_acknowledged() -> None:
+    dropped: list[Step] = [put(1), DropTable("t")]
+    assert problem(dropped, DONE, {}) is None
+    assert problem(dropped, DONE, store(row(1))) is not None
+    assert problem(dropped, SENT, store(row(1))) is None
+    altered: list[Step] = [put(1), AlterTable("t", dropped=b"g")]
+    without: Store = {"t": TableState({b"f"}, {b"r": {b"f:a": b"1"}})}
+    assert problem(altered, DONE, without) is None
+    assert problem(altered, DONE, store(row(1))) is not None
+
+
+def test_deletes_and_increments_are_modelled() -> None:
+    steps: list[Step] = [
+        put(1),
+        RowWrite("t", b"r", (Delete(DeleteKind.ROW), Increment(b"f", b"n", 2)), FSYNC),
+        RowWrite("t", b"r", (Increment(b"f", b"n", 3),), FSYNC),
+    ]
+    assert problem(steps, DONE, store({b"r": {b"f:n": (5).to_bytes(8, "big")}})) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_life_has_each_kind_of_step(seed: int) -> None:
+    kinds = {type(step).__name__ for step in small_life(seed)}
+    assert {"RowWrite", "BulkWrite", "CreateTable", "AlterTable", "Flush", "Restart"} <= kinds
