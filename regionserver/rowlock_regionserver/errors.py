@@ -23,7 +23,7 @@ RegionServerError
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class RegionServerError(Exception):
@@ -48,6 +48,15 @@ class RegionServerError(Exception):
         self.family = family
         self.qualifier = qualifier
         self.retry_after_ms = retry_after_ms
+
+    def without_frames(self) -> Self:
+        """The same error, fit to be kept as a value beside others.
+
+        The frames that it came through hold the request, and often the very place where the error is kept: it would
+        live, and the request with it, until the cyclic collector comes by.
+        """
+        self.__cause__ = self.__context__ = None
+        return self.with_traceback(None)
 
 
 class InvalidRequestError(RegionServerError):

@@ -148,7 +148,7 @@ class WritePath:
                 byte_count += check_mutation(mutation, self.table, self._config, now_ms) + _RECORD_OVERHEAD_BYTES
                 check_in_region(mutation.row, self._start, self._stop, self._region_id)
             except RegionServerError as error:
-                outcomes[i] = error
+                outcomes[i] = error.without_frames()
             else:
                 checked.append(i)
         if checked:
@@ -205,7 +205,7 @@ class WritePath:
             return self._compare_and_change(mutation, state, durability)
         except RegionServerError as error:
             # What was read may be unpublished, and the error tells of it.
-            return error, state.newest_write_number
+            return error.without_frames(), state.newest_write_number
 
     def _compare_and_change(self, mutation: RowMutation, state: RowState, durability: Durability) -> Told:
         """3 COMPARE and 4 STAMP for mutations that read the row."""

@@ -80,7 +80,7 @@ def row_mutations(message: region_pb2.Mutate, client_id: bytes, sequence_floor: 
             return Mutations((_row_mutation(mutation, client_id, sequence_floor, config),), _NONE_REFUSED)
         except InvalidRequestError as error:
             error.row = mutation.row
-            return Mutations((), {0: error})
+            return Mutations((), {0: error.without_frames()})
     read: list[RowMutation] = []
     refused: dict[int, InvalidRequestError] = {}
     for mutation in mutations:
@@ -88,7 +88,7 @@ def row_mutations(message: region_pb2.Mutate, client_id: bytes, sequence_floor: 
             read.append(_row_mutation(mutation, client_id, sequence_floor, config))
         except InvalidRequestError as error:
             error.row = mutation.row
-            refused[len(read) + len(refused)] = error
+            refused[len(read) + len(refused)] = error.without_frames()
     return Mutations(tuple(read), refused)
 
 

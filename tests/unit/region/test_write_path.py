@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import struct
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -320,6 +322,23 @@ def test_a_batch_with_bad_rows_tells_the_others_results(engine: Engine) -> None:
         RowResult,
     ]
     assert {cell[0] for cell in engine.scan()} == {b"a", b"g"}
+
+
+def test_the_refusal_of_a_row_does_not_hold_the_request(engine: Engine) -> None:
+    engine.change(b"r", put(b"text", b"not a number"))
+    gc.disable()
+    try:
+        outcomes = engine.mutate(
+            RowMutation(b"a", (put(b"q", b"1", family=b"nofam"),)),
+            RowMutation(b"r", (Increment(b"f", b"text", 1),)),
+        )
+        assert [type(outcome) for outcome in outcomes] == [FamilyNotFoundError, NotACounterError]
+        held = [weakref.ref(outcome) for outcome in outcomes]
+        del outcomes
+        # Nothing but the cyclic collector would find an error that its own frames hold.
+        assert [outcome() for outcome in held] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_mutations_of_one_row_in_a_batch_see_each_other(engine: Engine) -> None:

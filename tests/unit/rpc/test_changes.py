@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -142,6 +144,20 @@ def test_one_bad_mutation_leaves_the_others_of_its_batch() -> None:
     first, second = RowResult(timestamp=1), RowResult(timestamp=2)
     refused = mutations.refused
     assert mutations.outcomes_in_order([first, second]) == [refused[0], first, refused[2], second, refused[4]]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_refused_mutation_is_not_held_by_its_own_error(count: int) -> None:
+    unreadable = region_pb2.RowMutation(row=b"b", condition=region_pb2.Condition(existence=unknown(7)))
+    gc.disable()
+    try:
+        mutations = row_mutations(region_pb2.Mutate(mutations=[unreadable] * count), b"", 0, CONFIG)
+        held = [weakref.ref(error) for error in mutations.refused.values()]
+        del mutations
+        # Nothing but the cyclic collector would find an error that its own frames hold.
+        assert [error() for error in held] == [None] * count
+    finally:
+        gc.enable()
 
 
 def test_a_sequence_needs_a_client() -> None:
