@@ -335,10 +335,12 @@ class RegionServer:
 
     def _remove_regions(self, entry: TableEntry) -> None:
         for entry_region in entry.regions:
-            region = self._regions.pop(entry_region.region_id, None)
+            region = self._regions.get(entry_region.region_id)
             self._damaged.pop(entry_region.region_id, None)
             if region is not None:
+                # It is found until it is closed: if the log fails, those who wait for it must be told.
                 region.close()
+                del self._regions[entry_region.region_id]
                 region.discard()
             self._log.forget(entry_region.region_id)
             self._remove_region_folder(entry_region.region_id)

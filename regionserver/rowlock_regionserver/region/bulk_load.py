@@ -97,7 +97,7 @@ class BulkLoad:
     ) -> None:
         """Applies the batch; `done` is told once it is published, from any thread. bulk_cells.arrange has its schema.
 
-        Raises RegionServerError when nothing was changed.
+        Waits for the gate until the options' deadline. Raises RegionServerError when nothing was changed.
         """
         durability = self._write_path.durability(options.durability)
         table = self._write_path.table
@@ -109,7 +109,7 @@ class BulkLoad:
         self._log.check_space(4096 if is_large else 2 * cells.byte_count + 4096)
         record = self._written(cells, request, durability) if is_large else _inline(cells, request)
         try:
-            with self._gate.exclusive():
+            with self._gate.exclusive(options.deadline):
                 is_altered = self._write_path.table is not table
                 if not is_altered:
                     write_number, stamp, is_repeated = self._apply(cells, record, durability)
@@ -118,7 +118,8 @@ class BulkLoad:
             raise
         if is_altered:  # Between CHECK and the gate: judge by the families there are now.
             self._remove_unless_logged(record)
-            return self.put(batch, request, options, done)
+            self.put(batch, request, options, done)
+            return
         if is_repeated:
             self._remove_unless_logged(record)
         result = BulkResult(cells.cell_count, cells.row_count, stamp, is_repeated)

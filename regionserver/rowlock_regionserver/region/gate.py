@@ -3,6 +3,9 @@
 Row operations pass it shared, from LOCK to APPLY. Flush switch, alter, bulk commit, split and close take it
 exclusively, for moments. Whoever holds it exclusively knows that no write is between taking its write number and
 being applied. A waiting exclusive holder keeps newcomers out, so it waits only for those already inside.
+
+A gate that is closed stays so: whoever comes later, and who waited, gets NotServingRegionError. So nobody who found the
+region serving a moment ago writes to one that was dropped meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import threading
 from collections.abc import Iterator
 
 from rowlock_regionserver.clock import Clock
-from rowlock_regionserver.errors import DeadlineError
+from rowlock_regionserver.errors import DeadlineError, NotServingRegionError
 
 
 class Gate:
@@ -24,25 +27,27 @@ class Gate:
         self._changed = threading.Condition(self._lock)
         # Guarded by self._lock:
         self._shared = 0
-        self._is_exclusive = False
+        self._is_exclusive = False  # True for good once it is closed, so that entering looks at one thing only
         self._exclusive_waiting = 0
+        self._is_closed = False
 
     def try_enter(self) -> bool:
-        """Enters shared, unless that would have to wait."""
+        """Enters shared, unless that would have to wait. NotServingRegionError once it is closed."""
         with self._lock:
             if self._is_exclusive or self._exclusive_waiting:
+                self._check_open()
                 return False
             self._shared += 1
             return True
 
     def enter(self, deadline: float) -> None:
-        """Enters shared, waiting until `deadline` on the monotonic clock; else DeadlineError."""
+        """Enters shared, waiting until `deadline` on the monotonic clock; else DeadlineError.
+
+        NotServingRegionError once it is closed.
+        """
         with self._lock:
             while self._is_exclusive or self._exclusive_waiting:
-                if not self._changed.wait(deadline - self._clock.monotonic()):
-                    raise DeadlineError(
-                        "gave up waiting for the region's gate, which a flush or alter holds; try again"
-                    )
+                self._wait(deadline)
             self._shared += 1
 
     def leave(self) -> None:
@@ -54,17 +59,40 @@ class Gate:
                 self._changed.notify_all()
 
     @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Holds the gate alone. Waits for those inside, who never wait for anything but row locks."""
+    def exclusive(self, deadline: float | None = None) -> Iterator[None]:
+        """Holds the gate alone. Waits for those inside, who never wait for anything but row locks.
+
+        DeadlineError when that takes longer than until `deadline`; NotServingRegionError once it is closed.
+        """
         with self._lock:
             self._exclusive_waiting += 1
-            while self._is_exclusive or self._shared:
-                self._changed.wait()
+            try:
+                while self._is_exclusive or self._shared:
+                    self._wait(deadline)
+            except BaseException:
+                self._exclusive_waiting -= 1
+                self._changed.notify_all()
+                raise
             self._exclusive_waiting -= 1
             self._is_exclusive = True
         try:
             yield
         finally:
             with self._lock:
-                self._is_exclusive = False
+                self._is_exclusive = self._is_closed
                 self._changed.notify_all()
+
+    def close(self) -> None:
+        """Waits for those inside, and lets nobody in any more. Only once."""
+        with self.exclusive(), self._lock:
+            self._is_closed = True
+
+    def _wait(self, deadline: float | None) -> None:
+        """Waits for a change. The caller holds self._lock, and looks again."""
+        self._check_open()
+        if not self._changed.wait(None if deadline is None else deadline - self._clock.monotonic()):
+            raise DeadlineError("gave up waiting for the region's gate, which others hold; try again")
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise NotServingRegionError("the region was closed a moment ago; look it up again")

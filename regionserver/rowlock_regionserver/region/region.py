@@ -158,16 +158,15 @@ class Region:
                 contents.flusher.forget_families([store.family.number for store in dropped])
 
     def close(self) -> None:
-        """Serves nobody any more; waits for the writes and the flush that are under way.
+        """Serves nobody any more; waits for the writes and the flush that are under way. Only once.
 
-        Later calls are told to look elsewhere.
+        Later calls are told to look elsewhere, and so is who was let in before and did not pass the gate yet.
         """
         self._state = State.CLOSED
         self._contents.flusher.close()
-        with self._contents.gate.exclusive():
-            last = self._contents.mvcc.last
+        self._contents.gate.close()
         with contextlib.suppress(UnknownOutcomeError):
-            self._contents.mvcc.wait_until_published(last)
+            self._contents.mvcc.wait_until_published(self._contents.mvcc.last)
 
     def discard(self) -> None:
         """Gives back the memory and removes the bulk files of a closed region that was dropped."""

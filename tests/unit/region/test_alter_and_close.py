@@ -1,0 +1,105 @@
+"""What is under way while a region's table is altered, truncated or dropped: done whole before, or not at all."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.errors import DeadlineError, FamilyNotFoundError, NotServingRegionError
+from rowlock_regionserver.operations import Put, RowMutation, WriteOptions
+from rowlock_regionserver.region.gate import Gate
+
+from .conftest import WAIT_S, Engine, bulk_batch
+
+Change = Callable[[Engine], object]
+
+
+def put_row(engine: Engine) -> object:
+    return engine.change(b"late", Put(b"f", b"q", b"v"))
+
+
+def put_batch(engine: Engine) -> object:
+    return engine.bulk(bulk_batch(*[(b"%04d" % i, b"f", b"q", None, b"v" * 100) for i in range(100)]))
+
+
+def test_a_closed_gate_lets_nobody_in_and_sends_away_who_waits() -> None:
+    gate = Gate(Clock())
+    gate.enter(time.monotonic() + WAIT_S)
+    told: list[BaseException] = []
+
+    def enter() -> None:
+        try:
+            gate.enter(time.monotonic() + WAIT_S)
+        except NotServingRegionError as error:
+            told.append(error)
+
+    closer = threading.Thread(target=gate.close)
+    closer.start()
+    while not gate._exclusive_waiting:
+        threading.Event().wait(0.001)
+    waiting = threading.Thread(target=enter)
+    waiting.start()
+    gate.leave()
+    closer.join(WAIT_S)
+    waiting.join(WAIT_S)
+    assert len(told) == 1
+    for way_in in (gate.try_enter, lambda: gate.enter(0.0), lambda: gate.exclusive().__enter__()):
+        with pytest.raises(NotServingRegionError):
+            way_in()
+
+
+def test_who_gives_up_waiting_for_the_gate_alone_lets_the_others_in() -> None:
+    gate = Gate(Clock())
+    assert gate.try_enter()
+    with pytest.raises(DeadlineError), gate.exclusive(time.monotonic()):
+        pass
+    assert gate.try_enter()
+
+
+@pytest.mark.parametrize("change", [put_row, put_batch])
+@pytest.mark.parametrize("operation", ["drop_table", "truncate_table"])
+def test_a_write_that_comes_to_the_gate_after_the_region_was_dropped_is_refused(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, change: Change, operation: str
+) -> None:
+    region = engine.region
+    monkeypatch.setattr(region, "_check_serving", lambda: None)  # It was serving when the call came in.
+    monkeypatch.setattr(type(engine), "region", property(lambda _: region))
+    getattr(engine.server, operation)("t")
+    with pytest.raises(NotServingRegionError):
+        change(engine)
+    assert engine.server.statistics().memstore_bytes == 0
+    assert region.region_id not in engine.server._log.known_regions()
+    assert list((engine.folder / "bulk").iterdir()) == []
+
+
+def test_a_bulk_batch_gives_up_at_its_deadline_with_nothing_changed(engine: Engine) -> None:
+    region = engine.region
+    batch = bulk_batch(*[(b"%04d" % i, b"f", b"q", None, b"v" * 100) for i in range(100)])
+    assert region._contents.gate.try_enter()
+    with pytest.raises(DeadlineError):
+        region.bulk_put(batch, None, WriteOptions(time.monotonic() + 0.02), lambda _: None)
+    region._contents.gate.leave()
+    assert engine.scan() == []
+    assert list((engine.folder / "bulk").iterdir()) == []
+
+
+def test_a_row_that_is_altered_between_check_and_lock_is_judged_anew(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_path = engine.region._write_path
+    check = write_path._check
+
+    def altered_meanwhile(*arguments: object) -> object:
+        checked: Callable[..., object] = check
+        answer = checked(*arguments)
+        monkeypatch.undo()
+        engine.server.alter_table("t", drop_families=[b"g"])
+        return answer
+
+    monkeypatch.setattr(write_path, "_check", altered_meanwhile)
+    (outcome,) = engine.mutate(RowMutation(b"r", (Put(b"f", b"q", b"v"), Put(b"g", b"q", b"v"))))
+    assert isinstance(outcome, FamilyNotFoundError)
+    assert engine.scan() == []
