@@ -36,70 +36,78 @@ class Batches:
         self._batch_rows = batch_rows
         self._slices: list[pa.Table] = []
         self._bytes = 0
-        self._rows_begun = 0  # rows with a cell in the batch
-        self._rows_ended = 0
+        self._rows = 0  # all of them end here
 
     def add(self, table: pa.Table, starts: Integers) -> Iterator[ScanAnswer]:
         """The batches that are full now; `table` holds whole rows of ANSWER_SCHEMA, `starts` is where they begin."""
-        sizes = _bytes_before(table)
         bounds = np.append(starts, table.num_rows)
-        start = 0
-        while start < table.num_rows:
-            stop = self._stop(start, sizes, bounds)
-            if stop == start and not self._slices:
-                # Not even one row fits an empty batch: as many of its cells as do, or one.
-                stop = max(start + 1, _last_within(sizes, int(sizes[start]) + self._batch_bytes))
-            if stop > start:
-                begun = int(np.searchsorted(bounds, stop)) - int(np.searchsorted(bounds, start, "right")) + 1
-                ended = int(np.searchsorted(bounds, stop, "right") - np.searchsorted(bounds, start, "right"))
-                self._slices.append(table.slice(start, stop - start))
-                self._bytes += int(sizes[stop] - sizes[start])
-                self._rows_begun += begun
-                self._rows_ended += ended
-                start = stop
-            is_cut = bounds[np.searchsorted(bounds, start)] != start
-            if is_cut or start < table.num_rows or self._is_full():
-                yield self._batch(row_continues=bool(is_cut))
+        sizes = _bytes_before(table, bounds)
+        row, row_count = 0, len(starts)
+        while row < row_count:
+            stop = self._stop(row, sizes)
+            if stop == row and not self._slices:
+                yield from self._cut(table.slice(int(bounds[row]), int(bounds[row + 1] - bounds[row])))
+                row += 1
+                does_not_fit = False
+            else:
+                if stop > row:
+                    cells = table.slice(int(bounds[row]), int(bounds[stop] - bounds[row]))
+                    self._take(cells, int(sizes[stop] - sizes[row]), stop - row)
+                    row = stop
+                does_not_fit = row < row_count
+            if does_not_fit or self._is_full():
+                yield from self.rest()
 
-    def _stop(self, start: int, sizes: Integers, bounds: Integers) -> int:
-        """The last end of a row, from `start` on, up to which the cells fit the batch; `start` when none does."""
-        within = _last_within(sizes, int(sizes[start]) + self._batch_bytes - self._bytes)
-        ends = int(np.searchsorted(bounds, within, "right")) - 1
-        first_end = int(np.searchsorted(bounds, start, "right"))
-        most_rows = first_end + self._batch_rows - self._rows_begun - 1
-        return max(start, int(bounds[min(ends, most_rows)]))
+    def _stop(self, row: int, sizes: Integers) -> int:
+        """The row up to which, from `row` on, the rows fit the batch; `row` itself when not even one does."""
+        within = _last_within(sizes, int(sizes[row]) + self._batch_bytes - self._bytes)
+        return max(row, min(within, row + self._batch_rows - self._rows))
+
+    def _cut(self, cells: pa.Table) -> Iterator[ScanAnswer]:
+        """The batches of a row that is larger than one: as many cells as fit, at least one. The last is held."""
+        sizes = _bytes_before(cells, np.arange(cells.num_rows + 1, dtype=np.int64))
+        start = 0
+        while True:
+            stop = max(start + 1, _last_within(sizes, int(sizes[start]) + self._batch_bytes))
+            part = cells.slice(start, stop - start)
+            if stop == cells.num_rows:
+                self._take(part, int(sizes[stop] - sizes[start]), 1)
+                return
+            yield ScanAnswer(part, 0, row_continues=True)
+            start = stop
+
+    def _take(self, cells: pa.Table, byte_count: int, row_count: int) -> None:
+        self._slices.append(cells)
+        self._bytes += byte_count
+        self._rows += row_count
 
     def _is_full(self) -> bool:
-        return self._bytes >= self._batch_bytes or self._rows_begun >= self._batch_rows
+        return self._bytes >= self._batch_bytes or self._rows >= self._batch_rows
 
     def rest(self) -> Iterator[ScanAnswer]:
-        """The last batch, if there is anything left."""
+        """What is held, as a batch, if there is anything."""
         if self._slices:
-            yield self._batch(row_continues=False)
-
-    def _batch(self, *, row_continues: bool) -> ScanAnswer:
-        table = self._slices[0] if len(self._slices) == 1 else pa.concat_tables(self._slices)
-        answer = ScanAnswer(table, self._rows_ended, row_continues)
-        self._slices = []
-        self._bytes = self._rows_begun = self._rows_ended = 0
-        return answer
+            table = self._slices[0] if len(self._slices) == 1 else pa.concat_tables(self._slices)
+            yield ScanAnswer(table, self._rows, row_continues=False)
+            self._slices = []
+            self._bytes = self._rows = 0
 
 
 def _last_within(sizes: Integers, bytes_max: int) -> int:
     return int(np.searchsorted(sizes, bytes_max, "right")) - 1
 
 
-def _bytes_before(table: pa.Table) -> Integers:
-    """For each cell, and for the end, how many bytes of cells stand before it."""
-    sizes = np.arange(table.num_rows + 1, dtype=np.int64) * CELL_BYTES
+def _bytes_before(table: pa.Table, places: Integers) -> Integers:
+    """How many bytes of cells stand before each of the places, which ascend from 0 to the end."""
+    sizes = places * CELL_BYTES
     for name in ("row", "family", "qualifier", "value"):
-        offset = 0
-        before = 0
+        start = before = 0
         for chunk in table.column(name).chunks:
-            if len(chunk) == 0:
-                continue
             ends = offsets(chunk)
-            sizes[offset + 1 : offset + 1 + len(chunk)] += ends[1:] - (int(ends[0]) - before)
-            offset += len(chunk)
+            # A place at a chunk's end is the next one's beginning: it is counted here, and once.
+            first = int(np.searchsorted(places, start, "right"))
+            last = int(np.searchsorted(places, start + len(chunk), "right"))
+            sizes[first:last] += ends[places[first:last] - start] - (int(ends[0]) - before)
+            start += len(chunk)
             before += int(ends[-1]) - int(ends[0])
     return sizes
