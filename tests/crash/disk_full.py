@@ -5,8 +5,7 @@ Three ways to a full disk, each lived through in the middle of a life:
 - `files door`: on a simulated disk every call that takes new space fails from the N-th on. Log space that was allocated
   before can still be written.
 - `LMDB`: the N-th write of LMDB's own, and those after it, fail; the child is traced (tracer.py).
-- `small disk`: a file system of a few megabytes in memory, mounted for one child, which fills it. Where that is not
-  permitted it is said so.
+- `small disk`: a real file system that is full (small_disk.py).
 
 A refused step is a DiskFullError, never another error, and changes nothing; while the disk is full everything can be
 read; then space is made, and the same step must succeed by being tried again. At the end, and after two restarts of a
@@ -15,13 +14,10 @@ kill, everything is there.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import errno
 import mmap
 import os
 import random
-import stat
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,26 +26,24 @@ from pathlib import Path
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.operations import Put
 from rowlock_regionserver.wal import spare
 
+from tests.crash import small_disk
 from tests.crash.account import Account, Settings
 from tests.crash.children import ChildFailedError, in_child, spread
 from tests.crash.driver import Driver, small_config
 from tests.crash.every_system_call import calls_of_a_life, is_lmdb
 from tests.crash.folders import folder
-from tests.crash.life import DONE, SENT, Judge, difference, small_life
+from tests.crash.life import DONE, SENT, Judge, small_life
 from tests.crash.restarts import problem_after_restarts
 from tests.crash.simulated_files import SimulatedFiles
-from tests.crash.steps import CreateTable, Flush, Restart, Rows, RowWrite, Step
+from tests.crash.steps import Restart, Step
 from tests.crash.tracer import Action, SystemCall, traced
 
 PROMISE = "the disk full at each call that takes space: refused, read, and going on by itself; nothing lost"
 # How often a step is refused before there is space again.
 REFUSALS = 2
 WAIT_SECONDS = 30.0
-SMALL_DISK_BYTES = 3 << 20
-_CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +192,19 @@ def run(settings: Settings) -> Account:
     return account
 
 
+def _fill_small_disk(account: Account) -> None:
+    with folder() as root:
+        try:
+            refusals = in_child(lambda: small_disk.fill(root / "small"))
+        except ChildFailedError as error:
+            account.problems.append(f"small disk: {error}")
+            return
+    if refusals is None:
+        account.notes.append("small disk: mounting is not permitted here")
+    else:
+        account.counts["writes refused on a small disk that was really full"] = refusals
+
+
 def filled(full: Full) -> Outcome:
     """A life that meets a full disk, and two restarts."""
     way = _through_files_door if full.way == "files door" else _through_lmdb
@@ -261,85 +268,3 @@ def _count_calls(seed: int) -> int:
         problem = Life(disk.root, disk, steps, bytearray(len(steps))).live(lambda: None)
         assert problem is None, problem
         return disk.taking_calls
-
-
-# A file system that is really full.
-
-
-def _fill_small_disk(account: Account) -> None:
-    with folder() as root:
-        try:
-            refusals = in_child(lambda: _on_small_disk(root / "small"))
-        except ChildFailedError as error:
-            account.problems.append(f"small disk: {error}")
-            return
-    if refusals is None:
-        account.notes.append("small disk: mounting is not permitted here")
-    else:
-        account.counts["writes refused on a small disk that was really full"] = refusals
-
-
-def _on_small_disk(root: Path) -> int | None:
-    """Fills the disk, frees some of it, kills the server and opens the folder again. None: not permitted."""
-    root.mkdir()
-    if not mounted(root, SMALL_DISK_BYTES):
-        return None
-    refusals, rows = in_child(lambda: _fill(root))
-    problem = in_child(lambda: _reopened(root, rows))
-    assert problem is None, problem
-    return refusals
-
-
-def _fill(root: Path) -> tuple[int, Rows]:
-    """Writes until the disk is full, reads, removes a ballast, and writes on; the refusals, and what must be there."""
-    spare.RETRY_SECONDS = 0.01
-    ballast = root / "ballast"
-    ballast.write_bytes(bytes(SMALL_DISK_BYTES // 3))
-    (root / "data").mkdir(mode=0o700)
-    driver = Driver(root / "data", Files(), small_config(log_segment_bytes=64 * 1024))
-    driver.do(0, CreateTable("t", (b"f",)))
-    rows: Rows = {}
-    refusals = after = 0
-    for number in range(1, 1_000_000):
-        row = b"%06d" % number
-        try:
-            driver.do(number, RowWrite("t", row, (Put(b"f", b"q", row * 500),), Durability.FSYNC))
-            rows[row] = {b"f:q": row * 500}
-            after += not ballast.exists()
-            if number % 20 == 0:
-                driver.do(number, Flush("t"))
-        except DiskFullError:
-            refusals += 1
-            if refusals == 5:
-                assert driver.read_all()["t"].rows == rows
-                ballast.unlink()
-        if after == 50:
-            break
-    assert not driver.fatal, driver.fatal
-    assert driver.read_all()["t"].rows == rows
-    return refusals, rows
-
-
-def _reopened(root: Path, rows: Rows) -> str | None:
-    """After the kill: everything is there, and a write is taken."""
-    driver = Driver(root / "data", Files(), small_config(log_segment_bytes=64 * 1024))
-    found = driver.read_all()["t"].rows
-    driver.do(1_000_000, RowWrite("t", b"last", (Put(b"f", b"q", b"v"),), Durability.FSYNC))
-    return None if found == rows else difference(found, rows)
-
-
-def mounted(target: Path, byte_count: int) -> bool:
-    """Mounts a file system of this size in memory, seen by this process alone; False when that is not permitted."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    user, group = os.getuid(), os.getgid()
-    if libc.unshare(_CLONE_NEWNS) and libc.unshare(_CLONE_NEWNS | _CLONE_NEWUSER) == 0:
-        with contextlib.suppress(OSError):
-            Path("/proc/self/setgroups").write_text("deny")
-            Path("/proc/self/uid_map").write_text(f"0 {user} 1")
-            Path("/proc/self/gid_map").write_text(f"0 {group} 1")
-    before = os.stat(target).st_dev
-    private = 1 << 18 | 1 << 14  # MS_PRIVATE | MS_REC: nothing of it is seen outside
-    libc.mount(b"none", b"/", None, private, None)
-    libc.mount(b"tmpfs", bytes(target), b"tmpfs", 0, b"size=%d" % byte_count)
-    assert stat.S_ISDIR(os.stat(target).st_mode)
-    return os.stat(target).st_dev != before

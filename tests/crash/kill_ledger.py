@@ -19,8 +19,31 @@ SLOTS_A_WRITER = THREADS * ROWS_A_THREAD
 COUNTERS = 4  # of each kind
 MARKS = 1 << 20
 
+TABLE = "kills"
+COLUMNS = (b"info:number", b"info:again", b"stats:number")
+CHANGES = b"stats:changes"  # how often the row was changed, in rows that count it
+BULK_ROWS = 20
+
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
+
+
+def row_of(slot: int) -> bytes:
+    return b"row-%06d" % slot
+
+
+def bulk_row(slot: int, place: int) -> bytes:
+    """One of the rows that a slot's bulk batches write together."""
+    return b"bulk-%06d-%02d" % (slot, place)
+
+
+def counter_row(kind: str, place: int) -> bytes:
+    return f"{kind}-{place}".encode()
+
+
+def is_bulk(slot: int) -> bool:
+    """The last thread of each writer writes bulk batches."""
+    return slot % SLOTS_A_WRITER // ROWS_A_THREAD == THREADS - 1
 
 
 class Ledger:

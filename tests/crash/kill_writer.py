@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,32 +19,33 @@ import rowlock
 from rowlock import Increment, Put, Table
 from rowlock.changes import Change
 
-from tests.crash.kill_ledger import COUNTERS, MARKS, ROWS_A_THREAD, SLOTS_A_WRITER, THREADS, Bytes, Ledger
+from tests.crash.kill_ledger import (
+    BULK_ROWS,
+    CHANGES,
+    COLUMNS,
+    COUNTERS,
+    MARKS,
+    ROWS_A_THREAD,
+    SLOTS_A_WRITER,
+    TABLE,
+    THREADS,
+    Bytes,
+    Ledger,
+    bulk_row,
+    counter_row,
+    row_of,
+)
 
-TABLE = "kills"
 TIMEOUT_SECONDS = 300.0
-BULK_ROWS = 20
 VALUE_BYTES = 60
-COLUMNS = (b"info:number", b"info:again", b"stats:number")
-
-
-def row_of(slot: int) -> bytes:
-    return b"row-%06d" % slot
-
-
-def bulk_row(slot: int, place: int) -> bytes:
-    return b"bulk-%06d-%02d" % (slot, place)
-
-
-def counter_row(kind: str, place: int) -> bytes:
-    return f"{kind}-{place}".encode()
 
 
 class Writer:
     """The threads of one process. Each does one kind of work, over rows of its own and over counters of all."""
 
     def __init__(self, table: Table[bytes], ledger: Ledger, place: int) -> None:
-        self._table = table
+        self._table = table  # whose durability is `os`
+        self._synced = table.with_options(durability="fsync")
         self._ledger = ledger
         self._first_slot = place * SLOTS_A_WRITER
 
@@ -66,7 +68,7 @@ class Writer:
         for thread in threads:
             thread.join()
 
-    def _repeat(self, thread: int, step) -> None:  # type: ignore[no-untyped-def]  # one of this class's methods
+    def _repeat(self, thread: int, step: Callable[[int, int], None]) -> None:
         try:
             turn = 0
             while not self._ledger.is_stopping:
@@ -80,24 +82,29 @@ class Writer:
 
     def _put(self, slot: int, turn: int) -> None:
         """All columns of two families get the slot's next number."""
+        self._put_into(self._table, slot)
+
+    def _put_synced(self, slot: int, turn: int) -> None:
+        self._put_into(self._synced, slot)
+
+    def _put_into(self, table: Table[bytes], slot: int) -> None:
         number = self._begin(slot)
-        value = (b"%d " % number).ljust(VALUE_BYTES, b".")
-        self._table.put(row_of(slot), dict.fromkeys(COLUMNS, value))
+        table.put(row_of(slot), dict.fromkeys(COLUMNS, _value(number)))
         self._end(slot, number)
 
     def _mixed(self, slot: int, turn: int) -> None:
         """The same, with a counter of the row's changes in the same mutation: it must equal the number."""
         number = self._begin(slot)
-        value = (b"%d " % number).ljust(VALUE_BYTES, b".")
-        changes: list[Change] = [*(Put(column, value) for column in COLUMNS), Increment(b"stats:changes")]
-        counted = self._table.mutate_row(row_of(slot), changes)[-1]
+        value = _value(number)
+        changes: list[Change] = [*(Put(column, value) for column in COLUMNS), Increment(CHANGES)]
+        counted = self._synced.mutate_row(row_of(slot), changes)[-1]
         assert counted == number, f"row {row_of(slot)!r} was changed {counted!r} times, expected {number}"
         self._end(slot, number)
 
     def _bulk(self, slot: int, turn: int) -> None:
         """A bulk batch of rows that are always written together."""
         number = self._begin(slot)
-        value = (b"%d " % number).ljust(VALUE_BYTES, b".")
+        value = _value(number)
         cells = [(bulk_row(slot, place), column) for place in range(BULK_ROWS) for column in COLUMNS]
         batch = {
             "row": [row for row, _ in cells],
@@ -130,6 +137,10 @@ class Writer:
 
     def _end(self, slot: int, number: int) -> None:
         self._ledger.acknowledged[slot] = number
+
+
+def _value(number: int) -> bytes:
+    return (b"%d " % number).ljust(VALUE_BYTES, b".")
 
 
 def _mark(marks: Bytes, number: int) -> None:

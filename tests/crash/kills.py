@@ -16,9 +16,7 @@ At the end all numbers are exact, over one more orderly stop.
 from __future__ import annotations
 
 import random
-import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -26,13 +24,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tests.crash.account import Account, Settings
 from tests.crash.children import ChildFailedError, in_child
-from tests.crash.kill_ledger import COUNTERS, ROWS_A_THREAD, SLOTS_A_WRITER, THREADS, Bytes, Int64s, Ledger
+from tests.crash.kill_judge import Found
+from tests.crash.kill_ledger import TABLE, Bytes, Ledger
+from tests.crash.kill_server import START_SECONDS_MAX, Server
 
 if TYPE_CHECKING:
     from rowlock import Client
@@ -43,17 +43,8 @@ PROMISE = (
 KILLS, KILLS_SHORT = 200, 3
 OPERATIONS, OPERATIONS_SHORT = 100_000, 500
 WRITERS = 3
-START_SECONDS_MAX = 60.0
 # The longest life; one in eight kills comes before the server is ready.
 LIFE_SECONDS_MAX = 1.6
-CONFIG = {
-    "memstore_flush_bytes": "512KiB",
-    "log_segment_bytes": "256KiB",
-    "log_segment_count_max": "4",
-    "bulk_file_bytes_min": "4KiB",
-    "log_idle_marker_ms": "20",
-    "disk_free_bytes_min": "1MiB",
-}
 
 
 def run(settings: Settings) -> Account:
@@ -74,54 +65,6 @@ class Told:
 
     counts: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
-
-
-class Server:
-    """The server's process. Always on the same port once it had one."""
-
-    def __init__(self, folder: Path) -> None:
-        self.address = "127.0.0.1:0"
-        self._folder = folder
-        self._errors = folder.with_name("server.log")
-        self._process: subprocess.Popen[str] | None = None
-
-    def launch(self) -> None:
-        """Starts it, and does not wait."""
-        command = [sys.executable, "-m", "rowlock_regionserver", "--data", str(self._folder), "--listen", self.address]
-        command += [word for name, value in CONFIG.items() for word in ("--config", f"{name}={value}")]
-        with self._errors.open("a") as errors:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-
-    def wait_until_ready(self) -> None:
-        """Until it serves; ChildFailedError with its words when it does not."""
-        assert self._process is not None
-        found = re.search(r"ready on (\S+:\d+)", _line(self._process.stdout))
-        if found is None:
-            raise ChildFailedError(f"the server did not start: {self._errors.read_text()[-2000:]}")
-        self.address = found[1]
-
-    def kill(self) -> None:
-        """SIGKILL. ChildFailedError when it had ended before, by itself."""
-        self._end(signal.SIGKILL, -signal.SIGKILL)
-
-    def stop(self) -> None:
-        """An orderly stop."""
-        self._end(signal.SIGTERM, 0)
-
-    def end(self) -> None:
-        """Ends it, however it is; for when the campaign is over."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-    def _end(self, number: signal.Signals, expected: int) -> None:
-        assert self._process is not None
-        self._process.send_signal(number)
-        code = self._process.wait(START_SECONDS_MAX)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        if code != expected:
-            raise ChildFailedError(f"the server ended with {code}: {self._errors.read_text()[-2000:]}")
 
 
 class Campaign:
@@ -169,7 +112,7 @@ class Campaign:
         self._server.launch()
         self._server.wait_until_ready()
         with self._client() as client:
-            client.create_table("kills", {"info": Family(), "stats": Family(versions=2)})
+            client.create_table(TABLE, {"info": Family(), "stats": Family(versions=2)}, durability="os")
 
     def _writer(self, place: int) -> subprocess.Popen[str]:
         arguments = [self._server.address, str(self._ledger_path), str(WRITERS), str(place)]
@@ -240,7 +183,7 @@ class Campaign:
         acknowledged = self._ledger.acknowledged.copy()
         marks = [(array.copy(), kind) for array, kind in self._counters()]
         with self._client() as client:
-            rows = dict(client.table("kills").scan())
+            rows = dict(client.table(TABLE).scan())
         found = Found(rows)
         self._told.problems += found.row_problems(acknowledged, self._ledger.sent.copy())
         for (before, kind), (after, _) in zip(marks, self._counters(), strict=True):
@@ -249,61 +192,3 @@ class Campaign:
 
     def _counters(self) -> list[tuple[Bytes, str]]:
         return [(self._ledger.increment_marks, "counter"), (self._ledger.race_marks, "race")]
-
-
-class Found:
-    """What a scan found, judged."""
-
-    def __init__(self, rows: dict[bytes, dict[bytes, bytes]]) -> None:
-        self._rows = rows
-
-    def row_problems(self, acknowledged: Int64s, sent: Int64s) -> list[str]:
-        """Rows that are in part, lost or invented. Numbers of slots: acknowledged before the scan, sent after it."""
-        from tests.crash.kill_writer import BULK_ROWS, bulk_row, row_of
-
-        problems = []
-        for slot in range(len(sent)):
-            kind = slot % SLOTS_A_WRITER // ROWS_A_THREAD
-            is_bulk = kind == THREADS - 1
-            names = [bulk_row(slot, place) for place in range(BULK_ROWS)] if is_bulk else [row_of(slot)]
-            numbers = {number for name in names for number in self._numbers(name)}
-            if len(numbers) != 1:
-                problems.append(f"{names[0]!r} is there in part: numbers {sorted(numbers)}")
-            elif not acknowledged[slot] <= min(numbers) <= sent[slot]:
-                lost = "LOST" if min(numbers) < acknowledged[slot] else "never written"
-                problems.append(
-                    f"{names[0]!r} is {numbers}, {lost}: {acknowledged[slot]} acknowledged, {sent[slot]} sent"
-                )
-        return problems
-
-    def _numbers(self, name: bytes) -> list[int]:
-        """The numbers in the row's columns, with its counter of changes if it has one; an absent row is 0."""
-        from tests.crash.kill_writer import COLUMNS
-
-        cells = self._rows.get(name)
-        if cells is None:
-            return [0]
-        numbers = [int(cells.get(column, b"-1").split()[0]) for column in COLUMNS]
-        if b"stats:changes" in cells:
-            numbers.append(int.from_bytes(cells[b"stats:changes"], "big"))
-        return numbers
-
-    def counter_problems(self, kind: str, before: Bytes, after: Bytes, *, is_final: bool) -> list[str]:
-        """Counters below an answer given before the scan; at the end, numbers that nobody was answered."""
-        from tests.crash.kill_writer import counter_row
-
-        problems = []
-        for place in range(COUNTERS):
-            cells = self._rows.get(counter_row(kind, place), {})
-            found = int(cells.get(b"info:n", b"0")) + int.from_bytes(cells.get(b"stats:n", b""), "big")
-            answered = int(before[place].nonzero()[0].max(initial=0))
-            if found < answered:
-                problems.append(f"{kind} {place} is {found}, LOST: {answered} was answered")
-            if is_final and not (found == after[place].sum() and after[place][1 : found + 1].all()):
-                problems.append(f"{kind} {place} is {found}, but {after[place].sum()} numbers were answered")
-        return problems
-
-
-def _line(stream: IO[str] | None) -> str:
-    assert stream is not None
-    return stream.readline()

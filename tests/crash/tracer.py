@@ -15,12 +15,13 @@ import ctypes
 import enum
 import errno
 import os
-import platform
 import signal
 import struct
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from tests.crash.system_calls import BY_DESCRIPTOR, FLAGS, Machine, TracerError, this_machine
 
 # Of <linux/ptrace.h>.
 _TRACEME = 0
@@ -47,81 +48,6 @@ _LOAD, _JUMP_EQUAL, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
 _OFFSET_NUMBER, _OFFSET_ARCHITECTURE, _OFFSET_ARGUMENTS = 0, 4, 16
 
 _OPEN_CREATES = os.O_CREAT
-
-
-@dataclass(frozen=True, slots=True)
-class _Machine:
-    """What differs between processors: the audit architecture, the calls' numbers, and where the registers lie."""
-
-    architecture: int
-    calls: dict[str, int]
-    arguments: tuple[int, ...]  # indexes of 64-bit registers
-    result: int
-    number: int | None  # None: set by its own register set
-
-
-_X86_64 = _Machine(
-    0xC000003E,
-    {
-        "write": 1,
-        "open": 2,
-        "pwrite64": 18,
-        "writev": 20,
-        "msync": 26,
-        "fsync": 74,
-        "fdatasync": 75,
-        "ftruncate": 77,
-        "rename": 82,
-        "mkdir": 83,
-        "rmdir": 84,
-        "creat": 85,
-        "link": 86,
-        "unlink": 87,
-        "openat": 257,
-        "mkdirat": 258,
-        "unlinkat": 263,
-        "renameat": 264,
-        "linkat": 265,
-        "fallocate": 285,
-        "pwritev": 296,
-        "renameat2": 316,
-        "pwritev2": 328,
-    },
-    arguments=(14, 13, 12, 7),
-    result=10,
-    number=15,
-)
-_AARCH64 = _Machine(
-    0xC00000B7,
-    {
-        "mkdirat": 34,
-        "unlinkat": 35,
-        "linkat": 37,
-        "renameat": 38,
-        "ftruncate": 46,
-        "fallocate": 47,
-        "openat": 56,
-        "write": 64,
-        "writev": 66,
-        "pwrite64": 68,
-        "pwritev": 70,
-        "fsync": 82,
-        "fdatasync": 83,
-        "msync": 227,
-        "renameat2": 276,
-        "pwritev2": 287,
-    },
-    arguments=(0, 1, 2, 3),
-    result=0,
-    number=None,
-)
-# The flags' place among the arguments of calls that change files only when they create one.
-_FLAGS = {"open": 1, "openat": 2}
-_BY_DESCRIPTOR = {"write", "writev", "pwrite64", "pwritev", "pwritev2", "ftruncate", "fallocate", "fsync", "fdatasync"}
-
-
-class TracerError(Exception):
-    """This machine can't trace; the message says why."""
 
 
 class Action(enum.Enum):
@@ -169,7 +95,7 @@ class Traced:
     """A forked child under the tracer. Used by the thread that made it."""
 
     def __init__(self, pid: int) -> None:
-        self._machine = _machine()
+        self._machine = this_machine()
         self._names = {number: name for name, number in self._machine.calls.items()}
         self.pid = pid
         self.call_count = 0
@@ -205,8 +131,8 @@ class Traced:
     def _decided(self, pid: int, decide: Decide) -> Action | int:
         registers = _Registers(pid, self._machine)
         name = self._names[_event_message(pid)]
-        path = _path_of(pid, registers.argument(0)) if name in _BY_DESCRIPTOR else ""
-        if name in _BY_DESCRIPTOR and not path.startswith("/"):
+        path = _path_of(pid, registers.argument(0)) if name in BY_DESCRIPTOR else ""
+        if name in BY_DESCRIPTOR and not path.startswith("/"):
             return Action.GO_ON
         self.call_count += 1
         decision = decide(SystemCall(self.call_count, name, path))
@@ -220,7 +146,7 @@ def traced(work: Callable[[], None]) -> Traced:
 
     The calling process must have one thread. TracerError on a machine that this module does not know.
     """
-    machine = _machine()
+    machine = this_machine()
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -236,14 +162,7 @@ def traced(work: Callable[[], None]) -> Traced:
     return Traced(pid)
 
 
-def _machine() -> _Machine:
-    name = platform.machine()
-    if sys.platform != "linux" or name not in ("x86_64", "aarch64"):
-        raise TracerError(f"the tracer knows Linux on x86_64 and aarch64, not {sys.platform} on {name}")
-    return _X86_64 if name == "x86_64" else _AARCH64
-
-
-def _install_filter(machine: _Machine) -> None:
+def _install_filter(machine: Machine) -> None:
     """From now on each changing call of this process and its threads stops it; the event's message is the number."""
     code = [
         (_LOAD, 0, 0, _OFFSET_ARCHITECTURE),
@@ -252,8 +171,8 @@ def _install_filter(machine: _Machine) -> None:
     ]
     for name, number in machine.calls.items():
         trace = (_RETURN, 0, 0, _RETURN_TRACE | number)
-        if name in _FLAGS:
-            flags = _OFFSET_ARGUMENTS + 8 * _FLAGS[name]
+        if name in FLAGS:
+            flags = _OFFSET_ARGUMENTS + 8 * FLAGS[name]
             body = [(_LOAD, 0, 0, flags), (_JUMP_ANY_BIT, 1, 0, _OPEN_CREATES), (_RETURN, 0, 0, _RETURN_ALLOW), trace]
         else:
             body = [trace]
@@ -272,7 +191,7 @@ def _install_filter(machine: _Machine) -> None:
 class _Registers:
     """The general registers of a stopped thread."""
 
-    def __init__(self, pid: int, machine: _Machine) -> None:
+    def __init__(self, pid: int, machine: Machine) -> None:
         self._pid = pid
         self._machine = machine
         self._buffer = ctypes.create_string_buffer(8 * 40)
