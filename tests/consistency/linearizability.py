@@ -1,0 +1,179 @@
+"""Linearizability: short histories of concurrent operations on few rows, each judged by the checker.
+
+Six clients, each with a connection of its own, do a dozen random operations each on two rows; meanwhile the table may
+be flushed, or the server killed and started again on the same folder and port. Half of the histories have time to wait
+for the server, so that nearly every outcome is known in the end; the others give up after a moment, which leaves
+unknown outcomes. Every error but "unknown outcome" promises that nothing was changed, and the checker holds the client
+to that.
+
+At the end of a history each row is read once more: what had an effect by then can't be lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import rowlock
+from rowlock.pytest_plugin import RowlockServer
+
+from tests.consistency.checker import UNKNOWN_END, Operation, problem_of
+from tests.consistency.live_server import kill_and_restart, live_server
+from tests.consistency.row_actions import FAMILIES, perform
+from tests.consistency.row_model import (
+    Action,
+    Append,
+    CheckAndDelete,
+    CheckAndPut,
+    Create,
+    DeleteRow,
+    DeleteValue,
+    Increment,
+    Put,
+    Read,
+    Replace,
+    Update,
+)
+from tests.crash.account import Account, Settings
+
+PROMISE = "operations of concurrent clients on a row have an order that explains every answer, over SIGKILLs too"
+
+CLIENTS, OPERATIONS, ROWS = 6, 12, 2
+PATIENT_SECONDS, HASTY_SECONDS = 60.0, 0.25
+# One of so many histories has a SIGKILL, and one a flush.
+KILL_EVERY, FLUSH_EVERY = 8, 3
+
+
+@dataclass(slots=True)
+class _History:
+    """One history while it is made. Its clients share it; each appends to the lists, which Python does in one step."""
+
+    number: int
+    seed: int
+    timeout: float
+    operations: list[Operation] = field(default_factory=list)
+    unchanged: list[rowlock.RowlockError] = field(default_factory=list)
+    started: threading.Barrier = field(default_factory=lambda: threading.Barrier(CLIENTS + 1))
+
+    def row(self, number: int) -> bytes:
+        return b"%d-%d" % (self.number, number)
+
+
+def run(settings: Settings) -> Account:
+    """The long form: 400 histories, an eighth of them with a SIGKILL."""
+    account = Account("linearizability", PROMISE)
+    count = 16 if settings.is_short else 400
+    with (
+        live_server({"memstore_flush_bytes": 64 * 1024, "log_segment_bytes": 256 * 1024}) as server,
+        contextlib.ExitStack() as connections,
+        ThreadPoolExecutor(CLIENTS) as pool,
+    ):
+        clients = [connections.enter_context(rowlock.connect(server.address, timeout=60)) for _ in range(CLIENTS)]
+        clients[0].create_table("rows", FAMILIES, durability="os")
+        for number in range(count):
+            history = _History(
+                number,
+                settings.seed * count + number,
+                PATIENT_SECONDS if number // KILL_EVERY % 2 else HASTY_SECONDS,
+            )
+            _live(account, server, clients, pool, history)
+            problem = problem_of(history.operations)
+            if problem is not None:
+                account.problems.append(f"history {number} of --seed {settings.seed}, {problem}")
+            account.counts["histories"] += 1
+    return account
+
+
+def _live(
+    account: Account,
+    server: RowlockServer,
+    clients: Sequence[rowlock.Client],
+    pool: ThreadPoolExecutor,
+    history: _History,
+) -> None:
+    """Makes one history, and counts what was in it."""
+    working = [pool.submit(_work, history, number, client) for number, client in enumerate(clients)]
+    history.started.wait()
+    draw = random.Random(history.seed)
+    if history.number % KILL_EVERY == KILL_EVERY // 2:
+        time.sleep(draw.uniform(0.0, 0.15))
+        kill_and_restart(server)
+        account.counts["SIGKILLs and restarts"] += 1
+    elif history.number % FLUSH_EVERY == 0:
+        account.counts["flushes"] += clients[0].flush("rows").store_file_count > 0
+    for work in working:
+        error = work.exception()
+        if error is not None:
+            account.problems.append(f"history {history.number}: a client failed: {error!r}")
+    table = clients[0].table("rows", timeout=PATIENT_SECONDS)
+    for number in range(ROWS):
+        _perform(history, CLIENTS, table, history.row(number), Read())
+    account.counts["operations of known outcome"] += sum(operation.is_known for operation in history.operations)
+    account.counts["operations of unknown outcome"] += sum(not operation.is_known for operation in history.operations)
+    account.counts["refused or given up, nothing changed"] += len(history.unchanged)
+
+
+def _work(history: _History, number: int, client: rowlock.Client) -> None:
+    """One client's part of a history."""
+    draw = random.Random(history.seed * CLIENTS + number)
+    durability: rowlock.Durability = draw.choice(("os", "fsync"))
+    table = client.table("rows", durability=durability, timeout=history.timeout)
+    history.started.wait()
+    for count in range(OPERATIONS):
+        value = b"%d.%d" % (number, count)
+        _perform(history, number, table, history.row(draw.randrange(ROWS)), _action(draw, history, value))
+
+
+def _action(draw: random.Random, history: _History, value: bytes) -> Action:
+    """Expected values are such as somebody put not long ago, so that checks are met now and then."""
+    kind = draw.randrange(14)
+    match kind:
+        case 0:
+            return Put(value)
+        case 1:
+            return Create(value)
+        case 2:
+            return Update(value)
+        case 3 | 4 | 5:
+            return CheckAndPut(_some_value(draw, history), value)
+        case 6:
+            return CheckAndDelete(_some_value(draw, history))
+        case 7:
+            return DeleteRow() if draw.random() < 0.5 else DeleteValue()
+        case 8 | 9:
+            return Increment(draw.randrange(1, 1000))
+        case 10:
+            return Append(value)
+        case 11:
+            return Replace(value, draw.randrange(1, 1000))
+        case _:
+            return Read(draw.choice(("get", "get", "rows", "scan")))
+
+
+def _some_value(draw: random.Random, history: _History) -> bytes | None:
+    put = [
+        operation.action.value
+        for operation in history.operations[-8:]
+        if isinstance(operation.action, Put | Create | Update | CheckAndPut | Replace)
+    ]
+    return draw.choice([None, *put])
+
+
+def _perform(history: _History, client: int, table: rowlock.Table[bytes], row: bytes, action: Action) -> None:
+    """Does it, and notes how it went. What surely changed nothing is no part of the history."""
+    began = time.monotonic()
+    try:
+        answer = perform(table, row, action)
+    except rowlock.UnknownOutcomeError:
+        history.operations.append(Operation(client, row, action, began, UNKNOWN_END))
+    except rowlock.RowlockError as error:
+        if not error.can_retry:
+            raise
+        history.unchanged.append(error)
+    else:
+        history.operations.append(Operation(client, row, action, began, time.monotonic(), answer))

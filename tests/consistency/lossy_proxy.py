@@ -1,0 +1,110 @@
+"""A TCP proxy before a server that loses answers: the server has made a change, and its client is never told.
+
+What a server sends over HTTP/2 is a sequence of frames; answers are in its DATA frames, all else keeps the connection
+going. The proxy passes everything on, in both directions, until the DATA frame comes at which the connection is to be
+cut: that frame is not passed on any more. So what is lost is always an answer, of a change that is made and published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import threading
+from collections.abc import Coroutine
+from types import TracebackType
+
+_FRAME_HEAD_BYTES = 9
+_DATA = 0
+_CHUNK_BYTES = 1 << 16
+
+
+class LossyProxy:
+    """A context: listens at `address` as long as it is entered, in a thread of its own."""
+
+    def __init__(self, upstream: str, answers_before_cut: float, seed: int) -> None:
+        """`answers_before_cut`: how many DATA frames a connection lives for on average."""
+        self._host, _, port = upstream.rpartition(":")
+        self._port = int(port)
+        self._answers_before_cut = answers_before_cut
+        self._random = random.Random(seed)
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="lossy proxy")
+        self._loop: asyncio.AbstractEventLoop
+        self._stopping: asyncio.Event
+        self._connections: set[asyncio.Task[None]] = set()
+        self.address = ""
+        # Written by the proxy's thread alone.
+        self.lost_answers = 0
+
+    def __enter__(self) -> LossyProxy:
+        self._thread.start()
+        self._started.wait()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+
+    async def _run(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        self.address = f"{host}:{port}"
+        self._started.set()
+        async with server:
+            await self._stopping.wait()
+        for task in self._connections:
+            task.cancel()
+
+    async def _accepted(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            # Nobody there, or gone meanwhile: the client sees a connection that ends.
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                server, to_server = await asyncio.open_connection(self._host, self._port)
+                try:
+                    await _first_done(self._pass_on(client, to_server), self._pass_answers_on(server, to_client))
+                finally:
+                    to_server.transport.abort()
+        finally:
+            to_client.transport.abort()
+            self._connections.discard(task)
+
+    @staticmethod
+    async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(_CHUNK_BYTES):
+            writer.write(data)
+            await writer.drain()
+
+    async def _pass_answers_on(self, server: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        """Frame by frame, until the one that is lost."""
+        left = 1 + int(self._random.expovariate(1 / self._answers_before_cut))
+        while True:
+            head = await server.readexactly(_FRAME_HEAD_BYTES)
+            body = await server.readexactly(int.from_bytes(head[:3], "big"))
+            if head[3] == _DATA and body:
+                left -= 1
+                if not left:
+                    self.lost_answers += 1
+                    return
+            to_client.write(head + body)
+            await to_client.drain()
+
+
+async def _first_done(*works: Coroutine[None, None, None]) -> None:
+    """Runs all until the first ends, however it ends; cancels the others."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()

@@ -1,0 +1,219 @@
+"""Overload: a server with tiny limits under many clients refuses early, in words, and loses nothing.
+
+64 threads read and change few hot rows and put new ones, each request once, without the client's own retries, so that
+every refusal is seen. Beside them bulk batches and scans go on, which do retry. The server may have so few requests in
+flight, and so little memory, that it must refuse many.
+
+- Every refusal is a typed error, says that a retry can help and when, and changed nothing.
+- Every acknowledged change is there in the end, and again after a SIGKILL; none counts twice.
+- The server's memory stays bounded.
+- When the load is over it answers promptly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+import re
+import statistics
+import time
+
+import psutil
+import pyarrow as pa
+import rowlock
+from rowlock import point
+from rowlock.conversation import Request
+from rowlock.pytest_plugin import RowlockServer
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+from tests.consistency.crew import Crew
+from tests.consistency.live_server import kill_and_restart, live_server
+from tests.consistency.overload_ledger import CHECKED, CHECKED_ROW, COUNTER, HOT_ROWS, NEW_PREFIX, Ledger
+from tests.consistency.single_requests import SingleRequests
+from tests.crash.account import Account, Settings
+
+PROMISE = "refusals are typed and can be retried, nothing acknowledged is lost, memory is bounded, and it recovers"
+
+THREADS, CONNECTIONS, BULK_WRITERS, SCANNERS = 64, 4, 2, 3
+HOT, BULK = "hot", "bulk"
+NEW_VALUE_BYTES, BULK_ROWS, BULK_VALUE_BYTES = 2048, 200, 4096
+LIMITS = {
+    "requests_in_flight_max": 16,
+    "memstore_flush_bytes": 1 << 20,
+    "memstore_bytes_max": 2 << 20,
+    "log_segment_bytes": 1 << 20,
+    "log_segment_count_max": 4,
+    "log_pending_bytes_max": 256 << 10,
+    "request_bytes_in_flight_max": 2 << 20,
+    "scan_window_bytes": 256 << 10,
+    "merge_window_bytes_max": 8 << 20,
+    "scans_open_max": 2,
+    "block_cache_bytes": 1 << 20,
+    "bulk_file_bytes_min": 64 << 10,
+    "retry_after_ms": 20,
+}
+# Most of it is what Arrow's allocator keeps for each thread that ever used it: 120 MiB were seen, with 19 in use.
+MEMORY_GROWTH_MAX = 256 << 20
+PROMPT_CALLS, PROMPT_SECONDS_MAX = 100, 0.25
+
+_UNSPECIFIED = types_pb2.DURABILITY_UNSPECIFIED
+
+
+def run(settings: Settings) -> Account:
+    """The long form loads the server for 60 s."""
+    account = Account("overload", PROMISE)
+    ledger = Ledger()
+    with live_server(LIMITS) as server, rowlock.connect(server.address, timeout=60) as db:
+        hot = db.create_table(HOT, ["f"], durability="os")
+        bulk = db.create_table(BULK, ["f"], durability="os")
+        _load(account, server, db, ledger, settings)
+        _call_promptly(account, hot)
+        ledger.judge(account, hot, bulk, "in the end")
+        kill_and_restart(server)
+        ledger.judge(account, hot, bulk, "after a SIGKILL")
+    if not any(what.startswith("refused") for what in account.counts):
+        account.problems.append("nothing was refused: the campaign has shown nothing")
+    return account
+
+
+def _load(account: Account, server: RowlockServer, db: rowlock.Client, ledger: Ledger, settings: Settings) -> None:
+    process = _process_of(server)
+    idle_bytes = peak_bytes = process.memory_info().rss
+    with contextlib.ExitStack() as connections, Crew(account) as crew:
+        singles = [connections.enter_context(SingleRequests(server.address)) for _ in range(CONNECTIONS)]
+        for number in range(THREADS):
+            client = _LoadClient(crew, singles[number % CONNECTIONS], ledger, number, settings.seed)
+            crew.repeat(f"client {number}", client.turn)
+        batch_numbers = itertools.count()
+        for _ in range(BULK_WRITERS):
+            crew.repeat("bulk batches", lambda: _bulk(crew, db.table(BULK), ledger, next(batch_numbers)))
+        for _ in range(SCANNERS):
+            crew.repeat("scans", lambda: _scan(crew, db.table(BULK)))
+        deadline = time.monotonic() + (3.0 if settings.is_short else 60.0)
+        while time.monotonic() < deadline and crew.wait(0.1):
+            peak_bytes = max(peak_bytes, process.memory_info().rss)
+    account.counts["memory of the server, idle, MiB"] = idle_bytes >> 20
+    account.counts["memory of the server, peak, MiB"] = peak_bytes >> 20
+    if peak_bytes - idle_bytes > MEMORY_GROWTH_MAX:
+        account.problems.append(f"the server grew by {(peak_bytes - idle_bytes) >> 20} MiB")
+
+
+def _process_of(server: RowlockServer) -> psutil.Process:
+    """The server's process, a child of this one."""
+    folder = str(server.folder)
+    return next(child for child in psutil.Process().children() if folder in child.cmdline())
+
+
+class _LoadClient:
+    """One of the threads; a turn is one request."""
+
+    def __init__(self, crew: Crew, requests: SingleRequests, ledger: Ledger, number: int, seed: int) -> None:
+        self._crew = crew
+        self._requests = requests
+        self._ledger = ledger
+        self._number = number
+        self._draw = random.Random(seed * THREADS + number)
+        self._own_column = b"f:own-%d" % number
+        self._turns = 0
+        self._checked: bytes | None = None
+        self._counters: dict[bytes, int] = {}
+
+    def turn(self) -> None:
+        self._turns += 1
+        row = self._draw.choice(HOT_ROWS)
+        match self._draw.randrange(8):
+            case 0 | 1:
+                self._get(row)
+            case 2 | 3:
+                self._increment(row)
+            case 4:
+                self._put(row)
+            case 5:
+                self._check_and_put()
+            case _:
+                self._put_new()
+
+    def _get(self, row: bytes) -> None:
+        answer = self._send("gets", point.get(HOT, [row], None))
+        if answer is not None:
+            cells = point.row_dict(answer.get.rows[0].cells, bytes)
+            counter = int.from_bytes(cells.get(COUNTER, b""), "big")
+            if counter < self._counters.get(row, 0):
+                self._crew.problem(f"a get saw the counter of {row!r} at {counter} after {self._counters[row]}")
+            self._counters[row] = counter
+
+    def _increment(self, row: bytes) -> None:
+        answer = self._send("increments", point.increment(HOT, row, COUNTER, 1, _UNSPECIFIED))
+        if answer is not None:
+            self._ledger.incremented(row, point.new_number(answer))
+
+    def _put(self, row: bytes) -> None:
+        """A column that this thread alone puts."""
+        value = b"%d" % self._turns
+        if self._send("puts", point.put(HOT, row, {self._own_column: value}, None, _UNSPECIFIED)) is not None:
+            self._ledger.marked(row, self._own_column, value)
+
+    def _put_new(self) -> None:
+        row = b"%s%d-%d" % (NEW_PREFIX, self._number, self._turns)
+        value = row.ljust(NEW_VALUE_BYTES, b".")
+        if self._send("puts of new rows", point.put(HOT, row, {b"f:v": value}, None, _UNSPECIFIED)) is not None:
+            self._ledger.put(row, value)
+
+    def _check_and_put(self) -> None:
+        """Counts by one, from what this thread saw last."""
+        checks = [rowlock.Check(CHECKED, self._checked)]
+        then = [rowlock.Put(CHECKED, b"%d" % (int(self._checked or b"0") + 1))]
+        request = point.check_and_mutate(HOT, CHECKED_ROW, checks, then, (), _UNSPECIFIED)
+        answer = self._send("check-and-puts", request)
+        if answer is not None:
+            result = point.check_result(request, answer, then, (), bytes)
+            self._checked = then[0].value if result else result.current  # type: ignore[assignment]  # bytes it is
+            if result:
+                self._ledger.checked()
+
+    def _send(self, what: str, request: Request) -> region_pb2.PointAnswer | None:
+        """Sends it once. After a refusal it gives None, having waited as long as it was told."""
+        answer = self._requests.send(request)
+        if isinstance(answer, region_pb2.PointAnswer):
+            self._crew.count(what)
+            return answer
+        limit = re.search(r"[a-z_]+_max", answer.message)
+        self._crew.count(f"refused: {type(answer).__name__}, {limit.group() if limit else answer.message}")
+        if not answer.can_retry or not answer.retry_after_ms:
+            self._crew.problem(f"a refusal that does not say when to retry: {answer!r}")
+        time.sleep(answer.retry_after_ms / 1000)
+        return None
+
+
+def _bulk(crew: Crew, table: rowlock.Table[bytes], ledger: Ledger, number: int) -> None:
+    rows = [b"%08d-%03d" % (number, place) for place in range(BULK_ROWS)]
+    values = [row.ljust(BULK_VALUE_BYTES, b".") for row in rows]
+    table.put_arrow(pa.table({"id": rows, "v": values}), "id BINARY :key, v BINARY f:v")
+    ledger.bulk_put(rows)
+    crew.count("bulk batches")
+
+
+def _scan(crew: Crew, table: rowlock.Table[bytes]) -> None:
+    """Some rows, forwards or backwards; each is whole."""
+    with table.scan(limit=500, reverse=random.random() < 0.5) as scan:
+        for row, data in scan:
+            if data != {b"f:v": row.ljust(BULK_VALUE_BYTES, b".")}:
+                crew.problem(f"a scan saw row {row!r} with {len(data)} columns, not as it was written")
+    crew.count("scans")
+
+
+def _call_promptly(account: Account, table: rowlock.Table[bytes]) -> None:
+    """The load is over: a put and a get, many times."""
+    seconds = []
+    for number in range(PROMPT_CALLS):
+        began = time.monotonic()
+        table.put(b"prompt", {b"f:v": b"%d" % number})
+        assert table.row(b"prompt") == {b"f:v": b"%d" % number}
+        seconds.append(time.monotonic() - began)
+    account.notes.append(
+        f"afterwards a put and a get take {statistics.median(seconds) * 1000:.1f} ms in the middle, "
+        f"{max(seconds) * 1000:.0f} ms at most, the first {seconds[0] * 1000:.0f} ms"
+    )
+    if statistics.median(seconds) > PROMPT_SECONDS_MAX:
+        account.problems.append("that is not prompt")

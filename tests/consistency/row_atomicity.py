@@ -1,0 +1,208 @@
+"""Row atomicity: readers and scanners never see a part of a change, nor an older change after a newer one.
+
+Every change writes one number into all 150 columns of a row, over three families with different settings. So whoever
+reads a row must find 150 times one number, and no smaller one than anybody had read, or was told to be written, before
+this read began. Meanwhile the table is flushed without a pause, by calls and by a memory bound of a few writes.
+
+The writers change rows in every way there is: plain puts, the row deleted and put again in one change, check-and-put by
+two writers in a race, and bulk batches, which are whole over their three rows too.
+
+Nothing merges store files yet, so reads get slower with each flush: after a while everybody moves to a new table.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import rowlock
+
+from tests.consistency.crew import Crew
+from tests.consistency.live_server import live_server
+from tests.crash.account import Account, Settings
+
+PROMISE = "of one number in 3 families x 50 columns, readers see all or nothing, and never an older one than before"
+
+FAMILIES = {
+    "a": rowlock.Family(block_bytes=4096),
+    "b": rowlock.Family(versions=3, compression="zstd"),
+    "c": rowlock.Family(bloom_filter=False, compression="lz4"),
+}
+COLUMNS = [f"{family}:{number:02d}".encode() for family in FAMILIES for number in range(50)]
+PUT, REPLACED, RACED = b"put", b"replaced", b"raced"
+BULK = (b"together-1", b"together-2", b"together-3")
+FLUSHES_A_TABLE = 30
+
+
+def run(settings: Settings) -> Account:
+    """The long form runs for 60 s."""
+    account = Account("row_atomicity", PROMISE)
+    with (
+        live_server({"memstore_flush_bytes": 256 * 1024}) as server,
+        rowlock.connect(server.address, timeout=60) as writing,
+        rowlock.connect(server.address, timeout=60) as reading,
+    ):
+        deadline = time.monotonic() + (3.0 if settings.is_short else 60.0)
+        number = 0
+        while time.monotonic() < deadline and not account.problems:
+            number += 1
+            name = f"numbers-{number}"
+            writing.create_table(name, FAMILIES, durability="os")
+            _one_table(account, writing, reading.table(name), deadline)
+            writing.drop_table(name)
+        account.counts["tables"] = number
+    return account
+
+
+def _one_table(account: Account, writing: rowlock.Client, read: rowlock.Table[bytes], deadline: float) -> None:
+    """Until the table has been flushed often, or the time is over."""
+    write = writing.table(read.name)
+    floors = Floors()
+    with Crew(account) as crew:
+        crew.start("puts", lambda: _put(crew, write, floors))
+        crew.start("replaces", lambda: _replace(crew, write, floors))
+        for racer in ("first", "second"):
+            crew.start(f"races, {racer}", lambda: _race(crew, write, floors))
+        crew.start("writes bulk batches", lambda: _bulk(crew, write, floors))
+        for _ in range(2):
+            crew.repeat("gets", lambda: _get(crew, read, floors))
+        crew.repeat("gets several rows", lambda: _get_rows(crew, read, floors))
+        crew.repeat("scans", lambda: _scan(crew, read, floors))
+        crew.repeat("flushes", lambda: _flush(crew, writing, write.name))
+        crew.wait_until(lambda: crew.counted("flushes") >= FLUSHES_A_TABLE, deadline - time.monotonic())
+
+
+class Floors:
+    """The greatest number of each row that anybody read, or was told to be written. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # Guarded by self._lock:
+        self._floors: dict[bytes, int] = {}
+
+    def now(self) -> dict[bytes, int]:
+        """What a read that begins now must not fall below, by row."""
+        with self._lock:
+            return dict(self._floors)
+
+    def rise(self, row: bytes, number: int) -> None:
+        with self._lock:
+            self._floors[row] = max(number, self._floors.get(row, 0))
+
+
+def _data(number: int) -> dict[bytes, bytes]:
+    return dict.fromkeys(COLUMNS, b"%d" % number)
+
+
+def _written(crew: Crew, floors: Floors, row: bytes, number: int) -> None:
+    floors.rise(row, number)
+    crew.count("row writes")
+
+
+def _put(crew: Crew, table: rowlock.Table[bytes], floors: Floors) -> None:
+    number = 0
+    while crew.has_work:
+        number += 1
+        table.put(PUT, _data(number))
+        _written(crew, floors, PUT, number)
+
+
+def _replace(crew: Crew, table: rowlock.Table[bytes], floors: Floors) -> None:
+    """Deletes the row and puts it anew, in one change: nobody may see it absent."""
+    number = 0
+    while crew.has_work:
+        number += 1
+        table.mutate_row(REPLACED, [rowlock.Delete(), *(rowlock.Put(column, b"%d" % number) for column in COLUMNS)])
+        _written(crew, floors, REPLACED, number)
+
+
+def _race(crew: Crew, table: rowlock.Table[bytes], floors: Floors) -> None:
+    """Puts the number after the one that is there; who loses learns the number, and goes on from it."""
+    seen: bytes | None = None
+    while crew.has_work:
+        number = 1 + int(seen or b"0")
+        # Any of the columns may judge: they are all equal.
+        check = table.check_and_put(RACED, random.choice(COLUMNS), seen, _data(number))
+        if check:
+            seen = b"%d" % number
+            _written(crew, floors, RACED, number)
+        else:
+            crew.count("races lost")
+            seen = check.current
+            floors.rise(RACED, int(seen or b"0"))
+
+
+def _bulk(crew: Crew, table: rowlock.Table[bytes], floors: Floors) -> None:
+    number = 0
+    while crew.has_work:
+        number += 1
+        table.put_arrow(_cells(number))
+        for row in BULK:
+            _written(crew, floors, row, number)
+
+
+def _cells(number: int) -> pa.Table:
+    """The bulk rows' cells, in no order."""
+    cells = [(row, *column.split(b":")) for row in BULK for column in COLUMNS]
+    random.shuffle(cells)
+    row, family, qualifier = zip(*cells, strict=True)
+    value = [b"%d" % number] * len(cells)
+    names = ["row", "family", "qualifier", "value"]
+    return pa.table([pa.array(list(column), pa.binary()) for column in (row, family, qualifier, value)], names=names)
+
+
+def _get(crew: Crew, table: rowlock.Table[bytes], floors: Floors) -> None:
+    row = random.choice((PUT, REPLACED, RACED, *BULK))
+    floor = floors.now()
+    _check_row(crew, "a get", row, table.row(row), floor, floors)
+    crew.count("gets")
+
+
+def _get_rows(crew: Crew, table: rowlock.Table[bytes], floors: Floors) -> None:
+    floor = floors.now()
+    rows = dict(table.rows([RACED, *BULK, PUT]))
+    numbers = {row: _check_row(crew, "a get of rows", row, data, floor, floors) for row, data in rows.items()}
+    _check_together(crew, "a get of rows", numbers)
+    crew.count("gets")
+
+
+def _scan(crew: Crew, table: rowlock.Table[bytes], floors: Floors) -> None:
+    """Every other scan gets batches smaller than a row."""
+    floor = floors.now()
+    reverse, batch_bytes = random.random() < 0.3, random.choice((0, 1000))
+    by = f"a scan (reverse={reverse}, batch_bytes={batch_bytes})"
+    with table.scan(reverse=reverse, batch_bytes=batch_bytes, strict=True) as scan:
+        rows = dict(scan)
+    numbers = {row: _check_row(crew, by, row, rows.get(row, {}), floor, floors) for row in floor.keys() | rows.keys()}
+    _check_together(crew, by, numbers)
+    crew.count("scans")
+
+
+def _flush(crew: Crew, client: rowlock.Client, table: str) -> None:
+    if client.flush(table).store_file_count:
+        crew.count("flushes")
+
+
+def _check_row(
+    crew: Crew, by: str, row: bytes, data: dict[bytes, bytes], floor: dict[bytes, int], floors: Floors
+) -> int:
+    """The row's number, 0 when it is absent; what is wrong with the row is a problem."""
+    values, counts = np.unique(list(data.values()), return_counts=True)
+    number = int(values[0]) if len(values) else 0
+    if len(data) not in (0, len(COLUMNS)) or len(values) > 1:
+        found = dict(zip(values.tolist(), counts.tolist(), strict=True))
+        crew.problem(f"{by} saw row {row!r} in parts: {len(data)} columns, of each number so many: {found}")
+    if number < floor.get(row, 0):
+        crew.problem(f"{by} saw row {row!r} at {number}, after {floor[row]} had been seen")
+    floors.rise(row, number)
+    return number
+
+
+def _check_together(crew: Crew, by: str, numbers: dict[bytes, int]) -> None:
+    """Rows of one bulk batch, read at one read point."""
+    found = {row: numbers.get(row, 0) for row in BULK}
+    if len(set(found.values())) > 1:
+        crew.problem(f"{by} saw a bulk batch in parts: {found}")

@@ -1,0 +1,21 @@
+"""The consistency campaigns in short; `python -m tests.consistency.campaign` runs them in full."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from tests.consistency.campaign import CAMPAIGNS
+from tests.crash.account import Settings
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_the_promise_holds_in_short(name: str) -> None:
+    seed = random.randrange(1_000_000)
+    started = time.monotonic()
+    account = CAMPAIGNS[name](Settings(seed, is_short=True))
+    print(account.text(time.monotonic() - started))
+    print(f"again: python -m tests.consistency.campaign {name} --short --seed {seed}")
+    assert not account.problems
