@@ -15,6 +15,7 @@ from rowlock_regionserver.errors import (
 from rowlock_regionserver.operations import (
     Append,
     Change,
+    CompareOp,
     Delete,
     DeleteKind,
     Existence,
@@ -62,6 +63,14 @@ def check_mutation(mutation: RowMutation, table: Table, config: Config, now_ms: 
     if condition is not None:
         for check in condition.checks:
             check_family(check.family, families, table.name, row)
+            if check.operand is None and check.op not in (CompareOp.EQUAL, CompareOp.NOT_EQUAL):
+                raise InvalidRequestError(
+                    f"the check of {check.family!r}:{check.qualifier!r} in row {row!r} compares with nothing; without "
+                    "an operand only EQUAL (absent) and NOT_EQUAL (present) have a meaning",
+                    row=row,
+                    family=check.family,
+                    qualifier=check.qualifier,
+                )
         if condition.filter is not None:
             check_filter(condition.filter, families, config)
         if not condition.checks and condition.filter is None and condition.existence is Existence.ANY:

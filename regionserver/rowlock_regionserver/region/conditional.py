@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rowlock_regionserver.cells import NEWEST, Cell, Family, ReadPoint
-from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import AnswerCell, Check, CompareOp, Condition, Existence
 from rowlock_regionserver.region.stores import RowState
 from rowlock_regionserver.scan.filters import matches_row, required_columns
@@ -64,7 +63,11 @@ class NewestRow:
 
 
 def compare(condition: Condition, row: bytes, newest: NewestRow) -> Comparison:
-    """Judges the condition. Reads every column it names, also after the outcome is clear: all of it is answered."""
+    """Judges the condition: checks, existence, filter.
+
+    Reads the column of every check, also after the outcome is clear, because all of them are answered. The filter is
+    judged only if the rest holds, so a check can guard it against a value that does not fit its type.
+    """
     is_met = True
     seen: list[AnswerCell] = []
     timestamp_max = 0
@@ -73,34 +76,22 @@ def compare(condition: Condition, row: bytes, newest: NewestRow) -> Comparison:
         if cell is not None:
             seen.append((check.family, check.qualifier, -cell[1], cell[4]))
             timestamp_max = max(timestamp_max, -cell[1])
-        is_met = _holds(check, cell, row) and is_met
+        is_met = _holds(check, cell) and is_met
     if condition.existence is not Existence.ANY:
         is_met = newest.exists() is (condition.existence is Existence.PRESENT) and is_met
-    if condition.filter is not None:
+    if is_met and condition.filter is not None:
         values: dict[tuple[bytes, bytes], bytes] = {}
         for family, qualifier in required_columns(condition.filter):
             cell = newest.cell(family, qualifier)
             if cell is not None:
                 values[family, qualifier] = cell[4]
                 timestamp_max = max(timestamp_max, -cell[1])
-        if not newest.exists():
-            is_met = False  # A filter is a predicate over a row, and there is none.
-        else:
-            is_met = matches_row(condition.filter, row, values) and is_met
+        # A filter is a predicate over a row: where there is none, it does not hold.
+        is_met = newest.exists() and matches_row(condition.filter, row, values)
     return Comparison(is_met, tuple(seen), timestamp_max)
 
 
-def _holds(check: Check, cell: Cell | None, row: bytes) -> bool:
+def _holds(check: Check, cell: Cell | None) -> bool:
     if check.operand is None:
-        if check.op is CompareOp.EQUAL:
-            return cell is None
-        if check.op is CompareOp.NOT_EQUAL:
-            return cell is not None
-        raise InvalidRequestError(
-            f"the check of {check.family!r}:{check.qualifier!r} in row {row!r} compares with nothing; "
-            "without an operand only EQUAL (absent) and NOT_EQUAL (present) have a meaning",
-            row=row,
-            family=check.family,
-            qualifier=check.qualifier,
-        )
+        return (cell is None) is (check.op is CompareOp.EQUAL)
     return cell is not None and COMPARISONS[check.op](cell[4], check.operand)

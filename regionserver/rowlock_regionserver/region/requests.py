@@ -5,7 +5,8 @@ for; below it the answers are forgotten, so that what is kept is bounded by what
 can't be judged and is answered with UnknownOutcomeError. A client that was not heard of for an hour is forgotten.
 
 The answer is kept with the write number that made it: it must not be repeated before that number is published.
-Answers are in the log with their change, and move to the manifest at flush.
+Answers are in the log with their change, and move to the manifest at flush. A condition's "no" changes nothing and is
+in no log: a restart forgets it, and with it whatever of that request was still waiting.
 """
 
 from __future__ import annotations

@@ -202,12 +202,19 @@ class WritePath:
                 stamp = self._numbering.next_stamp()
                 cells = only_puts(mutation.changes, self.table.by_name, stamp)
                 return self._begin_append_apply(mutation.row, cells, request, RowResult(timestamp=stamp), durability)
-            return self._compare_and_change(mutation, state, durability)
+            result, write_number = self._compare_and_change(mutation, state, durability)
         except RegionServerError as error:
             # What was read may be unpublished, and the error tells of it.
             return error.without_frames(), state.newest_write_number
+        if request is not None and not result.timestamp:
+            # A "no" is kept too, in memory: if it gets lost and the same request waits here once more, on a stream that
+            # broke, that one must not be made after the client was told "no" when it asked again.
+            self._requests.keep(request, mutation.row, write_number, result, self._clock.now_ms())
+        return result, write_number
 
-    def _compare_and_change(self, mutation: RowMutation, state: RowState, durability: Durability) -> Told:
+    def _compare_and_change(
+        self, mutation: RowMutation, state: RowState, durability: Durability
+    ) -> tuple[RowResult, int]:
         """3 COMPARE and 4 STAMP for mutations that read the row."""
         now_ms = self._clock.now_ms()
         changes: Sequence[Change] = mutation.changes
@@ -239,7 +246,7 @@ class WritePath:
         request: RequestId | None,
         result: RowResult,
         durability: Durability,
-    ) -> Told:
+    ) -> tuple[RowResult, int]:
         """5 BEGIN + APPEND and 6 APPLY."""
         payload = encode_row(row, change, request, result, self.table.number_by_name)
         log, mvcc = self._log, self._mvcc
