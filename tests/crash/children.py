@@ -1,6 +1,6 @@
 """Children forked from a warm interpreter: each costs milliseconds, and may die in any way without harm.
 
-The campaigns' own process has one thread, always, so that a fork is safe; servers run in children only.
+The campaigns' own process has one Python thread, always, so that a fork is safe; servers run in children only.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Check, Condition, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
+from rowlock_regionserver.region import replay
 from rowlock_regionserver.region.bulk_load import BulkResult
 from rowlock_regionserver.region.region import Region
 
@@ -58,6 +59,12 @@ def small_config(**limits: int) -> Config:
         "disk_free_bytes_min": 0,
     }
     return Config(**(small | limits))
+
+
+def tight_config() -> Config:
+    """So little memory that a recovery has to flush in the middle of its replay. Changes this process's replay too."""
+    replay.STRIDE_BYTES = 1000  # It would look at its memory once in a megabyte.
+    return small_config(memstore_bytes_max=12_000)
 
 
 class ServerDiedError(Exception):

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import RegionServerError
 
 from tests.crash.account import Account, Settings
 from tests.crash.children import ChildFailedError, in_child, spread
-from tests.crash.driver import Driver, ServerDiedError, small_config
+from tests.crash.driver import Driver, ServerDiedError, small_config, tight_config
 from tests.crash.folders import folder
 from tests.crash.life import Judge, small_life
 from tests.crash.restarts import problem_after_restarts
@@ -77,7 +78,7 @@ def count_calls(seed: int) -> int:
     with folder() as root:
         disk = SimulatedFiles(root / "data")
         steps = small_life(seed)
-        _live(disk, steps, bytearray(len(steps)))
+        _live(disk, small_config(), steps, bytearray(len(steps)))
         return len(disk.calls)
 
 
@@ -119,7 +120,7 @@ def _until_crash(root: Path, crash: Crash, steps: list[Step], losses: list[tuple
     disk = SimulatedFiles(root / "data")
     progress = bytearray(len(steps))
     disk.crash_at(crash.call, crash.moment)
-    _live(disk, steps, progress)
+    _live(disk, small_config(), steps, progress)
     for place, (loss, seed) in enumerate(losses):
         disk.power_failure(root / f"image-{place}", loss, seed)
     return disk.calls[crash.call - 1].name if disk.is_dead else "", bytes(progress)
@@ -127,7 +128,7 @@ def _until_crash(root: Path, crash: Crash, steps: list[Step], losses: list[tuple
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """A recovery that crashes: opens the image on a disk that dies at the given call; then the power fails."""
+    """A recovery with little memory that crashes, on a disk that dies at the given call; then the power fails."""
 
     image: Path
     call: int
@@ -142,16 +143,16 @@ class Recovery:
         """Whether it came to the crash; an orderly stop is part of it."""
         disk = SimulatedFiles.of(self.image)
         disk.crash_at(self.call)
-        _live(disk, [], bytearray())
+        _live(disk, tight_config(), [], bytearray())
         disk.power_failure(self.left, random.Random(self.seed).choice(list(Loss)), self.seed)
         return disk.is_dead
 
 
-def _live(disk: SimulatedFiles, steps: list[Step], progress: bytearray) -> None:
+def _live(disk: SimulatedFiles, config: Config, steps: list[Step], progress: bytearray) -> None:
     """A life from the opening of the folder to the orderly stop, or until the disk dies."""
     _let_threads_die_quietly()
     try:
-        driver = Driver(disk.root, disk, small_config())
+        driver = Driver(disk.root, disk, config)
         driver.live(steps, progress)
         driver.server.stop()
     except (SimulatedCrash, ServerDiedError, RegionServerError):

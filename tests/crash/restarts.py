@@ -1,7 +1,8 @@
 """Two restarts on what a crash left: everything that must be there is there, twice, and the server works.
 
 The first restart reads everything, sends again what was under way and what was acknowledged last, and ends as by
-SIGKILL or in good order. The second must find exactly what the first one left. Each is a process of its own.
+SIGKILL, or it has so little memory that it flushes while it recovers, and ends in good order. The second must find
+exactly what the first one left. Each is a process of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Put
 
 from tests.crash.children import ChildFailedError, in_child
-from tests.crash.driver import REQUESTS_KEPT, Driver, small_config
+from tests.crash.driver import REQUESTS_KEPT, Driver, small_config, tight_config
 from tests.crash.life import DONE, Judge, difference
 from tests.crash.simulated_files import UnsyncedFiles
 from tests.crash.steps import (
@@ -45,7 +46,7 @@ def problem_after_restarts(
 ) -> str | None:
     """What is wrong with what two restarts find in `folder`; None when all is well.
 
-    `stops`: the first restart ends in good order. Changes the folder.
+    `stops`: the first restart has little memory and ends in good order. Changes the folder.
     """
     try:
         left = in_child(lambda: _first(folder, judge, stops, files()))
@@ -58,7 +59,7 @@ def problem_after_restarts(
 
 
 def _first(folder: Path, judge: Judge, stops: bool, files: Files) -> _Left:
-    driver = Driver(folder, files, small_config())
+    driver = Driver(folder, files, tight_config() if stops else small_config())
     found = driver.read_all()
     problem = judge.problem(found) or _resent(driver, judge, found)
     if problem is not None:
