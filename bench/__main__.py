@@ -18,6 +18,7 @@ from rich.console import Console
 from bench import machine, report
 from bench.bench import Bench, temporary_folder
 from bench.figures import FIGURES, Figure
+from bench.processes import end_in_order_when_told
 from bench.report import Result
 
 _RESULTS = Path(__file__).resolve().parent / "results"
@@ -78,4 +79,5 @@ def main(given: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    end_in_order_when_told()
     sys.exit(main(sys.argv[1:]))

@@ -104,6 +104,11 @@ class ServerProcess:
             self.kill()
 
 
+def end_in_order_when_told() -> None:
+    """SIGTERM ends this program like Ctrl-C does, by an exception: the servers that it started end with it."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+
 def start_rowlock(folder: Path, listen: str = "127.0.0.1:0") -> ServerProcess:
     """A region server, as a user starts it, on that data folder."""
     command = [str(Path(sys.executable).parent / "rowlock-server"), "--data", str(folder), "--listen", listen]

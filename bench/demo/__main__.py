@@ -19,7 +19,7 @@ from bench.demo.account import Account
 from bench.demo.flights import evenly, read_flights, sorted_by_key
 from bench.demo.stage import CALL_SECONDS, Stage, Stopwatch
 from bench.demo.steps import STEPS
-from bench.processes import start_rowlock
+from bench.processes import end_in_order_when_told, start_rowlock
 
 
 def arguments(given: list[str]) -> argparse.Namespace:
@@ -63,4 +63,5 @@ def main(given: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    end_in_order_when_told()
     sys.exit(main(sys.argv[1:]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -79,3 +80,20 @@ def test_a_server_is_ended_when_the_block_raises(tmp_path: Path) -> None:
         raise KeyboardInterrupt
     with pytest.raises(ProcessLookupError):
         os.kill(server.pid, signal.SIGTERM)
+
+
+def test_a_program_that_is_told_to_end_takes_its_server_with_it(tmp_path: Path) -> None:
+    code = (
+        "import pathlib, signal, sys\n"
+        "from bench.processes import ServerProcess, end_in_order_when_told\n"
+        "end_in_order_when_told()\n"
+        f"with ServerProcess([sys.executable, '-c', {_SERVES!r}], pathlib.Path({str(tmp_path / 'log')!r})) as server:\n"
+        "    print(f'{server.pid} serves at 127.0.0.1:1', flush=True)\n"
+        "    signal.pause()\n"
+    )
+    with subprocess.Popen(_command(code), stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        server_pid = int(program.stdout.readline().split()[0])
+        program.terminate()
+        assert program.wait(30) == 128 + signal.SIGTERM
+    assert not psutil.pid_exists(server_pid)
