@@ -13,9 +13,7 @@ _LINES_MAX = 400
 # Tests are a list, and what breaks files for them is a list of system calls.
 _TEST_LINES_MAX = 600
 # Longer modules, each with the reason why it is better whole.
-_LONGER: Mapping[str, str] = {
-    "regionserver/rowlock_regionserver/catalog/region_server.py": "one folder's life, from opening to stopping",
-}
+_LONGER: Mapping[str, str] = {}
 
 _SHIPPED = ("client", "regionserver", "proto")
 _VAGUE_NAMES = {"utils", "helpers", "common", "manager", "base", "util", "helper", "misc"}

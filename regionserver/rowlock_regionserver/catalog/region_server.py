@@ -5,9 +5,8 @@
     bulk/                  bulk files that the log names
     regions/<region id>/   manifest generations and store files
 
-Opening: the catalog, each region's manifest and store files, then the log's records into the memstores, then the log
-is open for writing and regions serve. What no catalog or manifest names is removed. A region with damage is closed and
-named; the others serve.
+Opening is in opening.py. What no catalog or manifest names is removed then. A region with damage is closed and named;
+the others serve.
 
 Table operations exclude each other by one lock and commit by the catalog's next generation: create makes its folder
 before, drop removes it after.
@@ -19,17 +18,17 @@ import contextlib
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from rowlock_regionserver.catalog import catalog
-from rowlock_regionserver.catalog.catalog import CatalogState, RegionEntry, TableEntry
+from rowlock_regionserver.catalog.catalog import CatalogState, TableEntry
 from rowlock_regionserver.catalog.flushing import FlushThread
+from rowlock_regionserver.catalog.opening import Opened, Opening, region_contents, region_folder, remove_region_folder
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
-    CorruptionError,
     DiskFullError,
     NotServingRegionError,
     RegionServerError,
@@ -37,16 +36,15 @@ from rowlock_regionserver.errors import (
     UnknownOutcomeError,
 )
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.region.bulk_file import bulk_file_number
 from rowlock_regionserver.region.bulk_load import BulkNumbers
-from rowlock_regionserver.region.contents import RegionContents, make_region_folder
+from rowlock_regionserver.region.contents import make_region_folder
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.wal.log import Log, LogStatistics
-from rowlock_regionserver.wal.recovery import Recovered, recover
 from rowlock_regionserver.wal.segment import NO_SPACE
 
 
@@ -68,13 +66,19 @@ class RegionServer:
         self, folder: Path, config: Config, clock: Clock, files: Files, on_fatal: Callable[[BaseException], None]
     ) -> None:
         self._folder = folder
-        self._config = config
-        self._clock = clock
         self._files = files
         self._on_fatal = on_fatal
         self.incarnation_id = secrets.token_hex(8)
         self._memory = MemoryGauge(config, self._wake_flusher)
-        self._cache = BlockCache(config.block_cache_bytes)
+        self._shared = SharedParts(
+            folder / "bulk",
+            config,
+            clock,
+            files,
+            self._memory,
+            BlockCache(config.block_cache_bytes),
+            self._fail_and_end,
+        )
         self._log: Log
         self._flusher: FlushThread | None = None
         self._bulk_numbers: BulkNumbers
@@ -100,147 +104,18 @@ class RegionServer:
         Raises CorruptionError when the catalog is damaged, DataFolderError and OSError.
         """
         server = cls(folder, config, clock, files, on_fatal)
-        for name in ("catalog", "log", "bulk", "regions"):
-            with contextlib.suppress(FileExistsError):
-                files.make_folder(folder / name)
-        files.fsync_folder(folder)
-        server._read_catalog()
-        contents = server._open_contents()
-        recovered = server._replay(contents)
-        server._begin_serving(contents, recovered)
+        server._begin(Opening(folder, server._shared).open())
         return server
 
-    def _read_catalog(self) -> None:
-        found = catalog.read_catalog(self._files, self._folder / "catalog")
-        if found is not None:
-            self._generation, self._state = found
-        named = {str(region.region_id) for entry in self._state.tables for region in entry.regions}
-        for name in self._files.list_folder(self._folder / "regions"):
-            if name.isdigit() and name not in named:
-                if found is None:
-                    raise CorruptionError(
-                        self._folder / "catalog", 0, "a catalog that names the regions there are", "no catalog"
-                    )
-                self._remove_region_folder(int(name))
-
-    def _open_contents(self) -> dict[int, RegionContents]:
-        contents: dict[int, RegionContents] = {}
-        for entry in self._state.tables:
-            for region in entry.regions:
-                try:
-                    contents[region.region_id] = self._contents(entry.table, region)
-                except CorruptionError as error:
-                    self._damaged[region.region_id] = error
-        return contents
-
-    def _contents(self, table: Table, region: RegionEntry) -> RegionContents:
-        return RegionContents(
-            region.region_id,
-            (region.start, region.stop),
-            table,
-            self._region_folder(region.region_id),
-            self._folder / "bulk",
-            self._memory,
-            self._cache,
-            self._files,
-            self._config,
-            self._clock,
-            self._flushed,
-        )
-
-    def _replay(self, contents: dict[int, RegionContents]) -> Recovered:
-        """Fills the memstores from the log. Regions that the log lost something of are closed and named."""
-
-        replays = {region_id: region.replay for region_id, region in contents.items()}
-
-        def apply(region_id: int, write_number: int, kind: int, payload: bytes) -> None:
-            replay = replays.get(region_id)
-            if replay is None:
-                return  # Dropped, or damaged already.
-            try:
-                replay.apply(write_number, kind, payload)
-            except CorruptionError as error:
-                self._damaged[region_id] = error
-                del replays[region_id]
-                contents.pop(region_id).abandon()
-            if self._memory.is_under_pressure:
-                max(contents.values(), key=lambda region: region.stores.memstore_bytes).flush_while_recovering()
-
-        flushed = {region_id: region.mvcc.last for region_id, region in contents.items()}
-        recovered = recover(
-            self._folder / "log",
-            self._files,
-            apply,
-            flushed=flushed,
-            expected_log_id=self._state.log_id or None,
-        )
-        if self._generation == 0 and recovered.record_count and recovered.regions:
-            raise CorruptionError(
-                self._folder / "catalog", 0, "a catalog that names the regions in the log", "no catalog"
-            )
-        for region_id in list(contents):
-            damage = recovered.damage_of(region_id)
-            if damage is not None and region_id not in self._damaged:
-                self._damaged[region_id] = damage.error()
-                contents.pop(region_id).abandon()
-        return recovered
-
-    def _begin_serving(self, contents: dict[int, RegionContents], recovered: Recovered) -> None:
-        self._log = Log.open(
-            self._folder / "log", self._files, self._config, self._clock, recovered, self._fail_and_end
-        )
-        if self._generation == 0:
-            self._commit(replace(self._state, log_id=self._log.log_id))
-        for region_contents in contents.values():
-            region_contents.recovered()
-        # Only now is it known which bulk files the log names.
-        self._bulk_numbers = BulkNumbers(1 + self._remove_unnamed_bulk_files(contents))
-        for region_id, region_contents in contents.items():
-            state = recovered.regions.get(region_id)
-            self._regions[region_id] = self._serve(
-                region_contents,
-                0 if state is None else state.numbers_until,
-                0 if state is None else state.stamps_until,
-            )
-            self._log.flushed(region_id, region_contents.flusher.manifest.flushed_write_number)
-        for region_id in recovered.regions:
-            if region_id not in self._regions and region_id not in self._damaged:
-                self._log.forget(region_id)
+    def _begin(self, opened: Opened) -> None:
+        self._generation, self._state = opened.generation, opened.state
+        self._regions, self._damaged = opened.regions, opened.damaged
+        self._log, self._bulk_numbers = opened.log, opened.bulk_numbers
         self._flusher = FlushThread(
-            lambda: list(self._regions.values()), self.flush_region, self._memory, self._log, self._config
+            lambda: list(self._regions.values()), self.flush_region, self._memory, self._log, self._shared.config
         )
         self._flusher.thread.start()
         self._flusher.wake()
-
-    def _serve(self, contents: RegionContents, numbers_until: int, stamps_until: int) -> Region:
-        return Region(
-            contents,
-            self._log,
-            self._folder / "bulk",
-            self._bulk_numbers,
-            numbers_until,
-            stamps_until,
-            self._files,
-            self._config,
-            self._clock,
-            self._fail_and_end,
-        )
-
-    def _remove_unnamed_bulk_files(self, contents: dict[int, RegionContents]) -> int:
-        """Removes bulk files that no live record names; gives the greatest number there was.
-
-        With a damaged region everything stays: salvage may want it.
-        """
-        named = {number for region in contents.values() for number in region.bulk_files}
-        greatest = 0
-        for name in self._files.list_folder(self._folder / "bulk"):
-            number = bulk_file_number(name)
-            if number is None:
-                continue
-            greatest = max(greatest, number)
-            if number not in named and not self._damaged:
-                self._files.remove_if_there(self._folder / "bulk" / name)
-        return greatest
 
     def stop(self) -> None:
         """Flushes every region, syncs and closes the log. The caller lets no new call in. Blocks.
@@ -323,15 +198,16 @@ class RegionServer:
     def _make_regions(self, entry: TableEntry, state: CatalogState) -> None:
         """Folders first, then the commit, then the regions serve."""
         for region in entry.regions:
-            self._remove_region_folder(region.region_id)  # Of an earlier try that did not commit.
-            make_region_folder(
-                self._files, self._region_folder(region.region_id), region.region_id, entry.table.table_id
-            )
+            region_path = region_folder(self._folder, region.region_id)
+            remove_region_folder(self._files, region_path)  # Of an earlier try that did not commit.
+            make_region_folder(self._files, region_path, region.region_id, entry.table.table_id)
         self._commit(state)
         for region in entry.regions:
-            contents = self._contents(entry.table, region)
+            contents = region_contents(self._folder, entry.table, region, self._shared)
             contents.recovered()
-            self._regions[region.region_id] = self._serve(contents, 0, 0)
+            self._regions[region.region_id] = Region(
+                contents, self._log, self._bulk_numbers, numbers_until=0, stamps_until=0
+            )
 
     def _remove_regions(self, entry: TableEntry) -> None:
         for entry_region in entry.regions:
@@ -343,7 +219,7 @@ class RegionServer:
                 del self._regions[entry_region.region_id]
                 region.discard()
             self._log.forget(entry_region.region_id)
-            self._remove_region_folder(entry_region.region_id)
+            remove_region_folder(self._files, region_folder(self._folder, entry_region.region_id))
 
     def _commit(self, state: CatalogState) -> None:
         catalog.write_catalog(self._files, self._folder / "catalog", self._generation + 1, state)
@@ -411,22 +287,6 @@ class RegionServer:
         """Regions that are closed because something of them was lost, and what."""
         return dict(self._damaged)
 
-    def _flushed(self, region_id: int, write_number: int) -> None:
-        """A region has everything up to this number in store files. During recovery the log is told later."""
-        if hasattr(self, "_log"):
-            self._log.flushed(region_id, write_number)
-
     def _wake_flusher(self) -> None:
         if self._flusher is not None:
             self._flusher.wake()
-
-    def _region_folder(self, region_id: int) -> Path:
-        return self._folder / "regions" / str(region_id)
-
-    def _remove_region_folder(self, region_id: int) -> None:
-        """Files that nobody names any more; a leftover is removed at the next start."""
-        folder = self._region_folder(region_id)
-        with contextlib.suppress(FileNotFoundError):
-            for name in self._files.list_folder(folder):
-                self._files.remove_if_there(folder / name)
-            self._files.remove_folder(folder)

@@ -14,15 +14,11 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import pyarrow as pa
 
 from rowlock_regionserver.cells import Durability
-from rowlock_regionserver.clock import Clock
-from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError, RegionServerError, UnknownOutcomeError
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import RequestId, RowResult, WriteOptions
 from rowlock_regionserver.region.bulk_cells import BulkCells, arrange
 from rowlock_regionserver.region.bulk_file import bulk_file_path, encode_tables, write_bulk_file
@@ -64,15 +60,10 @@ class BulkLoad:
     def __init__(
         self,
         contents: RegionContents,
-        folder: Path,
         numbers: BulkNumbers,
         write_path: WritePath,
         numbering: Numbering,
         log: Log,
-        files: Files,
-        config: Config,
-        clock: Clock,
-        on_fatal: Callable[[BaseException], None],
     ) -> None:
         self._region_id = contents.region_id
         self._start, self._stop = contents.start, contents.stop
@@ -82,15 +73,16 @@ class BulkLoad:
         self._memory = contents.memory
         self._applier = contents.applier
         self._bulk_files = contents.bulk_files
-        self._folder = folder
         self._numbers = numbers
         self._write_path = write_path
         self._numbering = numbering
         self._log = log
-        self._files = files
-        self._config = config
-        self._clock = clock
-        self._on_fatal = on_fatal
+        shared = contents.shared
+        self._folder = shared.bulk_folder
+        self._files = shared.files
+        self._config = shared.config
+        self._clock = shared.clock
+        self._on_fatal = shared.on_fatal
 
     def put(
         self, batch: pa.Table, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]

@@ -93,5 +93,7 @@ def compare(condition: Condition, row: bytes, newest: NewestRow) -> Comparison:
 
 def _holds(check: Check, cell: Cell | None) -> bool:
     if check.operand is None:
-        return (cell is None) is (check.op is CompareOp.EQUAL)
+        if check.op is CompareOp.EQUAL:
+            return cell is None
+        return cell is not None
     return cell is not None and COMPARISONS[check.op](cell[4], check.operand)

@@ -7,11 +7,8 @@ are there and take the log's records, then the log is open and regions serve (re
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
-from rowlock_regionserver.clock import Clock
-from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.apply import Applier
@@ -19,15 +16,16 @@ from rowlock_regionserver.region.bulk_file import bulk_file_path
 from rowlock_regionserver.region.flush import Flusher, store_file_path
 from rowlock_regionserver.region.gate import Gate
 from rowlock_regionserver.region.manifest import Manifest, read_manifest, write_manifest
-from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.mvcc import Mvcc
 from rowlock_regionserver.region.replay import Replay
 from rowlock_regionserver.region.requests import RequestIds
+from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import TEMPORARY_SUFFIX
+from rowlock_regionserver.wal.log import Log
 
 _STORE_FILE_NAME = re.compile(r"\d+-\d{12}\.store")
 
@@ -41,54 +39,33 @@ class RegionContents:
         bounds: tuple[bytes, bytes],
         table: Table,
         folder: Path,
-        bulk_folder: Path,
-        memory: MemoryGauge,
-        cache: BlockCache,
-        files: Files,
-        config: Config,
-        clock: Clock,
-        flushed: Callable[[int, int], None],
+        shared: SharedParts,
     ) -> None:
-        """Reads the manifest and opens its store files; what it does not name is removed.
-
-        `flushed(region_id, write_number)` is called after each flush. Raises CorruptionError.
-        """
+        """Reads the manifest and opens its store files; what it does not name is removed. Raises CorruptionError."""
         self.region_id = region_id
         self.start, self.stop = bounds
         self.table = table
-        self.memory = memory
-        self._bulk_folder = bulk_folder
-        self._files = files
-        self._tell_flushed = flushed
-        generation, manifest = read_manifest(files, folder)
+        self.shared = shared
+        self.memory = shared.memory
+        self._log: Log | None = None
+        files, clock = shared.files, shared.clock
+        live = read_manifest(files, folder)
+        manifest = live.manifest
         if manifest.region_id != region_id:
             raise CorruptionError(folder, 0, f"the manifest of region {region_id}", f"that of {manifest.region_id}")
         _remove_unnamed(files, folder, manifest)
         self.mvcc = Mvcc(manifest.flushed_write_number, clock)
         self.gate = Gate(clock)
-        self.requests = RequestIds(clock, config.request_ids_forgotten_after_ms)
+        self.requests = RequestIds(clock, shared.config.request_ids_forgotten_after_ms)
         self.requests.restore(manifest.answers)
-        self.stores = Stores(table, _open_store_files(folder, manifest, table, cache, files))
-        self.applier = Applier(self.stores, memory, self.mvcc.oldest)
-        self.flusher = Flusher(
-            folder,
-            generation,
-            manifest,
-            self.stores,
-            self.mvcc,
-            self.gate,
-            self.requests,
-            memory,
-            cache,
-            files,
-            config,
-            self._flushed,
-        )
+        self.stores = Stores(table, _open_store_files(folder, manifest, table, shared.cache, files))
+        self.applier = Applier(self.stores, shared.memory, self.mvcc.oldest)
+        self.flusher = Flusher(live, self.stores, self.mvcc, self.gate, self.requests, shared, self._flushed)
         self.stamp_at_least = max((answer.result.timestamp for answer in manifest.answers), default=0)
         # Bulk files that the log's records name, with the write number of each: they stay until they are flushed.
         # Guarded by the gate held alone (adding), and by the flush that runs (removing).
         self.bulk_files: dict[int, int] = {}
-        self.replay = Replay(table, self.stores, self.mvcc, self.requests, memory, bulk_folder, files, clock)
+        self.replay = Replay(table, self.stores, self.mvcc, self.requests, shared)
 
     def recovered(self) -> None:
         """Replay is over, or at a pause: what it brought can be read."""
@@ -110,11 +87,17 @@ class RegionContents:
         for file_number, write_number in list(self.bulk_files.items()):
             if write_number <= through:
                 del self.bulk_files[file_number]
-                self._files.remove_if_there(bulk_file_path(self._bulk_folder, file_number))
+                self.shared.files.remove_if_there(bulk_file_path(self.shared.bulk_folder, file_number))
+
+    def write_to(self, log: Log) -> None:
+        """The log is open: it is told how far the region is flushed, now and after each flush."""
+        self._log = log
+        log.flushed(self.region_id, self.flusher.manifest.flushed_write_number)
 
     def _flushed(self, write_number: int) -> None:
         self.remove_bulk_files(write_number)
-        self._tell_flushed(self.region_id, write_number)
+        if self._log is not None:  # Else replay goes on; `write_to` tells it.
+            self._log.flushed(self.region_id, write_number)
 
 
 def make_region_folder(files: Files, folder: Path, region_id: int, table_id: int) -> None:

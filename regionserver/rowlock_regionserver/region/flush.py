@@ -25,20 +25,17 @@ from pathlib import Path
 import pyarrow as pa
 
 from rowlock_regionserver.cells import Family
-from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import NotServingRegionError
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.region.gate import Gate
-from rowlock_regionserver.region.manifest import Manifest, write_manifest
-from rowlock_regionserver.region.memory import MemoryGauge
+from rowlock_regionserver.region.manifest import LiveManifest, Manifest
 from rowlock_regionserver.region.mvcc import Mvcc
 from rowlock_regionserver.region.raw_windows import raw_windows
 from rowlock_regionserver.region.requests import RequestIds
+from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.scan.visibility import retained
 from rowlock_regionserver.sources import Source
-from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
@@ -70,39 +67,34 @@ class Flusher:
 
     def __init__(
         self,
-        folder: Path,
-        generation: int,
-        manifest: Manifest,
+        live: LiveManifest,
         stores: Stores,
         mvcc: Mvcc,
         gate: Gate,
         requests: RequestIds,
-        memory: MemoryGauge,
-        cache: BlockCache,
-        files: Files,
-        config: Config,
+        shared: SharedParts,
         flushed: Callable[[int], None],
     ) -> None:
-        self._folder = folder
+        """`flushed(write_number)` is called when everything up to the number is in live store files."""
+        self._folder = live.folder
         self._stores = stores
         self._mvcc = mvcc
         self._gate = gate
         self._requests = requests
-        self._memory = memory
-        self._cache = cache
-        self._files = files
-        self._config = config
+        self._memory = shared.memory
+        self._cache = shared.cache
+        self._files = shared.files
+        self._config = shared.config
         self._flushed = flushed
         self._lock = threading.Lock()
         # Guarded by self._lock, which is held for a whole flush or alter:
-        self._generation = generation
-        self._manifest = manifest
+        self._live = live
         self._is_closed = False
 
     @property
     def manifest(self) -> Manifest:
         """The live manifest."""
-        return self._manifest
+        return self._live.manifest
 
     def flush(self) -> FlushResult:
         """Writes everything that is in memory now to store files; returns when they are live.
@@ -113,7 +105,7 @@ class Flusher:
             if self._is_closed:
                 raise NotServingRegionError(f"the region in {self._folder} is closed and is not flushed any more")
             sealed = self._switch()
-            if sealed.write_number == self._manifest.flushed_write_number:
+            if sealed.write_number == self.manifest.flushed_write_number:
                 return FlushResult(0, 0)
             self._mvcc.wait_until_published(sealed.write_number)
             oldest = self._mvcc.oldest()
@@ -138,7 +130,7 @@ class Flusher:
 
     def _write_all(self, sealed: _Sealed, oldest: int) -> list[tuple[Family, StoreFileInfo]]:
         """3. A store file for each family that has cells; all or none of them stay when one fails."""
-        file_number = self._manifest.next_file_number
+        file_number = self.manifest.next_file_number
         written: list[tuple[Family, StoreFileInfo]] = []
         try:
             for family, segments in sealed.segments:
@@ -165,7 +157,7 @@ class Flusher:
         return write_store_file(path, _chain(first, kept), family, self._files, number=file_number)
 
     def _with_files(self, written: Sequence[tuple[Family, StoreFileInfo]], write_number: int) -> Manifest:
-        manifest = self._manifest
+        manifest = self.manifest
         served = {store.family.number for store in self._stores.all()}
         store_files = {number: infos for number, infos in manifest.store_files.items() if number in served}
         for family, info in written:
@@ -180,9 +172,7 @@ class Flusher:
 
     def _commit(self, manifest: Manifest) -> None:
         """4. The commit point. A failure leaves the new files alone: the manifest that names them may be on disk."""
-        write_manifest(self._files, self._folder, self._generation + 1, manifest)
-        self._generation += 1
-        self._manifest = manifest
+        self._live = self._live.replaced(self._files, manifest)
 
     def _show(self, sealed: _Sealed, written: Sequence[tuple[Family, StoreFileInfo]]) -> None:
         """5. Files instead of segments, in one step for all readers."""
@@ -216,7 +206,7 @@ class Flusher:
 
     def forget_families(self, family_numbers: Sequence[int]) -> None:
         """Takes the files of dropped families out of the manifest, and removes them. The caller lets no flush run."""
-        manifest = self._manifest
+        manifest = self.manifest
         gone = {number: infos for number, infos in manifest.store_files.items() if number in family_numbers}
         if not gone:
             return

@@ -64,19 +64,33 @@ class Manifest:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class LiveManifest:
+    """The manifest that counts, where it lies, and which generation it is."""
+
+    folder: Path
+    generation: int
+    manifest: Manifest
+
+    def replaced(self, files: Files, manifest: Manifest) -> LiveManifest:
+        """Makes `manifest` the next generation; durable when it returns. Raises what generations.write does."""
+        write_manifest(files, self.folder, self.generation + 1, manifest)
+        return LiveManifest(self.folder, self.generation + 1, manifest)
+
+
 def write_manifest(files: Files, folder: Path, number: int, manifest: Manifest) -> None:
     """Makes the manifest live under this generation number; durable when it returns."""
     generations.write(files, folder, NAME, number, manifest.encode())
 
 
-def read_manifest(files: Files, folder: Path) -> tuple[int, Manifest]:
-    """The newest generation and its number. CorruptionError when it is damaged; never an older one instead."""
+def read_manifest(files: Files, folder: Path) -> LiveManifest:
+    """The newest generation. CorruptionError when it is damaged; never an older one instead."""
     try:
         number, body = generations.read_newest(files, folder, NAME)
     except FileNotFoundError:
         raise CorruptionError(folder / NAME, 0, "a manifest", "none") from None
     try:
-        return number, Manifest.decode(body)
+        return LiveManifest(folder, number, Manifest.decode(body))
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptionError(folder / NAME, 0, "a manifest of this version", repr(error)) from error
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from rowlock_regionserver.config import Config
 from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection
 from rowlock_regionserver.region.check import check_in_region, check_row
 from rowlock_regionserver.region.contents import RegionContents
@@ -22,13 +21,13 @@ from rowlock_regionserver.scan.selection import check_plan, check_selection
 class ReadPath:
     """Reads one region. Thread-safe; takes no lock that a writer holds while it waits for anything."""
 
-    def __init__(self, contents: RegionContents, config: Config) -> None:
+    def __init__(self, contents: RegionContents) -> None:
         self._region_id = contents.region_id
         self._start, self._stop = contents.start, contents.stop
         self.table = contents.table  # Replaced whole by an alter.
         self._stores = contents.stores
         self._mvcc = contents.mvcc
-        self._config = config
+        self._config = contents.shared.config
 
     def get(self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool) -> list[list[AnswerCell]] | None:
         """The cells of each row, in the order asked, all at one read point; an absent row has none.

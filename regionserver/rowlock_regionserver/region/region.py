@@ -6,15 +6,11 @@ import contextlib
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
 from rowlock_regionserver.cells import NEWEST
-from rowlock_regionserver.clock import Clock
-from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, UnknownOutcomeError
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import AnswerCell, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
 from rowlock_regionserver.region.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
 from rowlock_regionserver.region.contents import RegionContents
@@ -59,34 +55,21 @@ class Region:
         self,
         contents: RegionContents,
         log: Log,
-        bulk_folder: Path,
         bulk_numbers: BulkNumbers,
         numbers_until: int,
         stamps_until: int,
-        files: Files,
-        config: Config,
-        clock: Clock,
-        on_fatal: Callable[[BaseException], None],
     ) -> None:
-        """Begins to serve what the contents hold after replay; numbers and stamps go on past what was reserved.
-
-        `on_fatal` is told when the disk failed under a bulk file, and ends the server.
-        """
+        """Begins to serve what the contents hold after replay; numbers and stamps go on past what was reserved."""
+        clock, config = contents.shared.clock, contents.shared.config
         contents.mvcc.restore(max(contents.mvcc.last, numbers_until))
-        numbering = Numbering(
-            contents.region_id,
-            contents.mvcc,
-            Stamps(clock, max(stamps_until, contents.stamp_at_least)),
-            log,
-            config,
-        )
+        stamps = Stamps(clock, max(stamps_until, contents.stamp_at_least))
+        numbering = Numbering(contents.region_id, contents.mvcc, stamps, log, config)
         self._contents = contents
         self._row_locks = RowLocks(clock)
-        self._write_path = WritePath(contents, self._row_locks, numbering, log, config, clock)
-        self._bulk_load = BulkLoad(
-            contents, bulk_folder, bulk_numbers, self._write_path, numbering, log, files, config, clock, on_fatal
-        )
-        self._read_path = ReadPath(contents, config)
+        self._write_path = WritePath(contents, self._row_locks, numbering, log)
+        self._bulk_load = BulkLoad(contents, bulk_numbers, self._write_path, numbering, log)
+        self._read_path = ReadPath(contents)
+        contents.write_to(log)
         with log.order:
             numbering.reserve()  # The log knows a region from its first reservation on.
         self._state = State.SERVING

@@ -7,17 +7,13 @@ when most of them lie below their client's floor and are never unpacked. Memory 
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import CorruptionError
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import RowResult
 from rowlock_regionserver.region.apply import Applier
 from rowlock_regionserver.region.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
-from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.mvcc import Mvcc
 from rowlock_regionserver.region.requests import RequestIds
+from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.wal.mutation import (
@@ -58,21 +54,18 @@ class Replay:
         stores: Stores,
         mvcc: Mvcc,
         requests: RequestIds,
-        memory: MemoryGauge,
-        bulk_folder: Path,
-        files: Files,
-        clock: Clock,
+        shared: SharedParts,
     ) -> None:
         self._names = table.name_by_number
         self._stores = stores
         self._memstores = {store.family.number: store.memstore for store in stores.all()}
         self._mvcc = mvcc
         self._requests = requests
-        self._memory = memory
-        self._applier = Applier(stores, memory, lambda: self._last)
-        self._bulk_folder = bulk_folder
-        self._files = files
-        self._clock = clock
+        self._memory = shared.memory
+        self._applier = Applier(stores, shared.memory, self._last_number)
+        self._bulk_folder = shared.bulk_folder
+        self._files = shared.files
+        self._clock = shared.clock
         self._last = mvcc.last
         self._uncounted_bytes = 0
         self._answers: dict[bytes, _PackedAnswers] = {}

@@ -37,8 +37,6 @@ from dataclasses import replace
 from functools import partial
 
 from rowlock_regionserver.cells import Durability
-from rowlock_regionserver.clock import Clock
-from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.operations import (
     Change,
@@ -76,8 +74,6 @@ class WritePath:
         row_locks: RowLocks,
         numbering: Numbering,
         log: Log,
-        config: Config,
-        clock: Clock,
     ) -> None:
         self._region_id = contents.region_id
         self._start, self._stop = contents.start, contents.stop
@@ -91,8 +87,8 @@ class WritePath:
         self._row_locks = row_locks
         self._numbering = numbering
         self._log = log
-        self._config = config
-        self._clock = clock
+        self._config = contents.shared.config
+        self._clock = contents.shared.clock
 
     def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
         """Makes each row mutation, in order; `done` gets their outcomes, once, when all are published.
