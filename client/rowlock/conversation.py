@@ -20,13 +20,15 @@ from dataclasses import dataclass
 
 from rowlock_proto.v1 import region_pb2
 
-from rowlock.errors import RowlockError
+from rowlock.errors import LimitExceededError, RowlockError, ServerUnavailableError
 from rowlock.sequences import Sequences
 
 # Enough to fill the link; more would only make those in front wait for those behind.
 MESSAGE_BYTES_MAX = 1024 * 1024
 IN_FLIGHT_MAX = 4096
 _MANY_UNDER_WAY = 8
+# Of a message, beside its requests: the client's id and the floor, with their tags.
+_HEADER_BYTES_MAX = 29
 
 
 class Request:
@@ -164,13 +166,27 @@ class Conversation:
             request.wake()
 
     def lost(self, failure: RowlockError) -> None:
-        """The stream ended: everybody is woken with the failure; `sent` says who is left in doubt."""
+        """The stream ended: everybody is woken with the failure; `sent` says who is left in doubt.
+
+        A message beyond the limit ends the stream for all. That is the failure of the request which is so large, and
+        a lost connection for the others, who try again.
+        """
         requests = [*self._in_flight.values(), *self._waiting]
+        others = failure
+        too_large: Request | None = None
+        if isinstance(failure, LimitExceededError):
+            others = ServerUnavailableError("the conversation ended because of another request, which was too large")
+            too_large = self._too_large(failure.limit_value or self._message_bytes_max)
         self._in_flight.clear()
         self._waiting.clear()
         for request in requests:
-            request.failure = failure
+            request.failure = failure if request is too_large else others
             request.wake()
+
+    def _too_large(self, byte_count: int) -> Request | None:
+        """The largest request in flight, if a message with it alone is larger than this."""
+        largest = max(self._in_flight.values(), key=lambda request: len(request.payload), default=None)
+        return largest if largest is not None and len(largest.payload) + _HEADER_BYTES_MAX > byte_count else None
 
     def abandon(self, request: Request) -> None:
         """Its caller gives up and is not woken any more. O(1) once sent, else O(waiting)."""

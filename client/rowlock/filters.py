@@ -23,31 +23,39 @@ from rowlock.errors import InvalidArgumentError
 ValueType = type[bytes] | type[str] | type[int] | type[float] | type[bool] | str
 Operand = bytes | bytearray | memoryview | str | int | float | bool
 
+# The protocol's. A much deeper one could not even be parsed, which would end the conversation for everybody in it.
+DEPTH_MAX = 32
+
 
 class Filter:
-    """A predicate over one row; immutable. Combine with `&`, `|`, `~`."""
+    """A predicate over one row; immutable. Combine with `&`, `|`, `~`, at most DEPTH_MAX deep."""
 
-    __slots__ = ("message",)
+    __slots__ = ("depth", "message")
 
-    def __init__(self, message: types_pb2.Filter) -> None:
+    def __init__(self, message: types_pb2.Filter, depth: int = 1) -> None:
+        if depth > DEPTH_MAX:
+            raise InvalidArgumentError(
+                f"the filter nests deeper than {DEPTH_MAX} levels; combine conditions side by side, a & b & c, instead"
+            )
         self.message = message
+        self.depth = depth
 
     def __and__(self, other: Filter) -> Filter:
         if not isinstance(other, Filter):
             return NotImplemented
         operands = [*_operands(self, "all"), *_operands(other, "all")]
-        return Filter(types_pb2.Filter(all=types_pb2.FilterList(filters=operands)))
+        return Filter(types_pb2.Filter(all=types_pb2.FilterList(filters=operands)), _depth("all", self, other))
 
     def __or__(self, other: Filter) -> Filter:
         if not isinstance(other, Filter):
             return NotImplemented
         operands = [*_operands(self, "any"), *_operands(other, "any")]
-        return Filter(types_pb2.Filter(any=types_pb2.FilterList(filters=operands)))
+        return Filter(types_pb2.Filter(any=types_pb2.FilterList(filters=operands)), _depth("any", self, other))
 
     def __invert__(self) -> Filter:
         message = types_pb2.Filter()
         getattr(message, "not").CopyFrom(self.message)
-        return Filter(message)
+        return Filter(message, self.depth + 1)
 
     def __bool__(self) -> NoReturn:
         raise TypeError(
@@ -194,6 +202,11 @@ def _operands(given: Filter, kind: str) -> list[types_pb2.Filter]:
     if given.message.WhichOneof("filter") != kind:
         return [given.message]
     return list(given.message.all.filters if kind == "all" else given.message.any.filters)
+
+
+def _depth(kind: str, *given: Filter) -> int:
+    """How deep a list of this kind nests that holds their operands."""
+    return max([one.depth if one.message.WhichOneof("filter") == kind else one.depth + 1 for one in given])
 
 
 def _encoded_text(operand: Operand) -> bytes:

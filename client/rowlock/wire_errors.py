@@ -156,7 +156,7 @@ _BY_STATUS: dict[grpc.StatusCode, Callable[[str, str], RowlockError]] = {
         f"the server at {address} did not answer in time: {details}"
     ),
     grpc.StatusCode.RESOURCE_EXHAUSTED: lambda address, details: LimitExceededError(
-        f"a message to or from {address} is larger than grpc allows: {details}"
+        f"a message to or from {address} is larger than grpc allows; send or ask for less at once: {details}"
     ),
     grpc.StatusCode.INVALID_ARGUMENT: lambda address, details: InvalidArgumentError(
         f"the server at {address} did not understand the request: {details}"

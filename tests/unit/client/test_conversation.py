@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rowlock import point
 from rowlock.conversation import Conversation, Request
-from rowlock.errors import ServerUnavailableError
+from rowlock.errors import LimitExceededError, ServerUnavailableError
 from rowlock.sequences import Sequences
 from rowlock_proto.v1 import region_pb2
 
@@ -85,6 +85,33 @@ def test_a_lost_stream_wakes_everybody_and_tells_who_is_in_doubt() -> None:
     assert [caller.wake_count for caller in callers] == [1, 1]
     assert [caller.request.is_in_doubt for caller in callers] == [True, False]
     assert conversation.statistics().in_flight == conversation.statistics().waiting == 0
+
+
+def test_a_request_beyond_the_limit_fails_alone_and_the_others_are_only_cut_off() -> None:
+    conversation = Conversation(Sequences())
+    small, large, waiting = Caller(conversation), Caller(conversation), Caller(conversation)
+    large.request.payload = bytes(2_000_000)
+    sent_small = conversation.next_message()
+    sent_large = conversation.next_message()
+    assert sent_small is not None
+    assert sent_large is not None
+    assert len(sent_small) < len(sent_large)
+    conversation.lost(LimitExceededError("too large", limit="request_bytes_max", limit_value=1_000_000))
+    assert isinstance(large.request.failure, LimitExceededError)
+    assert isinstance(small.request.failure, ServerUnavailableError)
+    assert isinstance(waiting.request.failure, ServerUnavailableError)
+
+
+def test_when_the_request_beyond_the_limit_was_abandoned_no_other_is_told_of_it() -> None:
+    conversation = Conversation(Sequences())
+    small, large = Caller(conversation), Caller(conversation)
+    large.request.payload = bytes(2_000_000)
+    conversation.next_message()
+    conversation.next_message()
+    conversation.abandon(large.request)
+    conversation.lost(LimitExceededError("too large"))
+    assert isinstance(small.request.failure, ServerUnavailableError)
+    assert large.wake_count == 0
 
 
 @pytest.mark.parametrize("is_sent", [False, True])

@@ -92,3 +92,17 @@ def test_a_filter_has_no_truth_value() -> None:
         assert column > 5 and column < 9  # noqa: PT018
     with pytest.raises(TypeError, match="truth value"):
         assert 5 < column < 9
+
+
+def test_a_filter_deeper_than_the_protocol_allows_is_refused_when_it_is_made() -> None:
+    deep = rowlock.column("f:q") == b"x"
+    for _ in range(31):
+        deep = ~deep
+    with pytest.raises(rowlock.InvalidArgumentError, match="deeper than 32"):
+        deep.__invert__()
+    with pytest.raises(rowlock.InvalidArgumentError, match="deeper than 32"):
+        deep.__and__(deep)
+    wide = rowlock.column("f:q") == b"x"
+    for number in range(100):
+        wide = wide | (rowlock.column("f:q") == b"%d" % number)
+    assert wide.depth == 2
