@@ -8,6 +8,11 @@ KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 
+# Settings of which 0 makes sense: no wait, no delay, no room kept free.
+_MAY_BE_NOTHING = frozenset(
+    ("timestamp_ahead_ms_max", "block_cache_bytes", "bulk_file_bytes_min", "row_lock_wait_ms", "retry_after_ms")
+) | {"disk_free_bytes_min"}
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -58,5 +63,6 @@ class Config:
         for name in self.__slots__:
             value = getattr(self, name)
             assert isinstance(value, int), f"{name} must be an int, not {value!r}"
-            if value < 0:
-                raise ValueError(f"{name} must not be negative, it is {value}")
+            least = 0 if name in _MAY_BE_NOTHING else 1
+            if value < least:
+                raise ValueError(f"{name} must be at least {least}, it is {value}")
