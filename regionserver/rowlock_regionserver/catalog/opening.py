@@ -158,7 +158,10 @@ class Opening:
         for region_id, each in contents.items():
             logged = recovered.regions.get(region_id, RegionState())
             regions[region_id] = Region(each, log, bulk_numbers, logged.numbers_until, logged.stamps_until)
-        for region_id in recovered.regions:
+        for region_id in self._damaged:
+            log.give_up(region_id)
+        # Dropped before the log was told so, damaged or not.
+        for region_id in (*recovered.regions, *recovered.broken):
             if region_id not in regions and region_id not in self._damaged:
                 log.forget(region_id)
         return Opened(self._generation, self._state, log, bulk_numbers, regions, self._damaged)

@@ -203,6 +203,13 @@ class Log:
         """Everything of the region up to this write number is in store files: segments may go."""
         self._trimmer.flushed(region_id, write_number)
 
+    def give_up(self, region_id: int) -> None:
+        """The region is closed because of damage outside the log: it is not flushed, so it must not pin segments.
+
+        Those that hold changes of it are set aside for its repair instead of being removed.
+        """
+        self._trimmer.give_up(region_id)
+
     def forget(self, region_id: int) -> None:
         """The region was dropped: it pins nothing, and no later segment names it. Nothing is appended for it again."""
         with self.order:

@@ -74,6 +74,12 @@ class Trimmer:
             self._broken.discard(region_id)
             self._changed.notify_all()
 
+    def give_up(self, region_id: int) -> None:
+        """The region can't be flushed: it pins nothing, and segments with changes of it are set aside."""
+        with self._lock:
+            self._broken.add(region_id)
+            self._changed.notify_all()
+
     def segment_count(self) -> int:
         """Sealed segments that are still there."""
         with self._lock:
