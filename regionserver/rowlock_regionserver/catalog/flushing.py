@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 
@@ -18,7 +19,8 @@ LOOK_AGAIN_S = 1.0
 class FlushThread:
     """Wakes when memory has grown, and now and then; flushes what is over its bound, largest first.
 
-    `flush` makes a failed sync end the server. Without disk space the segments stay, and it tries again.
+    `flush` makes a failed sync end the server. Without disk space the segments stay, and it tries again. `on_failure`
+    is told when the thread ends by anything else: nobody would flush any more, until writes are refused for good.
     """
 
     def __init__(
@@ -28,12 +30,14 @@ class FlushThread:
         memory: MemoryGauge,
         log: Log,
         config: Config,
+        on_failure: Callable[[BaseException], None],
     ) -> None:
         self._regions = regions
         self._flush = flush
         self._memory = memory
         self._log = log
         self._config = config
+        self._on_failure = on_failure
         self._wake = threading.Event()
         self._is_stopping = False
         self.thread = threading.Thread(target=self._run, name="flush", daemon=True)
@@ -49,18 +53,21 @@ class FlushThread:
         self.thread.join()
 
     def _run(self) -> None:
-        while True:
-            self._wake.wait(LOOK_AGAIN_S)
-            self._wake.clear()
-            if self._is_stopping:
-                return
-            for region in self._due():
-                try:
-                    self._flush(region)
-                except (DiskFullError, NotServingRegionError):
-                    continue  # The disk is full: looks again. Or the region was dropped meanwhile.
-                except (UnknownOutcomeError, StoppingError, OSError):
-                    return  # The server is ending.
+        try:
+            while not self._is_stopping:
+                self._flush_what_is_due()
+                self._wake.wait(LOOK_AGAIN_S)
+                self._wake.clear()
+        except (UnknownOutcomeError, StoppingError, OSError):
+            pass  # The server is ending, and has said why.
+        except BaseException as error:
+            self._on_failure(error)
+
+    def _flush_what_is_due(self) -> None:
+        for region in self._due():
+            # The disk is full: it looks again. Or the region was dropped meanwhile.
+            with contextlib.suppress(DiskFullError, NotServingRegionError):
+                self._flush(region)
 
     def _due(self) -> list[Region]:
         """Regions over a bound of their own, those that pin the log, and under pressure the largest."""

@@ -112,10 +112,14 @@ class RegionServer:
         self._regions, self._damaged = opened.regions, opened.damaged
         self._log, self._bulk_numbers = opened.log, opened.bulk_numbers
         self._flusher = FlushThread(
-            lambda: list(self._regions.values()), self.flush_region, self._memory, self._log, self._shared.config
+            lambda: list(self._regions.values()),
+            self.flush_region,
+            self._memory,
+            self._log,
+            self._shared.config,
+            self._fail_and_end,
         )
         self._flusher.thread.start()
-        self._flusher.wake()
 
     def stop(self) -> None:
         """Flushes every region, syncs and closes the log. The caller lets no new call in. Blocks.

@@ -95,7 +95,7 @@ def write_bulk_file(
             checksum, position = 0, 0
             for part in encode_tables(tables):
                 view = memoryview(part)
-                checksum = google_crc32c.extend(checksum, part if isinstance(part, bytes) else part.to_pybytes())
+                checksum = google_crc32c.extend(checksum, part)
                 while view.nbytes:
                     written = files.pwrite(descriptor, view, position)
                     position += written

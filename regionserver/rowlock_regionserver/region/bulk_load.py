@@ -123,6 +123,8 @@ class BulkLoad:
         Also when the batch asks for less than `fsync`: the next writer's sync makes the record durable, and a record
         whose file is lost would be damage, not a lost batch.
         """
+        if self._files.free_bytes(self._folder) < cells.byte_count + self._config.disk_free_bytes_min:
+            raise self._disk_full(cells)  # What is left is for flushes.
         try:
             written = write_bulk_file(
                 self._files,
@@ -135,10 +137,7 @@ class BulkLoad:
             if error.errno not in NO_SPACE:
                 self._on_fatal(error)
                 raise
-            raise DiskFullError(
-                f"no space for a bulk file of {cells.byte_count} bytes; nothing was changed, try again later",
-                retry_after_ms=self._config.retry_after_ms,
-            ) from error
+            raise self._disk_full(cells) from error
         return BulkRecord(
             stamp=0,
             cell_count=cells.cell_count,
@@ -148,6 +147,13 @@ class BulkLoad:
             file_number=written.number,
             file_bytes=written.byte_count,
             file_checksum=written.checksum,
+        )
+
+    def _disk_full(self, cells: BulkCells) -> DiskFullError:
+        return DiskFullError(
+            f"no space for a bulk file of {cells.byte_count} bytes in {self._folder}; nothing was changed. Free some: "
+            "writes go on by themselves",
+            retry_after_ms=self._config.retry_after_ms,
         )
 
     def _apply(self, cells: BulkCells, record: BulkRecord, durability: Durability) -> tuple[int, int, bool]:

@@ -5,7 +5,7 @@
 2. Wait until the read point has passed the switch: only durable, published cells may stand in a file, because after the
    manifest names it the log's records are gone.
 3. Write: each family's sealed segments are merged window by window, freed of what no reader can see any more
-   (scan/visibility.py, `retained`), and written as one store file, synced and renamed.
+   (scan/visibility.py, `retained`), and written as one store file, synced, renamed, and opened.
 4. Commit: the next manifest generation names the new files and the flushed write number, and keeps the request ids that
    the log would forget. It is durable before anything else happens.
 5. Show: readers see the files instead of the segments, in one step; then the log is told, and bulk files go.
@@ -17,15 +17,14 @@ next flush takes them along. A crash anywhere leaves either the old manifest and
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pyarrow as pa
-
 from rowlock_regionserver.cells import Family
-from rowlock_regionserver.errors import NotServingRegionError
+from rowlock_regionserver.errors import DiskFullError, NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.region.gate import Gate
 from rowlock_regionserver.region.manifest import LiveManifest, Manifest
@@ -113,7 +112,7 @@ class Flusher:
             self._commit(self._with_files(written, sealed.write_number))
             self._show(sealed, written)
             self._flushed(sealed.write_number)
-            return FlushResult(len(written), sum(info.cell_count for _, info in written))
+            return FlushResult(len(written), sum(file.info.cell_count for _, file in written))
 
     def _switch(self) -> _Sealed:
         """1. Seals all active segments together. Families come by name."""
@@ -128,22 +127,28 @@ class Flusher:
             self._stores.change(seal)
         return _Sealed(tuple(sealed), write_number)
 
-    def _write_all(self, sealed: _Sealed, oldest: int) -> list[tuple[Family, StoreFileInfo]]:
-        """3. A store file for each family that has cells; all or none of them stay when one fails."""
-        file_number = self.manifest.next_file_number
-        written: list[tuple[Family, StoreFileInfo]] = []
+    def _write_all(self, sealed: _Sealed, oldest: int) -> list[tuple[Family, StoreFile]]:
+        """3. An open store file for each family that has cells; none of them stays when one fails."""
+        first_number = self.manifest.next_file_number
+        written: list[tuple[Family, StoreFile]] = []
+        paths: list[Path] = []
         try:
             for family, segments in sealed.segments:
-                info = self._write(family, segments, file_number + len(written), oldest)
+                number = first_number + len(written)
+                paths.append(store_file_path(self._folder, family.number, number))
+                info = self._write(family, segments, number, paths[-1], oldest)
                 if info is not None:
-                    written.append((family, info))
+                    # Before the commit: a file that can't be opened changes nothing.
+                    written.append((family, StoreFile.open(paths[-1], info, self._cache, self._files)))
         except BaseException:
-            for family, info in written:
-                self._files.remove_if_there(store_file_path(self._folder, family.number, info.number))
+            for path in paths:
+                self._files.remove_if_there(path)
             raise
         return written
 
-    def _write(self, family: Family, segments: Sequence[Source], file_number: int, oldest: int) -> StoreFileInfo | None:
+    def _write(
+        self, family: Family, segments: Sequence[Source], number: int, path: Path, oldest: int
+    ) -> StoreFileInfo | None:
         """3. One store file of the family's segments; None when they hold nothing."""
         kept = (
             table
@@ -153,14 +158,14 @@ class Flusher:
         first = next(kept, None)
         if first is None:
             return None
-        path = store_file_path(self._folder, family.number, file_number)
-        return write_store_file(path, _chain(first, kept), family, self._files, number=file_number)
+        return write_store_file(path, itertools.chain([first], kept), family, self._files, number=number)
 
-    def _with_files(self, written: Sequence[tuple[Family, StoreFileInfo]], write_number: int) -> Manifest:
+    def _with_files(self, written: Sequence[tuple[Family, StoreFile]], write_number: int) -> Manifest:
         manifest = self.manifest
         served = {store.family.number for store in self._stores.all()}
         store_files = {number: infos for number, infos in manifest.store_files.items() if number in served}
-        for family, info in written:
+        for family, file in written:
+            info = file.info
             store_files[family.number] = (info, *store_files.get(family.number, ()))
         return replace(
             manifest,
@@ -171,17 +176,26 @@ class Flusher:
         )
 
     def _commit(self, manifest: Manifest) -> None:
-        """4. The commit point. A failure leaves the new files alone: the manifest that names them may be on disk."""
-        self._live = self._live.replaced(self._files, manifest)
+        """4. The commit point."""
+        try:
+            self._live = self._live.replaced(self._files, manifest)
+        except DiskFullError:
+            # The manifest before is the one that counts, so the new files take space that is needed. After any other
+            # failure they stay, because the manifest that names them may be on the disk.
+            for path in self._paths(manifest) - self._paths(self.manifest):
+                self._files.remove_if_there(path)
+            raise
 
-    def _show(self, sealed: _Sealed, written: Sequence[tuple[Family, StoreFileInfo]]) -> None:
-        """5. Files instead of segments, in one step for all readers."""
-        opened = {
-            family.number: StoreFile.open(
-                store_file_path(self._folder, family.number, info.number), info, self._cache, self._files
-            )
-            for family, info in written
+    def _paths(self, manifest: Manifest) -> set[Path]:
+        return {
+            store_file_path(self._folder, number, info.number)
+            for number, infos in manifest.store_files.items()
+            for info in infos
         }
+
+    def _show(self, sealed: _Sealed, written: Sequence[tuple[Family, StoreFile]]) -> None:
+        """5. Files instead of segments, in one step for all readers."""
+        opened = {family.number: file for family, file in written}
 
         def exchange() -> None:
             for family, segments in sealed.segments:
@@ -207,16 +221,9 @@ class Flusher:
     def forget_families(self, family_numbers: Sequence[int]) -> None:
         """Takes the files of dropped families out of the manifest, and removes them. The caller lets no flush run."""
         manifest = self.manifest
-        gone = {number: infos for number, infos in manifest.store_files.items() if number in family_numbers}
-        if not gone:
+        kept = {number: infos for number, infos in manifest.store_files.items() if number not in family_numbers}
+        if len(kept) == len(manifest.store_files):
             return
-        kept = {number: infos for number, infos in manifest.store_files.items() if number not in gone}
         self._commit(replace(manifest, store_files=kept))
-        for number, infos in gone.items():
-            for info in infos:
-                self._files.remove_if_there(store_file_path(self._folder, number, info.number))
-
-
-def _chain(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    yield first
-    yield from rest
+        for path in self._paths(manifest) - self._paths(self.manifest):
+            self._files.remove_if_there(path)

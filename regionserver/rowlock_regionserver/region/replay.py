@@ -62,7 +62,7 @@ class Replay:
         self._mvcc = mvcc
         self._requests = requests
         self._memory = shared.memory
-        self._applier = Applier(stores, shared.memory, self._last_number)
+        self._applier = Applier(stores, shared.memory, self._last_number, on_failure=_raised_all_the_same)
         self._bulk_folder = shared.bulk_folder
         self._files = shared.files
         self._clock = shared.clock
@@ -145,3 +145,7 @@ class Replay:
         if record.request is not None:
             result = RowResult(timestamp=record.stamp)
             self._requests.keep(record.request, record.first_row, write_number, result, self._clock.now_ms())
+
+
+def _raised_all_the_same(error: BaseException) -> None:
+    """Ends the recovery."""

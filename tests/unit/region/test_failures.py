@@ -1,0 +1,127 @@
+"""What fails after the log has a change, or under a flush: it ends the server, or changes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import CorruptionError, DiskFullError, NotServingRegionError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.memstore.memstore import Memstore
+from rowlock_regionserver.operations import Put
+from rowlock_regionserver.region import flush
+from rowlock_regionserver.storefile.reader import StoreFile
+
+from .conftest import WAIT_S, Engine, abandon, bulk_batch
+
+LARGE = bulk_batch(*[(b"%04d" % i, b"f", b"q", None, b"v" * 100) for i in range(100)])
+
+
+def running(folder: Path, files: Files | None = None, config: Config | None = None) -> Engine:
+    config = config or Config(bulk_file_bytes_min=4096)
+    return Engine(folder, config, Clock(), files or Files(), Durability.OS)
+
+
+def no_memory(*_: object) -> int:
+    raise MemoryError
+
+
+@pytest.mark.parametrize("part", ["apply", "add_segment"])
+def test_a_change_that_is_logged_and_can_not_be_applied_ends_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    engine = running(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(Memstore, part, no_memory)
+        with pytest.raises(MemoryError):
+            engine.change(b"r", Put(b"f", b"q", b"v")) if part == "apply" else engine.bulk(LARGE)
+    assert [type(error) for error in engine.fatal] == [MemoryError]
+    with pytest.raises(NotServingRegionError):
+        engine.cells(b"r")
+    engine.fatal.clear()
+    engine.crash()
+    assert len(engine.scan()) == (1 if part == "apply" else 100), "it is in the log"
+    engine.server.stop()
+
+
+def test_a_flush_thread_that_meets_the_unexpected_ends_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = running(tmp_path, config=Config(memstore_flush_bytes=10_000))
+    monkeypatch.setattr(flush, "raw_windows", no_memory)
+    with contextlib.suppress(NotServingRegionError):
+        for i in range(200):
+            engine.change(b"%d" % i, Put(b"f", b"q", b"v" * 100))
+    deadline = time.monotonic() + WAIT_S
+    while not engine.fatal and time.monotonic() < deadline:
+        threading.Event().wait(0.01)
+    assert [type(error) for error in engine.fatal] == [MemoryError]
+    abandon(engine.server)
+
+
+def test_a_store_file_that_can_not_be_opened_changes_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(*_: object) -> StoreFile:
+        raise CorruptionError("a file", 0, "what was written", "something else")
+
+    engine.change(b"r", Put(b"f", b"q", b"1"), Put(b"g", b"q", b"1"))
+    with monkeypatch.context() as patched:
+        patched.setattr(StoreFile, "open", damaged)
+        with pytest.raises(CorruptionError):
+            engine.region.flush()
+    assert list(engine.folder.rglob("*.store")) == []
+    assert engine.region.flush().store_file_count == 2
+    engine.restart()
+    assert engine.values(b"r") == {b"f:q": b"1", b"g:q": b"1"}
+
+
+class NoSpaceForManifests(Files):
+    is_full = False
+
+    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+        if self.is_full and path.name.startswith("manifest") and flags & os.O_CREAT:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return super().open(path, flags, mode)
+
+
+def test_a_flush_without_space_for_its_manifest_gives_back_the_space_of_its_files(tmp_path: Path) -> None:
+    files = NoSpaceForManifests()
+    engine = running(tmp_path, files)
+    engine.change(b"r", Put(b"g", b"q", b"1"))
+    files.is_full = True
+    with pytest.raises(DiskFullError):
+        engine.server.flush("t")
+    assert list(tmp_path.rglob("*.store")) == []
+    files.is_full = False
+    engine.restart()
+    assert engine.values(b"r") == {b"g:q": b"1"}
+    engine.server.stop()
+    assert engine.fatal == []
+
+
+class LittleSpace(Files):
+    free: int | None = None
+
+    def free_bytes(self, path: Path) -> int:
+        return super().free_bytes(path) if self.free is None else self.free
+
+
+def test_bulk_files_leave_the_space_that_flushes_need(tmp_path: Path) -> None:
+    files = LittleSpace()
+    engine = running(tmp_path, files)
+    files.free = engine.config.disk_free_bytes_min + 1000
+    with pytest.raises(DiskFullError):
+        engine.bulk(LARGE)
+    assert list((tmp_path / "bulk").iterdir()) == []
+    assert engine.scan() == []
+    files.free = None
+    engine.bulk(LARGE)
+    assert len(engine.scan()) == 100
+    engine.server.stop()
