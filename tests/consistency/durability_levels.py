@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ TABLE = "levels"
 # A cycle is over when there is enough to judge, and at the latest after so long: the machine may be slow.
 WRITES_A_CYCLE, CYCLE_SECONDS_MAX = 300, 10.0
 TIMEOUT_SECONDS = 30.0
+# The server ends right after one of these has its answer: a writer of that level, or whoever gets the hot row.
+ENDERS = ("fsync", "os", "reader")
 
 
 @dataclass(slots=True)
@@ -73,7 +76,12 @@ class _Cycle:
 
     number: int
     writers: Sequence[_Writer]
+    end: Callable[[], None]
+    ends_by: str  # of ENDERS, who ends the server once that is due
+    is_due: bool = False
     is_ending: bool = False
+    has_ended: threading.Event = field(default_factory=threading.Event)
+    ends_once: threading.Lock = field(default_factory=threading.Lock)  # taken by who ends the server, and kept
     flush_began: float | None = None
     # Written by one reader each.
     seen_marks: dict[bytes, int] = field(default_factory=dict)
@@ -90,6 +98,13 @@ class _Cycle:
     def writes(self) -> list[_Write]:
         return [write for writer in self.writers for write in writer.writes]
 
+    def end_if_due(self, by: str) -> None:
+        """Ends the server in the very moment after an answer, so that what was answered too early is lost."""
+        if self.is_due and by == self.ends_by and self.ends_once.acquire(blocking=False):
+            self.is_ending = True
+            self.end()
+            self.has_ended.set()
+
 
 def run(settings: Settings) -> Account:
     """The long form: 40 cycles, of which every fifth ends in an orderly stop and the others by SIGKILL."""
@@ -99,18 +114,20 @@ def run(settings: Settings) -> Account:
         # The least of levels, so that each call may ask for more.
         table = db.create_table(TABLE, {"mark": rowlock.Family()}, durability="skip")
         for number in range(2 if settings.is_short else 40):
-            names = [(level, f"{level}-{which}".encode()) for level in LEVELS for which in range(WRITERS_A_LEVEL)]
-            cycle = _Cycle(number, [_Writer(level, name) for level, name in names])
             stops = number % 5 == 1
-            _live(account, server, db, cycle, flushes=draw.random() < 0.5, stops=stops)
+            cycle = _Cycle(number, _writers(), server.stop if stops else server.kill, draw.choice(ENDERS))
+            _live(account, server, db, cycle, flushes=draw.random() < 0.5)
+            account.counts["orderly stops" if stops else "SIGKILLs"] += 1
             server.start()
             _judge(account, table, cycle, stopped=stops)
     return account
 
 
-def _live(
-    account: Account, server: RowlockServer, db: rowlock.Client, cycle: _Cycle, *, flushes: bool, stops: bool
-) -> None:
+def _writers() -> list[_Writer]:
+    return [_Writer(level, f"{level}-{number}".encode()) for level in LEVELS for number in range(WRITERS_A_LEVEL)]
+
+
+def _live(account: Account, server: RowlockServer, db: rowlock.Client, cycle: _Cycle, *, flushes: bool) -> None:
     """Writes and reads until the server is killed or stopped."""
     # The connections are closed first, so that nobody waits for a dead server.
     with Crew(account) as crew, contextlib.ExitStack() as connections:
@@ -135,13 +152,8 @@ def _live(
             crew.count("flushes", db.flush(TABLE).store_file_count)
             cycle.flush_began = began
         crew.wait_until(lambda: len(cycle.writes()) > WRITES_A_CYCLE, CYCLE_SECONDS_MAX / 2)
-        cycle.is_ending = True
-        if stops:
-            server.stop()
-            crew.count("orderly stops")
-        else:
-            server.kill()
-            crew.count("SIGKILLs")
+        cycle.is_due = True
+        crew.wait_until(cycle.has_ended.is_set, TIMEOUT_SECONDS)
 
 
 def _turn(cycle: _Cycle, turn: Callable[[rowlock.Table[bytes]], None], table: rowlock.Table[bytes]) -> None:
@@ -157,10 +169,12 @@ def _write(cycle: _Cycle, table: rowlock.Table[bytes], writer: _Writer) -> None:
     mark = len(writer.writes) + 1
     table.put(cycle.hot_row, {writer.column: b"%d" % mark})
     writer.mark = mark
+    cycle.end_if_due(writer.level)
     write = _Write(writer.level, b"%s%s-%06d" % (cycle.prefix, writer.name, mark), time.monotonic())
     writer.writes.append(write)
     table.put(write.row, {b"mark:own": b"%d" % mark})
     write.acknowledged = time.monotonic()
+    cycle.end_if_due(writer.level)
 
 
 def _get(crew: Crew, cycle: _Cycle, table: rowlock.Table[bytes]) -> None:
@@ -171,6 +185,8 @@ def _get(crew: Crew, cycle: _Cycle, table: rowlock.Table[bytes]) -> None:
         if marks.get(column, 0) < mark:
             crew.problem(f"a get saw {column!r} at {marks.get(column, 0)} after {mark}")
     cycle.seen_marks.update(marks)
+    if any(marks.get(writer.column, 0) > expected[writer.column] for writer in cycle.writers if _is_safe(writer.level)):
+        cycle.end_if_due("reader")
     crew.count("gets")
 
 

@@ -67,6 +67,8 @@ def run(settings: Settings) -> Account:
     with live_server(LIMITS) as server, rowlock.connect(server.address, timeout=60) as db:
         hot = db.create_table(HOT, ["f"], durability="os")
         bulk = db.create_table(BULK, ["f"], durability="os")
+        # Before the load, because making an Arrow array for the first time takes seconds: it imports pandas.
+        ledger.bulk_put(_put_bulk(bulk, 0))
         _load(account, server, db, ledger, settings)
         _call_promptly(account, hot)
         ledger.judge(account, hot, bulk, "in the end")
@@ -85,7 +87,7 @@ def _load(account: Account, server: RowlockServer, db: rowlock.Client, ledger: L
         for number in range(THREADS):
             client = _LoadClient(crew, singles[number % CONNECTIONS], ledger, number, settings.seed)
             crew.repeat(f"client {number}", client.turn)
-        batch_numbers = itertools.count()
+        batch_numbers = itertools.count(1)
         for _ in range(BULK_WRITERS):
             crew.repeat("bulk batches", lambda: _bulk(crew, db.table(BULK), ledger, next(batch_numbers)))
         for _ in range(SCANNERS):
@@ -187,11 +189,16 @@ class _LoadClient:
 
 
 def _bulk(crew: Crew, table: rowlock.Table[bytes], ledger: Ledger, number: int) -> None:
+    ledger.bulk_put(_put_bulk(table, number))
+    crew.count("bulk batches")
+
+
+def _put_bulk(table: rowlock.Table[bytes], number: int) -> list[bytes]:
+    """Writes the rows of a batch of this number; gives them."""
     rows = [b"%08d-%03d" % (number, place) for place in range(BULK_ROWS)]
     values = [row.ljust(BULK_VALUE_BYTES, b".") for row in rows]
     table.put_arrow(pa.table({"id": rows, "v": values}), "id BINARY :key, v BINARY f:v")
-    ledger.bulk_put(rows)
-    crew.count("bulk batches")
+    return rows
 
 
 def _scan(crew: Crew, table: rowlock.Table[bytes]) -> None:
