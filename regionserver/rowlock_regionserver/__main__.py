@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import logging
 import os
 import re
@@ -83,6 +84,8 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # A thread that computes gives way after half a millisecond: a request beside a flush waits 2 ms instead of 15.
     sys.setswitchinterval(0.0005)
+    # A full collection walks every row in memory, so it is made rare.
+    gc.set_threshold(50_000, 50, 1000)
     # Heavy imports come only now, when signals are taken.
     from rowlock_regionserver.errors import RegionServerError
     from rowlock_regionserver.rpc.addresses import ListenError

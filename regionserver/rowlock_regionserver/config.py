@@ -36,6 +36,7 @@ class Config:
     stamp_leap_ms: int = 1000
 
     # Memory.
+    flush_window_bytes: int = 256 * KIB  # turned into Arrow in one stretch, beside which other threads wait
     memstore_flush_bytes: int = 128 * MIB  # a region that holds more is flushed
     memstore_bytes_max: int = 512 * MIB  # all regions; beyond it writes are refused until a flush is done
     immutable_segments_max: int = 16
@@ -49,6 +50,7 @@ class Config:
     merge_window_bytes_max: int = 256 * MIB
     scan_lease_ms: int = 10 * 60 * 1000
     scans_open_max: int = 1000
+    scan_bytes_held_max: int = 1 * GIB  # of windows and batches that clients have not taken; beyond it none begins
 
     # Threads, queues and waiting.
     worker_threads: int = 8

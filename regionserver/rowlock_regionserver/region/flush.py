@@ -23,9 +23,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rowlock_regionserver.cells import Family
+from rowlock_regionserver.cells import Cell, Family
 from rowlock_regionserver.errors import DiskFullError, NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Segment
+from rowlock_regionserver.memstore.segment import RowSegment
 from rowlock_regionserver.region.gate import Gate
 from rowlock_regionserver.region.manifest import LiveManifest, Manifest
 from rowlock_regionserver.region.mvcc import Mvcc
@@ -38,6 +39,9 @@ from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
+
+# Rows whose cells are freed in one stretch.
+FREED_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,9 @@ class Flusher:
             self._commit(self._with_files(written, sealed.write_number))
             self._show(sealed, written)
             self._flushed(sealed.write_number)
+            rows = [row for _, segments in sealed.segments for segment in segments for row in _rows_of_cells(segment)]
+            del sealed
+            _let_go(rows)
             return FlushResult(len(written), sum(file.info.cell_count for _, file in written))
 
     def _switch(self) -> _Sealed:
@@ -152,7 +159,7 @@ class Flusher:
         """3. One store file of the family's segments; None when they hold nothing."""
         kept = (
             table
-            for window in raw_windows(segments, self._config.scan_window_bytes)
+            for window in raw_windows(segments, self._config.flush_window_bytes)
             if (table := retained(window, oldest, family)).num_rows
         )
         first = next(kept, None)
@@ -227,3 +234,13 @@ class Flusher:
         self._commit(replace(manifest, store_files=kept))
         for path in self._paths(manifest) - self._paths(self.manifest):
             self._files.remove_if_there(path)
+
+
+def _rows_of_cells(segment: Segment) -> list[list[Cell]]:
+    return segment.rows_of_cells() if isinstance(segment, RowSegment) else []
+
+
+def _let_go(rows: list[list[Cell]]) -> None:
+    """Frees the cells of flushed segments in pieces, so that other threads run in between."""
+    while rows:
+        del rows[-FREED_AT_ONCE:]
