@@ -211,7 +211,10 @@ def filled(full: Full) -> Outcome:
     steps = small_life(full.seed)
     progress = mmap.mmap(-1, len(steps))
     with folder() as root:
-        refusals, problem = way(root / "data", full, steps, progress)
+        try:
+            refusals, problem = way(root / "data", full, steps, progress)
+        except ChildFailedError as error:
+            return Outcome(0, str(error))
         if problem is None:
             judge = Judge(steps, bytes(progress), Durability.ASYNC)
             problem = problem_after_restarts(root / "data", judge, stops=full.call % 2 == 0)

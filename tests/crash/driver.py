@@ -80,7 +80,7 @@ class Driver:
         self._config = config
         self.fatal: list[BaseException] = []
         self.server = self._open()
-        self.is_open = True  # False: it was stopped and could not be opened again.
+        self.is_open = True  # False: it has stopped, and could not be opened again.
 
     def _open(self) -> RegionServer:
         return RegionServer.open(self._folder, self._config, Clock(), self._files, self.fatal.append)
@@ -114,8 +114,10 @@ class Driver:
             case Flush(table):
                 server.flush(table)
             case Restart():
-                server.stop()
                 self.is_open = False
+                server.stop()
+                if self.fatal:
+                    raise ServerDiedError(f"the server ended while it stopped: {self.fatal[0]!r}")
                 self.server = self._open()
                 self.is_open = True
         return False

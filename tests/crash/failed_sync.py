@@ -21,7 +21,7 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.errors import RegionServerError
 
 from tests.crash.account import Account, Settings
-from tests.crash.children import in_child, spread
+from tests.crash.children import ChildFailedError, in_child, spread
 from tests.crash.driver import Driver, ServerDiedError, small_config
 from tests.crash.folders import folder
 from tests.crash.life import DONE, Judge, small_life
@@ -97,12 +97,14 @@ class Life:
         """Up to the failure, and then on to see that nothing is acknowledged any more."""
         try:
             driver = Driver(self._disk.root, self._disk, small_config())
-        except OSError:
-            return  # It failed while opening, and the server did not start.
+        except (OSError, RegionServerError):
+            if self.failed is None:
+                raise
+            return  # The server did not start.
         for number, step in enumerate(self._steps):
             had_failed = self.failed is not None
-            if had_failed and isinstance(step, Restart):
-                break  # The process has ended by now.
+            if had_failed and (isinstance(step, Restart) or not self._is_ending(driver) or not driver.is_open):
+                break  # The process has ended by now, or should have.
             try:
                 driver.live_one(number, step, self.progress)
             except (OSError, RegionServerError, ServerDiedError):
@@ -111,9 +113,8 @@ class Life:
             if had_failed and self.progress[number] == DONE:
                 self.problem = f"step {number}, {step}, was acknowledged after the failure"
                 return
-            if self.failed is not None and not self._is_ending(driver):
-                self.problem = "the server went on"
-                return
+        if self.failed is not None and not self._is_ending(driver):
+            self.problem = "the server went on"
         with contextlib.suppress(OSError, RegionServerError):
             driver.server.stop()
 
@@ -130,7 +131,10 @@ def failed(failure: Failure) -> Outcome:
     steps = small_life(failure.seed)
     losses = [(Loss.ALL, 0), (Loss.SOME, failure.sync)]
     with folder() as root:
-        outcome, progress = in_child(lambda: _until_failure(root, failure, steps, losses))
+        try:
+            outcome, progress = in_child(lambda: _until_failure(root, failure, steps, losses))
+        except ChildFailedError as error:
+            return Outcome("unknown", [str(error)])
         if outcome.what:
             judge = Judge(steps, progress, Durability.FSYNC)
             for place, (loss, _) in enumerate(losses):
