@@ -3,7 +3,8 @@
 1. Nothing of a scan runs on the event loop. Its steps may run in different threads, never two at once.
 2. A scan that is left frees its read point at once: at the end of the step that is running, or now.
 3. A client that doesn't take the next batch within the lease is told LEASE_EXPIRED; its read point is freed before.
-4. There are at most scans_open_max; more are refused with REGION_TOO_BUSY.
+4. There are at most scans_open_max, and none begins while those hold scan_bytes_held_max for clients that don't read;
+   what is beyond is refused with REGION_TOO_BUSY.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import LeaseExpiredError, RegionTooBusyError, StoppingError
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.rpc.scan_batches import scan_batch
+from rowlock_regionserver.rpc.scan_memory import ScanMemory
 from rowlock_regionserver.rpc.workers import Workers
 from rowlock_regionserver.scan.batches import ScanAnswer
 
@@ -33,12 +35,15 @@ class ScannedRegion(Protocol):
 class OpenScan:
     """One scan, stepped by worker threads. Thread-safe."""
 
-    def __init__(self, region: ScannedRegion, plan: ScanPlan) -> None:
+    def __init__(self, region: ScannedRegion, plan: ScanPlan, memory: ScanMemory, window_bytes: int) -> None:
+        self._memory = memory
+        self._window_bytes = window_bytes
         self._lock = threading.Lock()  # held for a whole step
         # Guarded by self._lock:
         self._context: AbstractContextManager[tuple[int, Iterator[ScanAnswer]]] | None = region.scan(plan)
         self._answers: Iterator[ScanAnswer] | None = None
         self._read_point = 0
+        self._held = 0
         # Raised by whoever leaves the scan, read after each step.
         self._is_left = False
 
@@ -58,14 +63,23 @@ class OpenScan:
         if self._context is None or self._is_left:
             return None
         if self._answers is None:
+            self._memory.admit()
             self._read_point, self._answers = self._context.__enter__()
         answer = next(self._answers, None)
         if answer is None:
             self._is_left = True
             return None
-        return scan_batch(
+        batch = scan_batch(
             answer.table, answer.row_count, row_continues=answer.row_continues, read_point=self._read_point
         )
+        # The batch, the one that is being written, and the window that both were cut from. Its memory may be a
+        # segment's that is there anyway, so of that no more is counted than a window has.
+        self._hold(2 * len(batch) + min(answer.table.get_total_buffer_size(), self._window_bytes))
+        return batch
+
+    def _hold(self, byte_count: int) -> None:
+        self._memory.change(byte_count - self._held)
+        self._held = byte_count
 
     def leave(self) -> None:
         """Frees the read point and all else, at the latest when the step that is running ends. Doesn't wait for it."""
@@ -75,6 +89,7 @@ class OpenScan:
             try:
                 context, self._context = self._context, None
                 was_entered, self._answers = self._answers is not None, None
+                self._hold(0)
                 if context is not None and was_entered:
                     context.__exit__(None, None, None)
             finally:
@@ -86,6 +101,7 @@ class ScanStatistics:
     """Scans open now, and what became of the others."""
 
     open_count: int
+    bytes_held: int
     opened_count: int
     lease_expired_count: int
 
@@ -96,6 +112,7 @@ class Scans:
     def __init__(self, workers: Workers, config: Config) -> None:
         self._workers = workers
         self._config = config
+        self._memory = ScanMemory(config.scan_bytes_held_max, config.retry_after_ms)
         self._loop = asyncio.get_running_loop()
         self._stopping: asyncio.Future[None] = self._loop.create_future()
         self._open_count = 0
@@ -104,7 +121,7 @@ class Scans:
 
     def statistics(self) -> ScanStatistics:
         """From any thread."""
-        return ScanStatistics(self._open_count, self._opened_count, self._lease_expired_count)
+        return ScanStatistics(self._open_count, self._memory.held, self._opened_count, self._lease_expired_count)
 
     def stop(self) -> None:
         """Ends every scan with SERVER_STOPPING, where it stands."""
@@ -122,7 +139,7 @@ class Scans:
             )
         self._open_count += 1
         self._opened_count += 1
-        scan = OpenScan(region, plan)
+        scan = OpenScan(region, plan, self._memory, self._config.scan_window_bytes)
         try:
             await self._write_batches(scan, write)
         finally:

@@ -10,6 +10,7 @@ from rowlock_proto.v1.region_pb2 import ScanBatch
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import LeaseExpiredError, RegionTooBusyError, StoppingError
 from rowlock_regionserver.operations import ScanPlan
+from rowlock_regionserver.rpc.scan_memory import ScanMemory
 from rowlock_regionserver.rpc.scans import OpenScan, Scans
 from rowlock_regionserver.rpc.workers import Workers
 
@@ -20,6 +21,10 @@ from tests.unit.rpc.loops import run, until
 def plan(batches: int, *, is_held: bool = False) -> ScanPlan:
     """The fake region gives as many batches as rows are asked; a reverse scan waits before each."""
     return ScanPlan(row_limit=batches, reverse=is_held)
+
+
+def open_scan(region: FakeRegion) -> OpenScan:
+    return OpenScan(region, plan(2), ScanMemory(1 << 30, 1), 1 << 20)
 
 
 class Reader:
@@ -105,7 +110,7 @@ def test_a_scan_left_in_the_middle_of_a_step_ends_with_that_step(region: FakeReg
 
 def test_leaving_and_stepping_at_once_always_closes(region: FakeRegion) -> None:
     for _ in range(300):
-        scan = OpenScan(region, plan(2))
+        scan = open_scan(region)
         assert scan.step() is not None
         threads = [threading.Thread(target=scan.step), threading.Thread(target=scan.leave)]
         for thread in threads:
@@ -117,14 +122,14 @@ def test_leaving_and_stepping_at_once_always_closes(region: FakeRegion) -> None:
 
 
 def test_a_scan_that_is_left_before_its_first_step_opens_nothing(region: FakeRegion) -> None:
-    scan = OpenScan(region, plan(2))
+    scan = open_scan(region)
     scan.leave()
     assert scan.step() is None
     assert region.begun == []
 
 
 def test_a_step_that_fails_closes_the_scan(region: FakeRegion, monkeypatch: pytest.MonkeyPatch) -> None:
-    scan = OpenScan(region, plan(2))
+    scan = open_scan(region)
     assert scan.step() is not None
     monkeypatch.setattr("rowlock_regionserver.rpc.scans.scan_batch", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -142,6 +147,27 @@ def test_more_scans_than_the_limit_are_refused(region: FakeRegion, workers: Work
         assert refused.value.retry_after_ms > 0
         reader.may_take.set()
         await serving
+        await scans.serve(region, plan(2), reader.write)
+        assert len(reader.batches) == 4
+
+    run(test)
+
+
+def test_no_scan_begins_while_others_hold_too_much_for_clients_that_do_not_read(
+    region: FakeRegion, workers: Workers
+) -> None:
+    async def test() -> None:
+        scans, reader = Scans(workers, Config(scan_bytes_held_max=1)), Reader()
+        serving = asyncio.create_task(scans.serve(region, plan(2), reader.write))
+        await reader.arrived.wait()
+        assert scans.statistics().bytes_held > 1
+        with pytest.raises(RegionTooBusyError, match="scan_bytes_held_max") as refused:
+            await scans.serve(region, plan(2), reader.write)
+        assert refused.value.retry_after_ms > 0
+        assert region.open_scans == 1
+        reader.may_take.set()
+        await serving
+        await until(lambda: scans.statistics().bytes_held == 0)
         await scans.serve(region, plan(2), reader.write)
         assert len(reader.batches) == 4
 
