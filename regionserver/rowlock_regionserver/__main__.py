@@ -93,6 +93,8 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
 
     limit_arrow()
     try:
+        if not asked.data:
+            raise ValueError("--data is empty; name a folder")
         server = Server(
             asked.data,
             listen=asked.listen if asked.listen is not None else "127.0.0.1:0" if asked.embedded else DEFAULT_LISTEN,
@@ -104,7 +106,8 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
         signals.attach(server)
         server.start()
     except (RegionServerError, ListenError, ValueError, OSError) as error:
-        _say_error(f"can't start: {error}")
+        advice = "; let this user read and write it" if isinstance(error, PermissionError) else ""
+        _say_error(f"can't start: {error}{advice}")
         return EXIT_CANT_START
     with contextlib.suppress(OSError):  # Whoever started us may not care to read.
         seconds = time.perf_counter() - STARTED

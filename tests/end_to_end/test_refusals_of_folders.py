@@ -1,0 +1,68 @@
+"""Folders that a server may not read or write: refused in one line, and left as they are."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.server_command import ServerCommand
+
+# Root may write everywhere, so a server that root starts gives that right up before it begins.
+PR_CAPBSET_DROP = 24
+CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
+WITHOUT_RIGHTS = f"""
+import ctypes, os, sys
+if os.geteuid() == 0:
+    for right in ({CAP_DAC_OVERRIDE}, {CAP_DAC_READ_SEARCH}):
+        if ctypes.CDLL(None).prctl({PR_CAPBSET_DROP}, right, 0, 0, 0) != 0:
+            sys.exit("can't give up the right to write everywhere")
+os.execv(sys.executable, [sys.executable, "-m", "rowlock_regionserver", *sys.argv[1:]])
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A data folder that a server has left; writable again at the end."""
+    path = tmp_path / "data"
+    with ServerCommand("--data", path, "--listen", "127.0.0.1:0") as server:
+        server.ready()
+        server.signal(signal.SIGTERM)
+        assert server.ended() == (0, "", "")
+    yield path
+    for name in (".", *(str(below.relative_to(path)) for below in path.iterdir() if below.is_dir())):
+        (path / name).chmod(0o700)
+
+
+def refused(path: Path | str) -> str:
+    """What a server without special rights says of the folder when it can't start there."""
+    with ServerCommand("--data", path, "--listen", "127.0.0.1:0", program=("-c", WITHOUT_RIGHTS)) as server:
+        code, output, errors = server.ended()
+    assert (code, output) == (2, "")
+    assert errors.startswith("rowlock-server: can't start: ")
+    assert errors.count("\n") == 1
+    return errors
+
+
+def test_a_read_only_folder_is_refused_and_left_as_it_is(folder: Path) -> None:
+    (folder / "lock").chmod(0o400)
+    folder.chmod(0o500)
+    before = sorted(os.listdir(folder))
+    assert f"{folder} can't be written; make it writable for this user" in refused(folder)
+    assert sorted(os.listdir(folder)) == before
+    assert f"{folder / 'new'} can't be written" in refused(folder / "new")
+
+
+@pytest.mark.parametrize("mode", [0o500, 0o000])
+def test_a_folder_within_that_cannot_be_written_is_named_with_what_to_do(folder: Path, mode: int) -> None:
+    (folder / "log").chmod(mode)
+    errors = refused(folder)
+    assert str(folder / "log") in errors
+    assert "let this user read and write it" in errors
+
+
+def test_an_empty_path_is_not_taken_for_the_current_folder() -> None:
+    assert "--data is empty; name a folder" in refused("")
