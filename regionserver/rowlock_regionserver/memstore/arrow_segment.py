@@ -59,6 +59,10 @@ class ArrowSegment:
         """The row's cells in store order; empty when there are none. O(log n)."""
         return self._cells.row_cells(row)
 
+    def column_cells(self, row: bytes, qualifier: bytes) -> list[Cell]:
+        """The column's cells and the family tombstones of the row, in store order. O(log n)."""
+        return self._cells.column_cells(row, qualifier)
+
     def is_row_in_memory(self, row: bytes) -> bool:
         """Always."""
         return True

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -23,7 +23,7 @@ from itertools import islice
 import pyarrow as pa
 from sortedcontainers import SortedDict
 
-from rowlock_regionserver.cells import NEWEST, Cell
+from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, Cell
 from rowlock_regionserver.scan.columns import cells_table
 from rowlock_regionserver.scan.sorted_cells import TableFacts
 from rowlock_regionserver.scan.visibility_rows import retained_cells
@@ -181,6 +181,18 @@ class RowSegment:
             held = self._rows.get(row)
             return held.copy() if held is not None else []
 
+    def column_cells(self, row: bytes, qualifier: bytes) -> list[Cell]:
+        """The column's cells and the row's family tombstones, in store order: all that the column's value needs."""
+        with self._lock:
+            held = self._rows.get(row)
+            if held is None:
+                return []
+            found = held[bisect_left(held, (qualifier,)) : bisect_left(held, (qualifier + b"\x00",))]
+            if held[0][0]:
+                return found
+            # Family tombstones stand in front, among the cells of the empty qualifier.
+            return _tombstones_of_family(held[: bisect_left(held, (b"\x00",))]) + found if qualifier else found
+
     def is_row_in_memory(self, row: bytes) -> bool:
         """Always."""
         return True
@@ -277,6 +289,10 @@ def _merge(held: list[Cell], cells: Sequence[Cell]) -> None:
     else:
         held += cells
         held.sort()  # two sorted runs: one merge
+
+
+def _tombstones_of_family(cells: Sequence[Cell]) -> list[Cell]:
+    return [cell for cell in cells if cell[3] == DELETE_FAMILY]
 
 
 def _frontier(last: bytes, start: bytes, stop: bytes, reverse: bool) -> bytes | None:

@@ -10,9 +10,7 @@ An increment or append reads the column's newest visible cell, of the row as sto
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from rowlock_regionserver.cells import (
     DELETE_COLUMN,
@@ -26,6 +24,7 @@ from rowlock_regionserver.cells import (
 )
 from rowlock_regionserver.errors import CounterOverflowError, LimitExceededError, NotACounterError
 from rowlock_regionserver.operations import Append, Change, Delete, DeleteKind, Increment, Put, RowResult
+from rowlock_regionserver.region.row_state import RowState
 from rowlock_regionserver.scan.visibility_rows import visible_cells
 from rowlock_regionserver.wal.mutation import UnnumberedCell
 
@@ -33,21 +32,11 @@ _COUNTER = struct.Struct(">q")
 COUNTER_MIN, COUNTER_MAX = -(1 << 63), (1 << 63) - 1
 
 
-class RowState(Protocol):
-    """The row as stored, unpublished writes included."""
-
-    def family_cells(self, family: Family) -> Sequence[Cell]:
-        """All cells of the row in the family, tombstones and old versions too, in store order."""
-
-
-def needs_row_state(changes: Sequence[Change]) -> bool:
-    """Some change has to read the row before it can be made."""
-    for change in changes:
-        if isinstance(change, Increment | Append):
-            return True
-        if isinstance(change, Delete) and change.kind is DeleteKind.VERSION and change.timestamp is None:
-            return True
-    return False
+def reads_the_row(change: Change) -> bool:
+    """The change has to read its column before it can be made."""
+    if isinstance(change, Delete):
+        return change.kind is DeleteKind.VERSION and change.timestamp is None
+    return not isinstance(change, Put)
 
 
 def only_puts(
@@ -223,37 +212,17 @@ class RowChanger:
     def _newest(self, family_name: bytes, qualifier: bytes) -> Cell | None:
         """The column's newest visible cell, the mutation so far included."""
         family = self._families[family_name]
-        cells = self._row_state.family_cells(family)
+        stored = self._row_state.column_cells(family, qualifier)
         change = self._changes.get(family.number)
-        if change is None and not family.time_to_live_ms and (newest := _plainly_newest(cells, qualifier)) is not None:
-            return newest
-        stored = _column_cells(cells, qualifier)
+        # Where no tombstone stands in front, nothing can hide the newest put.
+        if change is None and not family.time_to_live_ms and stored and stored[0][3] == PUT and qualifier:
+            return stored[0]
         if change is not None:
-            stored += [
+            own_cells = [
                 (own, timestamp, -NEWEST, kind, value)
                 for own, timestamp, kind, value in change.cells()
                 if own == qualifier or kind == DELETE_FAMILY
             ]
-            stored.sort()
+            stored = sorted([*stored, *own_cells])
         live = visible_cells(stored, self._now, family)
         return next((cell for cell in live if cell[0] == qualifier), None)
-
-
-def _plainly_newest(cells: Sequence[Cell], qualifier: bytes) -> Cell | None:
-    """The column's newest cell where nothing can hide it, found without looking at the others; None: look at all.
-
-    Tombstones of the whole family stand in front, under the empty qualifier; one of the column that could hide the
-    newest put stands before it.
-    """
-    if not cells or cells[0][0] == b"":
-        return None
-    at = bisect_left(cells, (qualifier,))
-    if at == len(cells):
-        return None
-    newest = cells[at]
-    return newest if newest[0] == qualifier and newest[3] == PUT else None
-
-
-def _column_cells(cells: Sequence[Cell], qualifier: bytes) -> list[Cell]:
-    """The cells of one column, and the family tombstones that may hide them, in store order."""
-    return [cell for cell in cells if cell[0] == qualifier or cell[3] == DELETE_FAMILY]

@@ -7,12 +7,13 @@ check without an operand asks for absence (EQUAL) or presence (NOT_EQUAL). An em
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from rowlock_regionserver.cells import NEWEST, Cell, Family, ReadPoint
-from rowlock_regionserver.operations import AnswerCell, Check, CompareOp, Condition, Existence
-from rowlock_regionserver.region.stores import RowState
+from rowlock_regionserver.operations import AnswerCell, Check, CompareOp, Condition, Existence, RowMutation
+from rowlock_regionserver.region.changes import reads_the_row
+from rowlock_regionserver.region.row_state import RowState
 from rowlock_regionserver.scan.filters import matches_row, required_columns
 from rowlock_regionserver.scan.visibility_rows import visible_cells
 
@@ -42,24 +43,30 @@ class NewestRow:
         self._state = state
         self._families = families
         self._now = ReadPoint(NEWEST, now_ms)
-        self._columns: dict[bytes, dict[bytes, Cell]] = {}
 
-    def family(self, name: bytes) -> Mapping[bytes, Cell]:
-        """The newest visible cells of a family, by qualifier."""
-        columns = self._columns.get(name)
-        if columns is None:
-            family = self._families[name]
-            columns = {}
-            for cell in visible_cells(self._state.family_cells(family), self._now, family):
-                columns.setdefault(cell[0], cell)
-            self._columns[name] = columns
-        return columns
-
-    def cell(self, family: bytes, qualifier: bytes) -> Cell | None:
-        return self.family(family).get(qualifier)
+    def cell(self, family_name: bytes, qualifier: bytes) -> Cell | None:
+        """The column's newest visible cell."""
+        family = self._families[family_name]
+        visible = visible_cells(self._state.column_cells(family, qualifier), self._now, family)
+        # Of the empty qualifier no family tombstone is left; of another one nothing else is there.
+        return visible[0] if visible else None
 
     def exists(self) -> bool:
-        return any(self.family(name) for name in self._families)
+        """Some cell of the row is visible. Reads whole families, until one has a cell."""
+        return any(
+            visible_cells(self._state.family_cells(family), self._now, family) for family in self._families.values()
+        )
+
+
+def families_read(mutation: RowMutation) -> Collection[bytes] | None:
+    """Names of the families that COMPARE of this mutation may read; None: all that there are."""
+    condition = mutation.condition
+    if condition is None:
+        return {change.family for change in mutation.changes if reads_the_row(change)}
+    if condition.filter is not None or condition.existence is not Existence.ANY:
+        return None
+    changed = {change.family for change in (*mutation.changes, *mutation.otherwise)}
+    return changed.union(check.family for check in condition.checks)
 
 
 def compare(condition: Condition, row: bytes, newest: NewestRow) -> Comparison:

@@ -7,12 +7,13 @@ registered read point, so what this reader may see is in the view that it takes 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection
 from rowlock_regionserver.region.check import check_in_region, check_row
 from rowlock_regionserver.region.contents import RegionContents
-from rowlock_regionserver.region.stores import View
+from rowlock_regionserver.region.stores import is_row_in_memory
+from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.point import read_row
 from rowlock_regionserver.scan.scanner import ScanAnswer, scan
 from rowlock_regionserver.scan.selection import check_plan, check_selection
@@ -41,8 +42,10 @@ class ReadPath:
         read_point = self._mvcc.open_read_point()
         try:
             view = self._stores.view
-            if not may_wait and self._stores.has_files and not _is_in_memory(view, rows):
-                return None
+            if not may_wait and self._stores.has_files:
+                families = _families_read(selection)
+                if not all(is_row_in_memory(view, row, families) for row in rows):
+                    return None
             return [read_row(view, row, selection, read_point) for row in rows]
         finally:
             self._mvcc.close_read_point(read_point)
@@ -67,5 +70,9 @@ class ReadPath:
             yield read_point.write_number, answers
 
 
-def _is_in_memory(view: View, rows: Sequence[bytes]) -> bool:
-    return all(source.is_row_in_memory(row) for row in rows for _, sources in view.values() for source in sources)
+def _families_read(selection: Selection) -> Collection[bytes] | None:
+    """Names of the families that are answered or judged; None: all that there are."""
+    if not selection.columns:
+        return None
+    judged = {family for family, _ in required_columns(selection.where)}
+    return judged.union(column.family for column in selection.columns)

@@ -7,17 +7,16 @@ flushed segment becomes a file. So a reader sees a segment or the file it became
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rowlock_regionserver.cells import Cell, Family
-from rowlock_regionserver.memstore.memstore import Memstore
+from rowlock_regionserver.cells import Family
+from rowlock_regionserver.memstore.memstore import Memstore, Segment
 from rowlock_regionserver.region.table import Table
-from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.reader import StoreFile
 
 # By family number: the family and its sources, from newest to oldest. Never changed, only replaced.
-View = Mapping[int, tuple[Family, tuple[Source, ...]]]
+View = Mapping[int, tuple[Family, tuple[Segment | StoreFile, ...]]]
 
 
 @dataclass(slots=True)
@@ -99,34 +98,11 @@ class Stores:
         }
 
 
-class RowState:
-    """One row as stored, unpublished writes included; each family is read at most once, when it is first asked for."""
-
-    __slots__ = ("_by_family", "_row", "_view")
-
-    def __init__(self, view: View, row: bytes) -> None:
-        self._view = view
-        self._row = row
-        self._by_family: dict[int, Sequence[Cell]] = {}
-
-    @property
-    def newest_write_number(self) -> int:
-        """Of all cells read so far; 0 when there were none."""
-        return -min((cell[2] for cells in self._by_family.values() for cell in cells), default=0)
-
-    def family_cells(self, family: Family) -> Sequence[Cell]:
-        """All cells of the row in the family, tombstones and old versions too, in store order."""
-        cells = self._by_family.get(family.number)
-        if cells is None:
-            cells = self._by_family[family.number] = gather(self._view[family.number][1], self._row)
-        return cells
-
-
-def gather(sources: Sequence[Source], row: bytes) -> Sequence[Cell]:
-    """The row's cells of all sources, in store order."""
-    found = [cells for source in sources if (cells := source.row_cells(row))]
-    if not found:
-        return ()
-    if len(found) == 1:
-        return found[0]
-    return sorted(cell for cells in found for cell in cells)
+def is_row_in_memory(view: View, row: bytes, families: Collection[bytes] | None) -> bool:
+    """Reading the row in these families, by name (None: in all), will not wait for a disk."""
+    return all(
+        source.is_row_in_memory(row)
+        for family, sources in view.values()
+        if families is None or family.name in families
+        for source in sources
+    )

@@ -47,13 +47,14 @@ from rowlock_regionserver.operations import (
     RowResult,
     WriteOptions,
 )
-from rowlock_regionserver.region.changes import RowChanger, needs_row_state, only_puts
+from rowlock_regionserver.region.changes import RowChanger, only_puts
 from rowlock_regionserver.region.check import check_in_region, check_mutation
-from rowlock_regionserver.region.conditional import NewestRow, compare
+from rowlock_regionserver.region.conditional import NewestRow, compare, families_read
 from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.numbering import Numbering
 from rowlock_regionserver.region.row_locks import RowLocks
-from rowlock_regionserver.region.stores import RowState
+from rowlock_regionserver.region.row_state import RowState
+from rowlock_regionserver.region.stores import is_row_in_memory
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.mutation import KIND_ROW, UnnumberedCell, encode_row, number_cells
 
@@ -178,18 +179,13 @@ class WritePath:
         """COMPARE of these will read no block from a disk."""
         if not self._stores.has_files:
             return True
-        return all(
-            source.is_row_in_memory(mutation.row)
-            for mutation in mutations
-            if mutation.condition is not None or needs_row_state(mutation.changes)
-            for _, sources in self._stores.view.values()
-            for source in sources
-        )
+        view = self._stores.view
+        return all(is_row_in_memory(view, mutation.row, families_read(mutation)) for mutation in mutations)
 
     def _change_row(self, mutation: RowMutation, durability: Durability) -> Told:
         """Steps 3 to 6 for one row, whose lock is held. An error concerns this row only, and changed nothing."""
         request = mutation.request
-        state = RowState(self._stores.view, mutation.row)
+        state = RowState(self._stores.view, mutation.row, self._mvcc.read_point)
         try:
             if request is not None and (kept := self._requests.find(request)) is not None:
                 write_number, result = kept

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from rowlock_regionserver.cells import Cell
+from rowlock_regionserver.cells import DELETE_FAMILY, Cell
 from rowlock_regionserver.scan.columns import (
     KIND,
     QUALIFIER,
@@ -80,6 +80,18 @@ class CellColumns:
         """All cells of the row as tuples; empty when there are none."""
         start, stop = self.row_range(row)
         return self.cells(start, stop) if start < stop else []
+
+    def column_cells(self, row: bytes, qualifier: bytes) -> list[Cell]:
+        """The column's cells and the family tombstones of the row: all that one column's value needs."""
+        start, stop = self.row_range(row)
+        # Family tombstones stand in front, among the cells of the empty qualifier.
+        named = self._qualifiers.first_not_below(b"\x00", start, stop)
+        first = self._qualifiers.first_not_below(qualifier, start, stop)
+        last = self._qualifiers.first_not_below(qualifier + b"\x00", first, stop)
+        found = self.cells(first, last) if first < last else []
+        if start < named and qualifier:
+            found = [cell for cell in self.cells(start, named) if cell[3] == DELETE_FAMILY] + found
+        return found
 
 
 class _BytesColumn:

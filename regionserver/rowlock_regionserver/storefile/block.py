@@ -12,7 +12,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from rowlock_regionserver.cells import CELL_SCHEMA, Cell, Compression
+from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY, Cell, Compression
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.scan import columns
 from rowlock_regionserver.storefile.format import HEADER_BYTES
@@ -89,7 +89,31 @@ class Block:
 
     def row_cells(self, row: bytes) -> list[Cell]:
         """The row's cells in this block, in store order. O(log cells of the block + cells of the row)."""
+        return self._cells_at(*self._cells_of(row))
+
+    def column_cells(self, row: bytes, qualifier: bytes) -> list[Cell]:
+        """Of these, the column's cells and the family tombstones. O(log cells of the block + cells that it gives)."""
         start, stop = self._cells_of(row)
+        # Family tombstones stand in front, among the cells of the empty qualifier.
+        named = self._first_not_below(b"\x00", start, stop)
+        first = self._first_not_below(qualifier, start, stop)
+        found = self._cells_at(first, self._first_not_below(qualifier + b"\x00", first, stop))
+        if start < named and qualifier:
+            found = [cell for cell in self._cells_at(start, named) if cell[3] == DELETE_FAMILY] + found
+        return found
+
+    def _first_not_below(self, qualifier: bytes, start: int, stop: int) -> int:
+        """Of the cells [start, stop) of one row the first whose qualifier is this or greater; else `stop`."""
+        qualifiers, stops = self._qualifiers, self._qualifier_stops
+        while start < stop:
+            middle = (start + stop) >> 1
+            if bytes(qualifiers[stops[middle] : stops[middle + 1]]) < qualifier:
+                start = middle + 1
+            else:
+                stop = middle
+        return start
+
+    def _cells_at(self, start: int, stop: int) -> list[Cell]:
         if start == stop:
             return []
         qualifier_stops = self._qualifier_stops[start : stop + 1].tolist()

@@ -103,6 +103,15 @@ class StoreFile:
             return self._block(blocks.start).row_cells(row)
         return [cell for number in blocks for cell in self._block(number).row_cells(row)]
 
+    def column_cells(self, row: bytes, qualifier: bytes) -> Sequence[Cell]:
+        """The column's cells and the family tombstones of the row, in store order. Reads all blocks of the row."""
+        if not self.may_have_row(row):
+            return ()
+        blocks = self._index.blocks_of_row(row)
+        if len(blocks) == 1:
+            return self._block(blocks.start).column_cells(row, qualifier)
+        return [cell for number in blocks for cell in self._block(number).column_cells(row, qualifier)]
+
     def is_row_in_memory(self, row: bytes) -> bool:
         """row_cells(row) will not wait for a disk, unless the cache loses a block in between."""
         if not self.may_have_row(row):

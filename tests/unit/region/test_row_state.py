@@ -1,0 +1,95 @@
+"""What COMPARE reads of a row: the columns it needs, of the families it needs, from every kind of source alike."""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+
+import pytest
+from rowlock_regionserver.cells import DELETE_FAMILY, Cell
+from rowlock_regionserver.operations import (
+    Check,
+    ColumnSelector,
+    Condition,
+    Delete,
+    DeleteKind,
+    Increment,
+    Put,
+    RowMutation,
+    Selection,
+    WriteOptions,
+)
+from rowlock_regionserver.region.row_state import RowState
+
+from .conftest import WAIT_S, Engine, bulk_batch
+
+ROWS = [b"a", b"b", b"c"]
+QUALIFIERS = [b"", b"\x00", b"n", b"n\x00", b"o"]
+
+
+def change_at_random(engine: Engine, chance: random.Random) -> None:
+    row, qualifier = chance.choice(ROWS), chance.choice(QUALIFIERS)
+    match chance.randrange(8):
+        case 0:
+            engine.change(row, Delete(DeleteKind.FAMILY, b"g", timestamp=chance.choice([None, 3])))
+        case 1:
+            engine.change(row, Delete(DeleteKind.COLUMN, b"g", qualifier))
+        case 2:
+            cells = [(each, b"g", qualifier, chance.randrange(9), b"b" * 900) for each in ROWS for _ in range(4)]
+            engine.bulk(bulk_batch(*cells))
+        case 3 if chance.random() < 0.5:
+            engine.server.flush("t")
+        case _:
+            engine.change(row, Put(b"g", qualifier, b"v", chance.choice([None, chance.randrange(9)])))
+
+
+def test_a_column_is_read_as_it_stands_in_the_row_whatever_the_sources(engine: Engine) -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    family = engine.server.table("t").by_name[b"g"]
+
+    def of_column(cells: list[Cell], qualifier: bytes) -> list[Cell]:
+        return [cell for cell in cells if cell[0] == qualifier or cell[3] == DELETE_FAMILY]
+
+    kinds: set[str] = set()
+    for _ in range(80):
+        change_at_random(engine, chance)
+        view = engine.region._contents.stores.view
+        kinds.update(type(source).__name__ for source in view[family.number][1])
+        state = RowState(view, chance.choice(ROWS), 0)
+        whole = list(state.family_cells(family))
+        for qualifier in [*QUALIFIERS, b"absent", b"\xff"]:
+            assert list(state.column_cells(family, qualifier)) == of_column(whole, qualifier)
+    assert kinds == {"RowSegment", "ArrowSegment", "StoreFile"}
+
+
+@pytest.mark.parametrize("flush", [False, True])
+def test_a_counter_in_a_row_of_many_columns_costs_about_the_same(engine: Engine, flush: bool) -> None:
+    many = tuple(Put(b"f", b"%06d" % i, struct.pack(">q", 7)) for i in range(30_000))
+    engine.change(b"r", *many)
+    if flush:
+        engine.server.flush("t")
+    (family,) = [family for family in engine.server.table("t").families if family.name == b"f"]
+    state = RowState(engine.region._contents.stores.view, b"r", 0)
+    assert len(state.column_cells(family, b"015000")) == 1
+    result = engine.change(b"r", Increment(b"f", b"015000", 1), condition=Condition((Check(b"f", b"x", operand=None),)))
+    assert result.results[0][3] == struct.pack(">q", 8)
+
+
+def test_what_is_not_read_need_not_be_in_memory(engine: Engine) -> None:
+    """Else a counter whose row has other families in files would go to a worker each time, for ever."""
+    engine.change(b"r", Put(b"f", b"q", b"v"), Increment(b"g", b"n", 1))
+    engine.restart()  # Nothing is in the block cache.
+    region, options = engine.region, WriteOptions(time.monotonic() + WAIT_S)
+    counter = Selection(columns=(ColumnSelector(b"g", b"n"),))
+    count = RowMutation(b"r", (Increment(b"g", b"n", 1),))
+    assert region.get([b"r"], counter, may_wait=False) is None
+    assert not region.mutate([count], options, lambda _: None, may_wait=False)
+    assert region.get([b"r"], counter, may_wait=True)
+    assert region.get([b"r"], counter, may_wait=False)
+    assert region.mutate([count], options, lambda _: None, may_wait=False)
+    assert region.get([b"r"], Selection(), may_wait=False) is None
+    exists = RowMutation(b"r", (Put(b"g", b"n", b"v"),), Condition((Check(b"f", b"q", operand=b"v"),)))
+    assert not region.mutate([exists], options, lambda _: None, may_wait=False)
