@@ -76,9 +76,9 @@ def test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not(tmp_path
             operate(server)
             acknowledged = True
         has_crashed = disk.is_dead
-        for loss in (Loss.NOTHING, Loss.ALL):
+        for loss, restarts in ((Loss.NOTHING, 1), (Loss.ALL, 2)):
             image = disk.power_failure(tmp_path / f"image-{call}-{loss.name}", loss)
-            for _ in range(2):
+            for _ in range(restarts):
                 again = RegionServer.open(image, CONFIG, Clock(), Files(), lambda _: None)
                 assert again.damaged_regions() == {}, f"call {call}, {loss.name}"
                 found = content_of(again)
@@ -89,4 +89,4 @@ def test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not(tmp_path
             break
     assert call > 5, "the crashes did not reach every call"
     assert acknowledged
-    assert done > 4
+    assert done > 3, "the operation was never found done but when it was over"

@@ -6,6 +6,7 @@ import contextlib
 import random
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -247,12 +248,12 @@ def test_a_batch_that_meets_an_alter_is_judged_by_the_families_there_are_then(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     gate = engine.region._contents.gate
-    alone = gate.exclusive
+    alone: Callable[..., contextlib.AbstractContextManager[None]] = gate.exclusive
 
-    def alone_late() -> contextlib.AbstractContextManager[None]:
+    def alone_late(*arguments: object) -> contextlib.AbstractContextManager[None]:
         monkeypatch.undo()
         engine.server.alter_table("t", drop_families=[b"g"])
-        return alone()
+        return alone(*arguments)
 
     monkeypatch.setattr(gate, "exclusive", alone_late)
     with pytest.raises(FamilyNotFoundError):

@@ -33,7 +33,18 @@ def test_a_second_flush_of_nothing_makes_no_file(engine: Engine) -> None:
     assert engine.server.flush("t").store_file_count == 0
 
 
-def test_an_open_scan_goes_on_over_a_flush_at_its_read_point(engine: Engine) -> None:
+def test_files_of_several_flushes_are_there_after_a_restart(engine: Engine) -> None:
+    for row in (b"a", b"b", b"c"):
+        engine.change(row, Put(b"f", b"q", b"1"))
+        engine.server.flush("t")
+    engine.restart()
+    assert engine.region.statistics().store_file_count == 3
+    assert [cell[0] for cell in engine.scan()] == [b"a", b"b", b"c"]
+
+
+def test_an_open_scan_goes_on_over_a_flush_at_its_read_point(tmp_path: Path) -> None:
+    # Windows so small that most of the rows are read after the flush.
+    engine = Engine(tmp_path, Config(scan_window_bytes=500), Clock(), Files(), Durability.OS)
     for i in range(100):
         engine.change(b"%03d" % i, Put(b"f", b"q", b"old"))
     with engine.region.scan(ScanPlan(batch_rows=10)) as (_, answers):
@@ -46,6 +57,7 @@ def test_an_open_scan_goes_on_over_a_flush_at_its_read_point(engine: Engine) -> 
             seen += answer.table.num_rows
     assert seen == 100
     assert {cell[4] for cell in engine.scan()} == {b"new"}
+    engine.server.stop()
 
 
 def test_a_flush_drops_versions_that_no_reader_can_see(engine: Engine) -> None:

@@ -66,6 +66,15 @@ def test_async_completes_before_the_write(case: LogCase, disk: SimulatedFiles) -
     case.log.sync()
 
 
+def test_os_completes_after_the_write(case: LogCase, disk: SimulatedFiles) -> None:
+    gate = Gate(disk, "pwrite")
+    change = case.append(1, b"written", Durability.OS)
+    assert gate.reached.wait(30)
+    assert case.completed == []
+    gate.opened.set()
+    case.wait(lambda: change in case.completed)
+
+
 def test_os_does_not_wait_for_a_sync(case: LogCase, disk: SimulatedFiles) -> None:
     syncs = disk.count("fdatasync")
     for number in range(5):

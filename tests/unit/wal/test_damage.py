@@ -265,8 +265,8 @@ def test_a_segment_with_damage_is_set_aside_instead_of_removed(tmp_path: Path) -
     built.damage(2)
     case = LogCase(built.folder, UnsyncedFiles()).open()
     case.log.flushed(2, 2)
-    wait_until(lambda: (built.folder / "0000000001.damaged").exists())
-    assert not segment_path(built.folder, 1).exists()
+    wait_until(lambda: not segment_path(built.folder, 1).exists())
+    assert (built.folder / "0000000001.damaged").exists()
     assert case.log.regions_that_pin() == []
     case.log.close()
     recovered, _ = read_all(built.folder)

@@ -115,8 +115,10 @@ def test_a_younger_segment_waits_for_an_older_one(case: LogCase) -> None:
     case.append_synced(2, b"x" * 700)
     case.append_synced(3, b"x" * 700)
     case.log.flushed(2, 1)
+    for _ in range(3):
+        case.append_synced(3, b"x" * 700)
     case.log.close()
-    assert segments(case.folder) == ["0000000001.wal", "0000000002.wal", "0000000003.wal"]
+    assert segments(case.folder) == [f"000000000{number}.wal" for number in (1, 2, 3, 4, 5, 6)]
 
 
 def test_a_dropped_region_pins_nothing_and_is_not_named_again(case: LogCase) -> None:
@@ -163,6 +165,7 @@ def test_the_regions_that_pin_are_named_when_there_are_too_many_segments(disk: S
     case.log.flushed(4, 1)
     assert case.log.regions_that_pin() == [2]
     case.log.forget(2)
+    assert case.log.regions_that_pin() == []
     wait_until(lambda: case.log.statistics().segment_count == 2)
     assert case.log.regions_that_pin() == []
     case.log.close()

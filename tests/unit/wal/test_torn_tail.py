@@ -42,6 +42,7 @@ def reopened_twice(folder: Path) -> tuple[list[Change], list[Change], Recovered]
     first.log.close()
     second = LogCase(again, UnsyncedFiles(), small_config()).open()
     second.log.close()
+    assert (second.recovered.gaps, second.recovered.broken) == ((), {})
     return first.delivered, second.delivered, first.recovered
 
 

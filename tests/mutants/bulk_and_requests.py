@@ -1,0 +1,171 @@
+"""Broken builds of bulk batches, and of the request ids by which a repeated change is made once."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+BULK = "unit/region/test_bulk_load.py"
+DISK = "unit/catalog/test_disk_failures.py"
+INTERLEAVINGS = "unit/region/test_interleavings.py"
+REPLAY = "unit/region/test_replay.py"
+REQUESTS = "unit/region/test_requests.py"
+WRITES = "unit/region/test_write_path.py"
+
+BULK_AND_REQUESTS = [
+    # ---- bulk batches
+    Mutant(
+        "a bulk batch is not collapsed",
+        "region/bulk_cells.py",
+        "        survives &= is_tombstone | (covered_through < positions)\n",
+        "",
+        f"{BULK}::test_a_null_value_deletes_what_came_before_it_in_the_batch_and_in_the_table",
+    ),
+    Mutant(
+        "of equal cells of a bulk batch the first stays",
+        "region/bulk_cells.py",
+        "    survives[:-1] = ~repeats[1:]\n",
+        "    survives = ~repeats\n",
+        f"{BULK}::test_of_cells_with_one_key_and_timestamp_the_later_stays",
+    ),
+    Mutant(
+        "a bulk batch passes the gate with others inside",
+        "region/bulk_load.py",
+        "            with self._gate.exclusive(",
+        "            with __import__('contextlib').nullcontext(",
+        f"{INTERLEAVINGS}::test_a_bulk_batch_waits_for_the_row_that_is_between_compare_and_apply",
+    ),
+    Mutant(
+        "a bulk batch that was checked before an alter is not judged again",
+        "region/bulk_load.py",
+        "                is_altered = self._write_path.table is not table\n",
+        "                is_altered = False\n",
+        f"{BULK}::test_a_batch_that_meets_an_alter_is_judged_by_the_families_there_are_then",
+    ),
+    Mutant(
+        "a failed append of a bulk batch leaves its number open",
+        "region/bulk_load.py",
+        "                self._mvcc.complete(write_number)  # Nothing was applied: the number completes empty.\n",
+        "                pass\n",
+        f"{BULK}::test_a_batch_that_the_log_refuses_leaves_an_empty_number_and_no_file",
+    ),
+    Mutant(
+        "a bulk file is not synced before the log names it",
+        "region/bulk_load.py",
+        "                sync=durability is not Durability.SKIP,\n",
+        "                sync=False,\n",
+        f"{BULK}::test_a_bulk_file_is_durable_before_a_later_sync_makes_its_record_so",
+    ),
+    Mutant(
+        "a bulk file is synced only for who waits for a sync",
+        "region/bulk_load.py",
+        "                sync=durability is not Durability.SKIP,\n",
+        "                sync=durability is Durability.FSYNC,\n",
+        f"{BULK}::test_a_bulk_file_is_durable_before_a_later_sync_makes_its_record_so",
+    ),
+    Mutant(
+        "no folder fsync after a bulk file is made",
+        "region/bulk_file.py",
+        "            files.fsync_folder(folder)\n",
+        "            pass\n",
+        f"{BULK}::test_a_bulk_file_is_durable_before_a_later_sync_makes_its_record_so",
+    ),
+    Mutant(
+        "a failed sync of a bulk file does not end the server",
+        "region/bulk_load.py",
+        "                self._on_fatal(error)\n",
+        "                pass\n",
+        f"{DISK}::test_a_failed_sync_of_a_bulk_file_ends_the_server",
+    ),
+    Mutant(
+        "a bulk batch is answered before the sync",
+        "region/bulk_load.py",
+        "        self._mvcc.when_published(write_number, partial(_tell, done, result))\n",
+        "        _tell(done, result, None)\n",
+        f"{BULK}::test_a_batch_and_its_repetition_are_answered_when_they_are_published",
+    ),
+    Mutant(
+        "a repeated bulk batch is answered without waiting",
+        "region/bulk_load.py",
+        "            return kept[0], kept[1].timestamp, True\n",
+        "            return 0, kept[1].timestamp, True\n",
+        f"{BULK}::test_a_batch_and_its_repetition_are_answered_when_they_are_published",
+    ),
+    Mutant(
+        "requests of bulk batches are not kept",
+        "region/bulk_load.py",
+        "        if request is not None:\n            self._requests.keep(",
+        "        if False:\n            self._requests.keep(",
+        f"{BULK}::test_a_repeated_bulk_request_is_applied_once",
+    ),
+    Mutant(
+        "requests of bulk batches are not replayed",
+        "region/replay.py",
+        "        if record.request is not None:\n",
+        "        if False:\n",
+        f"{REPLAY}::test_a_bulk_request_is_known_after_a_crash",
+    ),
+    # ---- request ids
+    Mutant(
+        "request ids are not kept",
+        "region/requests.py",
+        "            client.answers[request.sequence] = (row, write_number, result)\n",
+        "",
+        f"{WRITES}::test_a_repeated_request_is_applied_once_and_answered_the_same",
+    ),
+    Mutant(
+        "a condition's 'no' is not kept for its request",
+        "region/write_path.py",
+        "        if request is not None and not result.timestamp:\n",
+        "        if False:\n",
+        "unit/region/test_conditions.py::test_a_no_stays_no_for_the_request_that_was_answered_so",
+    ),
+    Mutant(
+        "request ids are not in the log",
+        "wal/mutation.py",
+        "    if request is not None:\n        flags |= HAS_REQUEST\n",
+        "    if False and request is not None:\n        flags |= HAS_REQUEST\n",
+        f"{WRITES}::test_a_repeated_request_is_known_after_a_restart[crashed]",
+    ),
+    Mutant(
+        "request ids are not in the manifest",
+        "region/flush.py",
+        "            answers=tuple(self._requests.kept(write_number)),\n",
+        "",
+        f"{WRITES}::test_a_repeated_request_is_known_after_a_restart[flushed]",
+    ),
+    Mutant(
+        "a manifest has answers of writes that are not flushed",
+        "region/requests.py",
+        "                    if number <= through_write_number\n",
+        "",
+        f"{REQUESTS}::test_a_manifest_gets_only_answers_of_flushed_writes_and_gives_them_back",
+    ),
+    Mutant(
+        "a manifest forgets floors",
+        "region/requests.py",
+        "KeptAnswer(name, sequence, client.floor, row",
+        "KeptAnswer(name, sequence, 0, row",
+        f"{REQUESTS}::test_a_manifest_gets_only_answers_of_flushed_writes_and_gives_them_back",
+    ),
+    Mutant(
+        "an id below the floor is applied",
+        "region/requests.py",
+        "            if request.sequence < client.floor:\n",
+        "            if False:\n",
+        f"{WRITES}::test_a_request_below_the_floor_is_answered_with_unknown_outcome",
+    ),
+    Mutant(
+        "the floor never rises",
+        "region/requests.py",
+        "            if request.floor > client.floor:\n",
+        "            if False:\n",
+        f"{WRITES}::test_a_request_below_the_floor_is_answered_with_unknown_outcome",
+    ),
+    Mutant(
+        "answers are never forgotten",
+        "region/requests.py",
+        "            if len(client.answers) >= client.sweep_at:\n",
+        "            if False:\n",
+        f"{REQUESTS}::test_what_is_kept_is_bounded_by_what_is_in_flight",
+    ),
+]

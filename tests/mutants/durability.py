@@ -1,0 +1,237 @@
+"""Broken builds of what is written to the disk: the log, generations and store files."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+APPENDING = "unit/wal/test_appending.py"
+FORMATS = "unit/wal/test_formats.py"
+GENERATIONS = "unit/test_generations.py"
+ROLLING = "unit/wal/test_rolling_and_trimming.py"
+STORE_DAMAGE = "unit/storefile/test_damage.py"
+STORE_WRITER = "unit/storefile/test_writer.py"
+WAL_DAMAGE = "unit/wal/test_damage.py"
+WAL_FULL = "unit/wal/test_disk_full.py"
+
+DURABILITY = [
+    # ---- the log is appended to
+    Mutant(
+        "the log completes before it syncs",
+        "wal/writer.py",
+        "            self._sync()\n            for complete in completes[synced_from:]:\n                complete()\n",
+        "            for complete in completes[synced_from:]:\n                complete()\n            self._sync()\n",
+        f"{APPENDING}::test_fsync_completes_after_the_sync_and_os_before_it",
+    ),
+    Mutant(
+        "the log completes before it writes",
+        "wal/writer.py",
+        "        for complete in completes[:written_from]:\n",
+        "        written_from = synced_from\n        for complete in completes[:written_from]:\n",
+        f"{APPENDING}::test_os_completes_after_the_write",
+    ),
+    Mutant(
+        "a short write is taken for a whole one",
+        "wal/segment.py",
+        "        while written < len(data):\n",
+        "        while False:\n",
+        f"{APPENDING}::test_a_short_write_is_continued",
+    ),
+    Mutant(
+        "a record's checksum does not know its place",
+        "wal/record.py",
+        "= google_crc32c.extend\n",
+        "= lambda start, data: google_crc32c.extend(start & ~0xFFFF, data)\n",
+        f"{FORMATS}::test_a_record_is_valid_only_at_its_own_place_of_its_own_segment_of_its_own_log",
+    ),
+    Mutant(
+        "a record's checksum does not know its log",
+        "wal/record.py",
+        "    return checksum_of(log_id + number",
+        "    return checksum_of(number",
+        f"{FORMATS}::test_a_record_is_valid_only_at_its_own_place_of_its_own_segment_of_its_own_log",
+    ),
+    Mutant(
+        "a record's checksum does not know its segment",
+        "wal/record.py",
+        '(log_id + number.to_bytes(4, "little"))',
+        "(log_id)",
+        f"{FORMATS}::test_a_record_is_valid_only_at_its_own_place_of_its_own_segment_of_its_own_log",
+    ),
+    Mutant(
+        "what is appended calls itself proven durable",
+        "wal/pending.py",
+        "            self._seed, offset, region_id, write_number, previous, self.durable, kind, payload\n",
+        "            self._seed, offset, region_id, write_number, previous, self.end(), kind, payload\n",
+        "unit/wal/test_torn_tail.py::test_valid_records_behind_a_bad_one_that_prove_nothing_go_with_the_tail",
+    ),
+    Mutant(
+        "a full disk is not met at CHECK",
+        "wal/log.py",
+        "        if self._spare.is_full:\n            raise",
+        "        if False:\n            raise",
+        f"{WAL_FULL}::test_writes_are_refused_when_the_next_segment_can_not_be_made_and_go_on_when_it_can",
+    ),
+    Mutant(
+        "a write that waits for ever is not refused",
+        "wal/log.py",
+        "        if pending_bytes and pending_bytes + byte_count > self._config.log_pending_bytes_max:\n",
+        "        if False:\n",
+        f"{APPENDING}::test_too_much_pending_is_refused_and_taken_again_when_it_is_written",
+    ),
+    # ---- reservations
+    Mutant(
+        "a new segment does not repeat reservations",
+        "wal/pending.py",
+        "RegionState(last_logged, *self._reserved.get(region_id, (0, 0)))",
+        "RegionState(last_logged)",
+        f"{ROLLING}::test_a_reservation_outlives_the_segment_that_it_was_made_in",
+    ),
+    Mutant(
+        "a reservation is not durable when it is used",
+        "wal/pending.py",
+        "encode_reservation(numbers_until, stamps_until))\n        self.pass_through(_FSYNC, do_nothing)\n",
+        "encode_reservation(numbers_until, stamps_until))\n        self.pass_through(0, do_nothing)\n",
+        f"{ROLLING}::test_what_follows_a_reservation_completes_once_it_is_durable",
+    ),
+    # ---- segments
+    Mutant(
+        "a roll does not sync the old segment",
+        "wal/writer.py",
+        "        self._sync()\n        descriptor, segment_bytes = self._spare.take()\n",
+        "        descriptor, segment_bytes = self._spare.take()\n",
+        f"{ROLLING}::test_the_old_segment_and_the_new_name_are_durable_before_a_record_of_the_new_one_completes",
+    ),
+    Mutant(
+        "a new segment has its name before its head is durable",
+        "wal/writer.py",
+        "        self._files.fdatasync(descriptor)\n        name_spare(",
+        "        name_spare(",
+        f"{ROLLING}::test_the_old_segment_and_the_new_name_are_durable_before_a_record_of_the_new_one_completes",
+    ),
+    Mutant(
+        "no folder fsync after a segment is named",
+        "wal/segment.py",
+        "    files.fsync_folder(folder)\n",
+        "",
+        f"{ROLLING}::test_the_old_segment_and_the_new_name_are_durable_before_a_record_of_the_new_one_completes",
+    ),
+    Mutant(
+        "a segment goes before it is flushed",
+        "wal/trimmer.py",
+        "            if self._flushed.get(region_id, 0) < last\n",
+        "            if self._flushed.get(region_id, last) < last\n",
+        f"{ROLLING}::test_a_younger_segment_waits_for_an_older_one",
+    ),
+    Mutant(
+        "any segment may go before the oldest",
+        "wal/trimmer.py",
+        "                if self._sealed and not self._pinning(self._sealed[0]):\n"
+        "                    return self._sealed[0]\n",
+        "                for sealed in list(self._sealed):\n                    if not self._pinning(sealed):\n"
+        "                        self._sealed.remove(sealed)\n                        self._sealed.appendleft(sealed)\n"
+        "                        return sealed\n",
+        f"{ROLLING}::test_a_younger_segment_waits_for_an_older_one",
+    ),
+    Mutant(
+        "two segments go with one sync",
+        "wal/trimmer.py",
+        "        self._files.fsync_folder(self._folder)\n",
+        "        if sealed.number % 2:\n            self._files.fsync_folder(self._folder)\n",
+        f"{ROLLING}::test_each_removal_is_durable_before_the_next_so_there_is_never_a_hole",
+    ),
+    Mutant(
+        "a dropped region pins its segments",
+        "wal/trimmer.py",
+        "            and region_id not in self._forgotten\n",
+        "",
+        f"{ROLLING}::test_the_regions_that_pin_are_named_when_there_are_too_many_segments",
+    ),
+    Mutant(
+        "a segment with damage is removed",
+        "wal/trimmer.py",
+        "        if is_evidence:\n",
+        "        if False:\n",
+        f"{WAL_DAMAGE}::test_a_segment_with_damage_is_set_aside_instead_of_removed",
+    ),
+    # ---- generations
+    Mutant(
+        "no fsync before a generation is named",
+        "generations.py",
+        "        files.fsync(descriptor)\n",
+        "",
+        f"{GENERATIONS}::test_a_crash_at_any_call_leaves_the_old_generation_or_the_new_one_whole",
+    ),
+    Mutant(
+        "no folder fsync after a generation is named",
+        "generations.py",
+        "        files.fsync_folder(folder)\n",
+        "        pass\n",
+        f"{GENERATIONS}::test_a_folder_that_can_not_be_synced_is_an_unknown_outcome",
+    ),
+    Mutant(
+        "a generation that may not be durable counts as not written",
+        "generations.py",
+        '        raise UnknownOutcomeError(f"{path} is written',
+        '        raise DiskFullError(f"{path} is written',
+        f"{GENERATIONS}::test_a_folder_that_can_not_be_synced_is_an_unknown_outcome",
+    ),
+    Mutant(
+        "a generation's checksum is not looked at",
+        "generations.py",
+        "    if computed != checksum:\n",
+        "    if False:\n",
+        f"{GENERATIONS}::test_every_flipped_bit_of_the_newest_generation_is_an_error_that_names_it",
+    ),
+    Mutant(
+        "an older generation takes the place of a damaged one",
+        "generations.py",
+        "    return numbers[-1], read(files, generation_path(folder, name, numbers[-1]), numbers[-1])\n",
+        "    for number in reversed(numbers):\n        with contextlib.suppress(CorruptionError):\n"
+        "            return number, read(files, generation_path(folder, name, number), number)\n"
+        "    raise CorruptionError(folder, 0, 'a generation', 'none')\n",
+        f"{GENERATIONS}::test_every_flipped_bit_of_the_newest_generation_is_an_error_that_names_it",
+    ),
+    # ---- store files
+    Mutant(
+        "no fsync before a store file is named",
+        "storefile/writer.py",
+        "        files.fsync(descriptor)\n",
+        "",
+        f"{STORE_WRITER}::test_the_file_is_synced_before_it_is_renamed_and_its_folder_after",
+    ),
+    Mutant(
+        "no folder fsync after a store file is named",
+        "storefile/writer.py",
+        "        files.fsync_folder(path.parent)\n",
+        "        pass\n",
+        f"{STORE_WRITER}::test_the_file_is_synced_before_it_is_renamed_and_its_folder_after",
+    ),
+    Mutant(
+        "a block's checksum is not looked at",
+        "storefile/extents.py",
+        "    check_payload(payload, extent.header, path, extent.offset)\n",
+        "",
+        f"{STORE_DAMAGE}::test_a_flipped_value_would_be_a_wrong_answer_if_checksums_were_not_compared",
+    ),
+    Mutant(
+        "a store file's length is not looked at",
+        "storefile/reader.py",
+        "    if file_bytes != info.file_bytes:\n",
+        "    if False:\n",
+        f"{STORE_DAMAGE}::test_a_file_with_more_at_its_end_is_refused",
+    ),
+    Mutant(
+        "a store file may be of another manifest",
+        "storefile/reader.py",
+        "    if contents.summary != info.summary():\n",
+        "    if False:\n",
+        "unit/storefile/test_reader.py::test_an_info_that_does_not_fit_the_file_is_refused",
+    ),
+    Mutant(
+        "what was written is not read back",
+        "storefile/writer.py",
+        "            read_payload(files, descriptor, path, extent)\n",
+        "            pass\n",
+        f"{STORE_WRITER}::test_a_value_that_lmdb_did_not_put_where_it_says_fails_the_write",
+    ),
+]

@@ -1,0 +1,226 @@
+"""Broken builds of reading: read points, what a read sees, and what pruning and flush may drop."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+DISK = "unit/catalog/test_disk_failures.py"
+FLUSH = "unit/region/test_flush.py"
+INTERLEAVINGS = "unit/region/test_interleavings.py"
+MVCC = "unit/region/test_mvcc.py"
+SEGMENT = "unit/memstore/test_segment.py"
+VISIBILITY = "unit/scan/test_visibility.py"
+WRITES = "unit/region/test_write_path.py"
+
+# The hand-written cases, judged by the plain machine and by its vector form.
+PLAIN = f"{VISIBILITY}::test_the_plain_machine_answers_as_written"
+VECTORS = f"{VISIBILITY}::test_the_vectors_answer_as_written"
+
+READING = [
+    # ---- read points
+    Mutant(
+        "a reader does not register",
+        "region/mvcc.py",
+        "            return min(self._readers, default=self._read_point)\n\n    def open",
+        "            return self._read_point\n\n    def open",
+        f"{MVCC}::test_oldest_read_point_is_that_of_the_oldest_reader",
+    ),
+    Mutant(
+        "the view is taken before the read point",
+        "region/read_path.py",
+        "        read_point = self._mvcc.open_read_point()\n        try:\n            view = self._stores.view\n",
+        "        view = self._stores.view\n        read_point = self._mvcc.open_read_point()\n        try:\n",
+        f"{INTERLEAVINGS}::test_a_get_that_began_after_a_write_was_answered_sees_it_whatever_is_flushed_meanwhile",
+    ),
+    Mutant(
+        "a read sees what is not published",
+        "region/mvcc.py",
+        "        return ReadPoint(number, now_ms)\n",
+        "        return ReadPoint(self._last, now_ms)\n",
+        f"{WRITES}::test_an_unsynced_write_is_neither_answered_nor_read",
+    ),
+    Mutant(
+        "a reader passes the gate",
+        "region/region.py",
+        "        return self._read_path.get(rows, selection, may_wait=may_wait)\n",
+        "        with self._contents.gate.exclusive():\n"
+        "            return self._read_path.get(rows, selection, may_wait=may_wait)\n",
+        f"{INTERLEAVINGS}::test_a_reader_takes_no_lock_that_a_writer_may_hold",
+    ),
+    # ---- what a read sees, plain
+    Mutant(
+        "a point read sees later writes",
+        "scan/visibility_rows.py",
+        "            or negated_write_number < oldest_seen\n",
+        "",
+        PLAIN,
+    ),
+    Mutant(
+        "tombstones hide later puts",
+        "scan/visibility_rows.py",
+        "    for _, _, at, kind, answer in sorted(events):\n",
+        "    for _, _, at, kind, answer in sorted(events, key=lambda event: (not event[1], event)):\n",
+        f"{WRITES}::test_a_put_under_an_older_timestamp_than_a_tombstone_is_seen",
+    ),
+    Mutant(
+        "in one write the puts come before the tombstones",
+        "scan/visibility_rows.py",
+        "            events = [(-cell[2], cell[3] == PUT, ",
+        "            events = [(-cell[2], cell[3] != PUT, ",
+        PLAIN,
+    ),
+    Mutant(
+        "versions beyond the limit come back",
+        "scan/visibility_rows.py",
+        "            if len(newest_first) > versions:\n",
+        "            if False:\n",
+        f"{WRITES}::test_a_version_beyond_the_limit_never_comes_back",
+    ),
+    Mutant(
+        "of equal timestamps both versions are seen",
+        "scan/visibility_rows.py",
+        "        elif cell[1] == at or found == family.versions:\n",
+        "        elif found == family.versions:\n",
+        PLAIN,
+    ),
+    Mutant(
+        "expired cells are seen",
+        "scan/visibility_rows.py",
+        "        if at < expired_from or found <= family.min_versions:\n",
+        "        if True:\n",
+        PLAIN,
+    ),
+    # ---- what a read sees, as vectors
+    Mutant(
+        "a scan sees later writes",
+        "scan/visibility.py",
+        "    published = cells.write_number <= read_point.write_number\n",
+        "    published = cells.write_number >= 0\n",
+        VECTORS,
+    ),
+    Mutant(
+        "tombstones hide later puts from scans",
+        "scan/tombstones.py",
+        "    live: Mask = puts & (cells.write_number >= _newest_column_tombstone(cells))\n",
+        "    live: Mask = puts & (_newest_column_tombstone(cells) < 0)\n",
+        VECTORS,
+    ),
+    Mutant(
+        "versions beyond the limit come back to scans",
+        "scan/tombstones.py",
+        "columns[counts > versions]",
+        "columns[counts < 0]",
+        VECTORS,
+    ),
+    Mutant(
+        "scans see expired cells",
+        "scan/visibility.py",
+        "    return newest & alive\n",
+        "    return newest\n",
+        VECTORS,
+    ),
+    # ---- what pruning and flush drop
+    Mutant(
+        "pruning drops what a registered reader sees",
+        "scan/visibility_rows.py",
+        "            if cell[2] >= oldest_seen:\n",
+        "            if True:\n",
+        f"{SEGMENT}::test_what_a_registered_read_point_needs_is_not_pruned",
+    ),
+    Mutant(
+        "pruning touches columns with tombstones",
+        "scan/visibility_rows.py",
+        "        if len(column_cells) == 1 or any(cell[3] for cell in column_cells):\n",
+        "        if len(column_cells) == 1:\n",
+        f"{SEGMENT}::test_columns_that_a_tombstone_touches_are_not_pruned",
+    ),
+    Mutant(
+        "flush drops what a registered reader sees",
+        "scan/visibility.py",
+        "    read_by_all = cells.write_number <= oldest_read_point\n",
+        "    read_by_all = cells.write_number >= 0\n",
+        f"{FLUSH}::test_an_open_scan_goes_on_over_a_flush_at_its_read_point",
+    ),
+    Mutant(
+        "flush asks only for the current read point",
+        "region/flush.py",
+        "            oldest = self._mvcc.oldest()\n",
+        "            oldest = self._mvcc.read_point\n",
+        f"{FLUSH}::test_an_open_scan_goes_on_over_a_flush_at_its_read_point",
+    ),
+    Mutant(
+        "flush drops what tombstones touch",
+        "scan/visibility.py",
+        "    return keep(table, ~outlived | _touched(cells, starts_column))\n",
+        "    return keep(table, ~outlived)\n",
+        f"{VISIBILITY}::test_the_answer_does_not_depend_on_what_was_flushed",
+    ),
+    Mutant(
+        "flush drops tombstones",
+        "region/flush.py",
+        "            if (table := retained(window, oldest, family)).num_rows\n",
+        "            if (table := (kept := retained(window, oldest, family)).filter("
+        "__import__('pyarrow.compute').compute.equal(kept['kind'], 0))).num_rows\n",
+        f"{FLUSH}::test_answers_never_depend_on_what_has_been_flushed",
+    ),
+    # ---- flush
+    Mutant(
+        "flush does not take the gate",
+        "region/flush.py",
+        "        with self._gate.exclusive():\n            write_number",
+        "        with contextlib.nullcontext():\n            write_number",
+        f"{INTERLEAVINGS}::test_a_flush_waits_for_the_write_that_is_between_begin_and_apply",
+    ),
+    Mutant(
+        "flush does not wait for the read point",
+        "region/flush.py",
+        "            self._mvcc.wait_until_published(sealed.write_number)\n",
+        "",
+        f"{INTERLEAVINGS}::test_a_flush_commits_only_what_is_published",
+    ),
+    Mutant(
+        "flush forgets the files there were",
+        "region/flush.py",
+        "            store_files[family.number] = (info, *store_files.get(family.number, ()))\n",
+        "            store_files[family.number] = (info,)\n",
+        f"{FLUSH}::test_files_of_several_flushes_are_there_after_a_restart",
+    ),
+    Mutant(
+        "segments go before their file is shown",
+        "region/flush.py",
+        "                if family.number in opened:\n",
+        "                if False:\n",
+        f"{FLUSH}::test_a_flush_makes_one_store_file_a_family_and_empties_the_memstore",
+    ),
+    Mutant(
+        "the log is told of a flush before it is committed",
+        "region/flush.py",
+        "            self._commit(self._with_files(written, sealed.write_number))\n",
+        "            self._flushed(sealed.write_number)\n"
+        "            self._commit(self._with_files(written, sealed.write_number))\n",
+        f"{FLUSH}::test_after_a_flush_without_space_a_crash_loses_nothing[manifest-*]",
+    ),
+    Mutant(
+        "a flush that does not commit drops its segments",
+        "region/flush.py",
+        "            self._commit(self._with_files(written, sealed.write_number))\n"
+        "            self._show(sealed, written)\n",
+        "            try:\n                self._commit(self._with_files(written, sealed.write_number))\n"
+        "            finally:\n                self._show(sealed, [])\n",
+        f"{FLUSH}::test_a_flush_without_space_loses_nothing_and_the_next_one_takes_all[manifest-*]",
+    ),
+    Mutant(
+        "a failed sync of a flush does not end the server",
+        "catalog/region_server.py",
+        "        with self._disk_failures_are_final():\n            return region.flush()\n",
+        "        return region.flush()\n",
+        f"{DISK}::test_a_failed_sync_of_a_flush_ends_the_server",
+    ),
+    Mutant(
+        "regions that pin the log are not flushed",
+        "catalog/flushing.py",
+        "            or region.region_id in pinning\n",
+        "",
+        f"{FLUSH}::test_regions_that_pin_too_much_log_are_due",
+    ),
+]

@@ -1,0 +1,68 @@
+"""Each deliberately broken build is caught by the suite: a test that passes on all of them proves nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from .broken_build import PACKAGE, Mutant, Verdict, broken_copy, copy_of_package, run_tests
+from .bulk_and_requests import BULK_AND_REQUESTS
+from .durability import DURABILITY
+from .reading import READING
+from .recovery import RECOVERY
+from .writing import WRITING
+
+MUTANTS = [*WRITING, *BULK_AND_REQUESTS, *READING, *DURABILITY, *RECOVERY]
+RUNS_AT_ONCE = 2
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the region server as it is."""
+    return copy_of_package(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture(scope="session")
+def verdicts(
+    request: pytest.FixtureRequest, whole: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mapping[str, Future[Verdict]]]:
+    """The broken builds of the tests that were selected, by name; they run a few at once, in the background."""
+
+    def verdict_of(mutant: Mutant) -> Verdict:
+        folder = tmp_path_factory.mktemp("broken")
+        verdict = run_tests(broken_copy(whole, folder, mutant), [mutant.caught_by])
+        shutil.rmtree(folder)
+        return verdict
+
+    selected: list[Mutant] = [
+        item.callspec.params["mutant"]  # type: ignore[misc]  # our own parameter
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.originalname == test_a_broken_build_is_caught.__name__
+    ]
+    with ThreadPoolExecutor(RUNS_AT_ONCE) as pool:
+        yield {mutant.name: pool.submit(verdict_of, mutant) for mutant in selected}
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
+def test_a_broken_build_is_caught(mutant: Mutant, verdicts: Mapping[str, Future[Verdict]]) -> None:
+    verdict = verdicts[mutant.name].result()
+    assert verdict.imported_from.name == PACKAGE
+    assert "broken" in verdict.imported_from.parent.name, "the tests ran on another copy"
+    assert verdict.failed, f"{mutant.caught_by} did not catch it, {verdict.exit_code}:\n{verdict.report}"
+
+
+def test_tests_of_each_kind_pass_on_the_whole_build(whole: Path) -> None:
+    """Else they might fail on broken ones for being run on a copy."""
+    of_each_file = {mutant.caught_by.partition("::")[0]: mutant.caught_by for mutant in MUTANTS}
+    verdict = run_tests(whole, list(of_each_file.values()))
+    assert (verdict.failed, verdict.exit_code) == ("", pytest.ExitCode.OK), verdict.report
+    assert verdict.imported_from == whole
+
+
+def test_the_names_of_broken_builds_are_unique() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)

@@ -1,0 +1,300 @@
+"""Broken builds of the write path, in the order of its steps, and of request ids and bulk batches."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+BULK = "unit/region/test_bulk_load.py"
+CLOSES = "unit/region/test_alter_and_close.py"
+INTERLEAVINGS = "unit/region/test_interleavings.py"
+LOCKS = "unit/region/test_locks.py"
+MVCC = "unit/region/test_mvcc.py"
+REPLAY = "unit/region/test_replay.py"
+WRITES = "unit/region/test_write_path.py"
+
+# An answer from reading alone, by what was read.
+WAITS = f"{WRITES}::test_an_answer_from_reading_alone_waits_until_what_it_read_is_published"
+
+WRITING = [
+    # ---- CHECK
+    Mutant(
+        "a bad row is not refused",
+        "region/check.py",
+        "    if not row:\n",
+        "    if False:\n",
+        f"{WRITES}::test_a_batch_with_bad_rows_tells_the_others_results",
+    ),
+    Mutant(
+        "a cell far in the future is not refused",
+        "region/check.py",
+        "    if timestamp > timestamp_max:\n",
+        "    if False:\n",
+        f"{WRITES}::test_a_batch_with_bad_rows_tells_the_others_results",
+    ),
+    Mutant(
+        "one call may ask for less than its table promises",
+        "region/write_path.py",
+        "        if asked < own:\n",
+        "        if False:\n",
+        f"{WRITES}::test_less_durability_than_the_table_promises_is_refused",
+    ),
+    Mutant(
+        "one call can not ask for more than its table promises",
+        "region/write_path.py",
+        "        return asked\n",
+        "        return own\n",
+        f"{BULK}::test_a_bulk_file_is_durable_before_a_later_sync_makes_its_record_so",
+    ),
+    # ---- LOCK
+    Mutant(
+        "row locks are always free",
+        "region/row_locks.py",
+        "            if queue is None:\n                self._queues[row]",
+        "            if True:\n                self._queues[row]",
+        f"{LOCKS}::test_waiting_past_the_deadline_gives_up_with_nothing_taken",
+    ),
+    Mutant(
+        "a writer that gives up keeps the locks it had",
+        "region/row_locks.py",
+        "            self.release(rows[:taken])\n",
+        "            pass\n",
+        f"{LOCKS}::test_waiting_past_the_deadline_gives_up_with_nothing_taken",
+    ),
+    Mutant(
+        "a row lock passes to the last who came",
+        "region/row_locks.py",
+        "queue.popleft().set()",
+        "queue.pop().set()",
+        f"{LOCKS}::test_locks_pass_on_in_the_order_of_arrival",
+    ),
+    Mutant(
+        "rows are locked in the order asked",
+        "region/write_path.py",
+        "else sorted(set(rows))",
+        "else list(dict.fromkeys(rows))",
+        f"{WRITES}::test_the_rows_of_a_batch_are_locked_in_ascending_order",
+    ),
+    Mutant(
+        "whoever comes to the gate overtakes one that waits to have it alone",
+        "region/gate.py",
+        "            while self._is_exclusive or self._exclusive_waiting:\n",
+        "            while self._is_exclusive:\n",
+        f"{LOCKS}::test_the_gate_held_alone_waits_for_those_inside_and_keeps_newcomers_out",
+    ),
+    Mutant(
+        "who was let in before the end of its region writes after it",
+        "region/gate.py",
+        "            self._is_closed = True\n",
+        "            pass\n",
+        f"{CLOSES}::test_a_write_that_comes_to_the_gate_after_the_region_was_dropped_is_refused",
+    ),
+    Mutant(
+        "a write that was checked before an alter is not judged again",
+        "region/write_path.py",
+        "            if self.table is not table:",
+        "            if False:",
+        f"{INTERLEAVINGS}::test_a_write_that_meets_an_alter_is_judged_by_the_families_there_are_then",
+    ),
+    # ---- COMPARE
+    Mutant(
+        "unlock before compare",
+        "region/write_path.py",
+        "                for i in checked:\n                    outcomes[i], number",
+        "                self._row_locks.release(rows)\n                rows = []\n"
+        "                for i in checked:\n                    outcomes[i], number",
+        f"{INTERLEAVINGS}::test_a_writer_compares_after_the_one_before_it_has_applied",
+    ),
+    Mutant(
+        "compare reads no newer writes",
+        "region/conditional.py",
+        "        self._now = ReadPoint(NEWEST, now_ms)\n",
+        "        self._now = ReadPoint(0, now_ms)\n",
+        f"{WRITES}::test_create_and_update_are_different_operations",
+    ),
+    Mutant(
+        "an absent cell satisfies not-equal",
+        "region/conditional.py",
+        "    return cell is not None and COMPARISONS",
+        "    if cell is None:\n        return check.op is CompareOp.NOT_EQUAL\n    return COMPARISONS",
+        f"{WRITES}::test_an_absent_cell_fails_every_comparison",
+    ),
+    Mutant(
+        "a comparison reads given op stored",
+        "region/conditional.py",
+        "(cell[4], check.operand)",
+        "(check.operand, cell[4])",
+        f"{WRITES}::test_every_comparison_reads_stored_op_given",
+    ),
+    Mutant(
+        "an empty value is taken for absence",
+        "region/conditional.py",
+        "            return cell is None\n",
+        "            return cell is None or not cell[4]\n",
+        f"{WRITES}::test_absence_and_an_empty_value_are_different",
+    ),
+    Mutant(
+        "counters wrap",
+        "region/changes.py",
+        "        after = before + amount\n",
+        "        after = (before + amount - COUNTER_MIN) % (1 << 64) + COUNTER_MIN\n",
+        f"{WRITES}::test_counter_overflow_is_an_error_and_the_counter_stays",
+    ),
+    Mutant(
+        "a missing counter is no zero",
+        "region/changes.py",
+        "        before = 0\n",
+        "        before = 1\n",
+        f"{WRITES}::test_increment_counts_from_zero_and_answers_the_new_value",
+    ),
+    # ---- STAMP
+    Mutant(
+        "a stamp goes back with the clock",
+        "region/stamps.py",
+        "            if now_ms > self._last:\n",
+        "            if True:\n",
+        f"{WRITES}::test_stamps_never_go_back_when_the_clock_does",
+    ),
+    Mutant(
+        "stamps go back over a restart",
+        "region/region.py",
+        "Stamps(clock, max(stamps_until, contents.stamp_at_least))",
+        "Stamps(clock, contents.stamp_at_least)",
+        f"{WRITES}::test_stamps_never_go_back_when_the_clock_does",
+    ),
+    Mutant(
+        "a read-modify-write is stamped by the clock alone",
+        "region/changes.py",
+        "        timestamp = self._stamp if newest is None else max(self._stamp, -newest[1])\n",
+        "        timestamp = self._stamp\n",
+        f"{WRITES}::test_a_read_modify_write_over_a_future_cell_is_stamped_no_earlier",
+    ),
+    Mutant(
+        "a conditional put is stamped by the clock alone",
+        "region/write_path.py",
+        "        stamp = max(self._numbering.next_stamp(), read_timestamp_max)\n",
+        "        stamp = self._numbering.next_stamp()\n",
+        f"{WRITES}::test_a_conditional_put_over_a_future_cell_is_seen",
+    ),
+    Mutant(
+        "a mutation is not collapsed",
+        "region/changes.py",
+        "            for timestamp in own:\n                if timestamp <= through:\n",
+        "            for timestamp in own:\n                if False:\n",
+        f"{WRITES}::test_of_changes_in_one_mutation_the_later_sees_and_beats_the_earlier",
+    ),
+    # ---- BEGIN, APPEND, APPLY
+    Mutant(
+        "a number is taken outside of the order lock",
+        "region/write_path.py",
+        "        with log.order:\n            write_number = self._numbering.begin()\n",
+        "        write_number = self._numbering.begin()\n        with log.order:\n",
+        f"{INTERLEAVINGS}::test_a_write_is_appended_before_any_that_began_after_it",
+    ),
+    Mutant(
+        "a write is applied outside of the order lock",
+        "region/write_path.py",
+        "            self._applier.apply_row(",
+        "        self._applier.apply_row(",
+        f"{INTERLEAVINGS}::test_a_write_is_not_published_before_it_is_applied",
+    ),
+    Mutant(
+        "a failed append leaves its number open",
+        "region/write_path.py",
+        "                mvcc.complete(write_number)  # Nothing was applied: the number completes empty.\n",
+        "                pass\n",
+        f"{INTERLEAVINGS}::test_a_refused_append_leaves_an_empty_number_behind_and_later_writes_are_published",
+    ),
+    Mutant(
+        "a failed append is applied all the same",
+        "region/write_path.py",
+        "                raise\n            self._applier",
+        "            self._applier",
+        f"{INTERLEAVINGS}::test_a_refused_append_leaves_an_empty_number_behind_and_later_writes_are_published",
+    ),
+    Mutant(
+        "a writer completes its own number",
+        "region/write_path.py",
+        "            complete = partial(mvcc.complete, write_number)\n",
+        "            complete = lambda: None\n            mvcc.complete(write_number)\n",
+        f"{WRITES}::test_an_unsynced_write_is_neither_answered_nor_read",
+    ),
+    Mutant(
+        "write numbers are reserved only once",
+        "region/numbering.py",
+        "self._mvcc.last >= self._numbers_until or ",
+        "",
+        f"{REPLAY}::test_a_number_that_was_handed_out_is_not_again_though_the_log_has_no_record_of_it",
+    ),
+    Mutant(
+        "stamps are reserved only once",
+        "region/numbering.py",
+        " or self._stamps.last >= self._stamps_until",
+        "",
+        f"{REPLAY}::test_a_stamp_that_was_handed_out_is_not_again_though_the_log_has_no_record_of_it",
+    ),
+    # ---- SYNC, PUBLISH
+    Mutant(
+        "the answer goes out before the sync",
+        "region/write_path.py",
+        "        self._mvcc.when_published(newest, partial(_tell, done, in_order))\n",
+        "        _tell(done, in_order, None)\n",
+        f"{WRITES}::test_an_unsynced_write_is_neither_answered_nor_read",
+    ),
+    Mutant(
+        "fsync is answered when it is only written",
+        "region/write_path.py",
+        "KIND_ROW, payload, durability, complete)",
+        "KIND_ROW, payload, Durability.OS, complete)",
+        f"{WRITES}::test_an_unsynced_write_is_neither_answered_nor_read",
+    ),
+    Mutant(
+        "the read point passes a hole",
+        "region/mvcc.py",
+        "            published = write_number == self._read_point + 1\n",
+        "            published = True\n",
+        f"{MVCC}::test_read_point_does_not_pass_an_incomplete_write",
+    ),
+    Mutant(
+        "'no' is answered without waiting",
+        "region/write_path.py",
+        "        if not changes:\n            return RowResult(is_met, seen), state.newest_write_number\n",
+        "        if not changes:\n            return RowResult(is_met, seen), 0\n",
+        f"{WAITS}[comparison]",
+    ),
+    Mutant(
+        "a delete of nothing is answered without waiting",
+        "region/write_path.py",
+        "that are not there.\n            return RowResult(is_met, seen), state.newest_write_number\n",
+        "that are not there.\n            return RowResult(is_met, seen), 0\n",
+        f"{WAITS}[no_version]",
+    ),
+    Mutant(
+        "an error is answered without waiting",
+        "region/write_path.py",
+        "            return error.without_frames(), state.newest_write_number\n",
+        "            return error, 0\n",
+        f"{WAITS}[overflow]",
+    ),
+    Mutant(
+        "a repeated request is answered without waiting",
+        "region/write_path.py",
+        "                return replace(result, repeated_request=True), write_number\n",
+        "                return replace(result, repeated_request=True), 0\n",
+        f"{WAITS}[repeated]",
+    ),
+    Mutant(
+        "a failed sync is tried again",
+        "wal/writer.py",
+        "            self._files.fdatasync(self._descriptor)\n            self.sync_count += 1\n",
+        "            try:\n                self._files.fdatasync(self._descriptor)\n            except OSError:\n"
+        "                pass\n            self.sync_count += 1\n",
+        f"{WRITES}::test_after_a_failed_sync_nothing_is_acknowledged_and_the_server_ends",
+    ),
+    Mutant(
+        "after a failed sync writes are answered as done",
+        "region/write_path.py",
+        "    if failure is not None:\n",
+        "    if False:\n",
+        f"{WRITES}::test_after_a_failed_sync_nothing_is_acknowledged_and_the_server_ends",
+    ),
+]
