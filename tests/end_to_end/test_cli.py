@@ -255,7 +255,8 @@ def test_files_that_can_not_be_are_refused(run: Run, orders: rowlock.Table[bytes
     for words, message in [
         (["import", "orders", str(tmp_path / "nosuch.csv")], "there is no file"),
         (["import", "orders", str(tmp_path / "nosuch.txt")], "--format"),
-        (["export", "orders", str(tmp_path / "nosuch" / "out.csv")], "nosuch"),
+        (["export", "orders", str(tmp_path / "nosuch" / "out.csv")], f"there is no folder {tmp_path / 'nosuch'}\n"),
+        (["export", "orders", str(tmp_path), "--format", "csv", "--overwrite"], f"{tmp_path} is a folder"),
     ]:
         exit_code, _, err = run(*words, "-m", mapping)
         assert exit_code == 2

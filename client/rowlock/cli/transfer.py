@@ -86,6 +86,11 @@ def export_rows(
     kind = _format(file, file_format)
     if file.exists() and not overwrite:
         raise arguments.ArgumentError(f"{file} is there already; say --overwrite to replace it")
+    if file.is_dir() or not file.parent.is_dir():
+        problem = (
+            "is a folder; name a file in it" if file.is_dir() else f"can't be made: there is no folder {file.parent}"
+        )
+        raise arguments.ArgumentError(f"{file} {problem}")
     parsed = Mapping(mapping)
     condition = filter_of(where)
     first, last, begins = arguments.bound(start), arguments.bound(stop), arguments.bound(prefix)
