@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -43,27 +44,25 @@ NEWEST = (1 << 63) - 1
 TIMESTAMP_MAX = (1 << 63) - 2
 
 # One family's cells, all versions and tombstones. Never null.
-CELL_SCHEMA = pa.schema(
-    [
-        pa.field("row", pa.binary(), nullable=False),
-        pa.field("qualifier", pa.binary(), nullable=False),
-        pa.field("timestamp", pa.int64(), nullable=False),
-        pa.field("write_number", pa.int64(), nullable=False),
-        pa.field("kind", pa.int8(), nullable=False),
-        pa.field("value", pa.binary(), nullable=False),
-    ]
-)
+_CELL_FIELDS: list[pa.Field[Any]] = [
+    pa.field("row", pa.binary(), nullable=False),
+    pa.field("qualifier", pa.binary(), nullable=False),
+    pa.field("timestamp", pa.int64(), nullable=False),
+    pa.field("write_number", pa.int64(), nullable=False),
+    pa.field("kind", pa.int8(), nullable=False),
+    pa.field("value", pa.binary(), nullable=False),
+]
+CELL_SCHEMA = pa.schema(_CELL_FIELDS)
 
 # What a scan answers: visible puts of all families, by row, family, qualifier, then newest first.
-ANSWER_SCHEMA = pa.schema(
-    [
-        pa.field("row", pa.binary(), nullable=False),
-        pa.field("family", pa.binary(), nullable=False),
-        pa.field("qualifier", pa.binary(), nullable=False),
-        pa.field("timestamp", pa.int64(), nullable=False),
-        pa.field("value", pa.binary(), nullable=False),
-    ]
-)
+_ANSWER_FIELDS: list[pa.Field[Any]] = [
+    pa.field("row", pa.binary(), nullable=False),
+    pa.field("family", pa.binary(), nullable=False),
+    pa.field("qualifier", pa.binary(), nullable=False),
+    pa.field("timestamp", pa.int64(), nullable=False),
+    pa.field("value", pa.binary(), nullable=False),
+]
+ANSWER_SCHEMA = pa.schema(_ANSWER_FIELDS)
 
 
 def put_cell(qualifier: bytes, timestamp: int, write_number: int, value: bytes) -> Cell:
