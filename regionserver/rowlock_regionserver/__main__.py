@@ -89,9 +89,10 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
     # Heavy imports come only now, when signals are taken.
     from rowlock_regionserver.errors import RegionServerError
     from rowlock_regionserver.rpc.addresses import ListenError
-    from rowlock_regionserver.server import Server, limit_arrow
+    from rowlock_regionserver.server import Server, limit_arrow, raise_file_limit
 
     limit_arrow()
+    raise_file_limit()
     try:
         if not asked.data:
             raise ValueError("--data is empty; name a folder")
