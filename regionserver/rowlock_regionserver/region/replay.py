@@ -27,22 +27,28 @@ from rowlock_regionserver.wal.mutation import (
 )
 
 STRIDE_BYTES = 1 << 20
-KEPT_REQUESTS_MIN = 4096
+# Of one client's packed answers, before it is worth looking which ones lie below its floor.
+PACKED_BYTES_MIN = 1 << 20
+# What a kept record takes beside its payload.
+RECORD_BYTES = 200
 
 
 class _PackedAnswers:
     """One client's records since the last sweep, by sequence: what the answers are unpacked from."""
 
-    __slots__ = ("floor", "records", "sweep_at")
+    __slots__ = ("byte_count", "floor", "records", "sweep_at_bytes")
 
     def __init__(self) -> None:
         self.floor = 0
         self.records: dict[int, tuple[int, bytes]] = {}
-        self.sweep_at = KEPT_REQUESTS_MIN
+        self.byte_count = 0
+        self.sweep_at_bytes = PACKED_BYTES_MIN
 
     def sweep(self) -> None:
+        """Drops what is below the floor; amortised, since the next sweep comes when the rest has doubled."""
         self.records = {sequence: kept for sequence, kept in self.records.items() if sequence >= self.floor}
-        self.sweep_at = KEPT_REQUESTS_MIN + 2 * len(self.records)
+        self.byte_count = sum(len(payload) + RECORD_BYTES for _, payload in self.records.values())
+        self.sweep_at_bytes = PACKED_BYTES_MIN + 2 * self.byte_count
 
 
 class Replay:
@@ -114,9 +120,10 @@ class Replay:
             if answers is None:
                 answers = self._answers[client] = _PackedAnswers()
             answers.records[sequence] = (write_number, payload)
+            answers.byte_count += len(payload) + RECORD_BYTES
             if floor > answers.floor:
                 answers.floor = floor
-            if len(answers.records) >= answers.sweep_at:
+            if answers.byte_count >= answers.sweep_at_bytes:
                 answers.sweep()
 
     def _last_number(self) -> int:

@@ -38,6 +38,7 @@ from functools import partial
 
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, UnknownOutcomeError
+from rowlock_regionserver.memstore.segment import CELL_BYTES
 from rowlock_regionserver.operations import (
     Change,
     Put,
@@ -139,7 +140,7 @@ class WritePath:
         """1 CHECK. Which mutations may go on; the others' errors are put into `outcomes`."""
         now_ms = self._clock.now_ms()
         checked: list[int] = []
-        byte_count = 0
+        byte_count = cell_count = 0
         for i, mutation in enumerate(mutations):
             try:
                 byte_count += check_mutation(mutation, self.table, self._config, now_ms) + _RECORD_OVERHEAD_BYTES
@@ -148,8 +149,9 @@ class WritePath:
                 outcomes[i] = error.without_frames()
             else:
                 checked.append(i)
+                cell_count += len(mutation.changes)
         if checked:
-            self._memory.check(byte_count)
+            self._memory.check(byte_count + cell_count * CELL_BYTES)
             self._log.check_space(byte_count)
         return checked
 

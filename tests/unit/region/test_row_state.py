@@ -66,7 +66,7 @@ def test_a_column_is_read_as_it_stands_in_the_row_whatever_the_sources(engine: E
 
 
 @pytest.mark.parametrize("flush", [False, True])
-def test_a_counter_in_a_row_of_many_columns_costs_about_the_same(engine: Engine, flush: bool) -> None:
+def test_a_counter_in_a_row_of_many_columns_is_read_alone(engine: Engine, flush: bool) -> None:
     many = tuple(Put(b"f", b"%06d" % i, struct.pack(">q", 7)) for i in range(30_000))
     engine.change(b"r", *many)
     if flush:
