@@ -418,9 +418,7 @@ def _varint(number: int) -> bytes:
     return bytes(groups)
 
 
-@pytest.mark.parametrize(
-    "setting", ["log_segment_bytes=0", "worker_threads=0", "request_bytes_max=0", "row_bytes_max=0", "scans_open_max=0"]
-)
+@pytest.mark.parametrize("setting", ["log_segment_bytes=0", "worker_threads=0"])
 def test_a_setting_with_which_nothing_works_is_refused(tmp_path: Path, setting: str) -> None:
     with ServerCommand("--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--config", setting) as server:
         code, output, errors = server.ended()
