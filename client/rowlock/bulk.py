@@ -20,6 +20,7 @@ from rowlock.errors import (
     RowlockError,
     ServerUnavailableError,
 )
+from rowlock.fork import gate
 from rowlock.mapping import Mapping, as_mapping
 from rowlock.schema import Region
 from rowlock.servers import Servers
@@ -90,11 +91,12 @@ class _BulkStream:
         self.address = address
         self._servers = servers
         self._messages: queue.SimpleQueue[region_pb2.BulkBatch | None] = queue.SimpleQueue()
-        self._answers = servers.channel(address).stream_stream(
-            methods.BULK_PUT.path,
-            request_serializer=methods.BULK_PUT.serialize,
-            response_deserializer=methods.BULK_PUT.parse,
-        )(iter(self._messages.get, None))
+        with gate:
+            self._answers = servers.channel(address).stream_stream(
+                methods.BULK_PUT.path,
+                request_serializer=methods.BULK_PUT.serialize,
+                response_deserializer=methods.BULK_PUT.parse,
+            )(iter(self._messages.get, None))
 
     def put(self, message: region_pb2.BulkBatch) -> None:
         """Never blocks; the window bounds what is in the queue."""
@@ -102,7 +104,7 @@ class _BulkStream:
 
     def take(self, timeout_s: float) -> region_pb2.BulkAnswer:
         """The next answer; raises DeadlineError when none came in time, or what the stream ended with."""
-        with self._servers.watch.limit(timeout_s, self._answers.cancel) as limit:
+        with gate, self._servers.watch.limit(timeout_s, self._answers.cancel) as limit:
             try:
                 answer = next(self._answers, None)
             except grpc.RpcError as failed:

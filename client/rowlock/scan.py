@@ -14,6 +14,7 @@ from rowlock_proto.v1 import region_pb2
 from rowlock import methods
 from rowlock.columns import Text
 from rowlock.errors import ClosedError, DeadlineError, InvalidArgumentError, NotServingRegionError, RowlockError
+from rowlock.fork import gate
 from rowlock.mapping import Mapping, as_mapping
 from rowlock.pivot import rows_from_cells
 from rowlock.rows import Cell, python_cells, python_rows
@@ -154,11 +155,12 @@ class _Reader:
             time.sleep(progress.failed(failure, time.monotonic()))
 
     def _read_region(self, region: Region, request: region_pb2.ScanRequest) -> Iterator[pa.Table]:
-        call = self._servers.channel(region.server).unary_stream(
-            methods.SCAN.path,
-            request_serializer=methods.SCAN.serialize,
-            response_deserializer=methods.SCAN.parse,
-        )(request)
+        with gate:
+            call = self._servers.channel(region.server).unary_stream(
+                methods.SCAN.path,
+                request_serializer=methods.SCAN.serialize,
+                response_deserializer=methods.SCAN.parse,
+            )(request)
         try:
             while not self.progress.is_done:
                 batch = self._next_batch(call, region)
@@ -173,7 +175,7 @@ class _Reader:
 
     def _next_batch(self, call: ScanCall, region: Region) -> region_pb2.ScanBatch | None:
         """The next batch, None at the region's end."""
-        with self._servers.watch.limit(self._timeout_s, call.cancel) as limit:
+        with gate, self._servers.watch.limit(self._timeout_s, call.cancel) as limit:
             try:
                 return next(call, None)
             except grpc.RpcError as failed:

@@ -17,7 +17,7 @@ from rowlock import methods
 from rowlock.channels import CHANNEL_OPTIONS
 from rowlock.conversation import Request
 from rowlock.errors import ClosedError, DeadlineError, NotServingRegionError, RowlockError, ServerUnavailableError
-from rowlock.fork import keep, register
+from rowlock.fork import check_usable, gate, keep, register
 from rowlock.methods import Method
 from rowlock.point import failure_of
 from rowlock.regions import RegionCache
@@ -42,7 +42,6 @@ class Servers:
         self.regions = RegionCache()
         self._is_closed = False
         self._start()
-        register(self)
 
     def _start(self) -> None:
         self.sequences = Sequences()
@@ -56,18 +55,33 @@ class Servers:
         # Which of the addresses is asked for the catalog.
         self._chosen = 0
 
+    @property
+    def is_connected(self) -> bool:
+        return bool(self._channels)
+
+    @property
+    def is_asyncio(self) -> bool:
+        return False
+
+    def before_fork(self) -> None:
+        """Ends every connection; parent and child open new ones at their next call."""
+        self._disconnect(ServerUnavailableError("the process forked, and connections don't survive that"))
+
     def after_fork_in_child(self) -> None:
         keep((self._channels, self._streams, self.watch))
         self._start()
 
     def close(self) -> None:
         """Ends every stream and connection. Idempotent."""
+        self._is_closed = True
+        self._disconnect(ClosedError("the client was closed while the call was under way"))
+
+    def _disconnect(self, reason: RowlockError) -> None:
         with self._lock:
-            self._is_closed = True
             streams, channels = list(self._streams.values()), list(self._channels.values())
             self._streams, self._channels = {}, {}
         for stream in streams:
-            stream.close()
+            stream.close(reason)
         for channel in channels:
             channel.close()
 
@@ -109,7 +123,8 @@ class Servers:
 
         Returns what it failed with; None when it has its answer, or when the deadline passed and it has none.
         """
-        self._stream(region.server).call(request, region.region_id, deadline)
+        with gate:
+            self._stream(region.server).call(request, region.region_id, deadline)
         failure = failure_of(request)
         if isinstance(failure, NotServingRegionError):
             self.regions.forget(region)
@@ -181,17 +196,20 @@ class Servers:
                 raise ClosedError("the client was closed")
             channel = self._channels.get(address)
             if channel is None:
+                check_usable()
                 channel = self._channels[address] = grpc.insecure_channel(address, options=list(CHANNEL_OPTIONS))
+                register(self)
         if self._is_held_open:
             self._stream(address).hold_open()
         return channel
 
     def call_once(self, address: str, method: Method[Q, A], request: Q, timeout_s: float) -> A:
         """One unary call without retries; raises grpc.RpcError."""
-        call: Callable[..., A] = self.channel(address).unary_unary(
-            method.path, request_serializer=method.serialize, response_deserializer=method.parse
-        )
-        return call(request, timeout=max(0.001, timeout_s))
+        with gate:
+            call: Callable[..., A] = self.channel(address).unary_unary(
+                method.path, request_serializer=method.serialize, response_deserializer=method.parse
+            )
+            return call(request, timeout=max(0.001, timeout_s))
 
     def call(
         self, method: Method[Q, A], request: Q, timeout_s: float, kind: Kind = Kind.READ, address: str | None = None

@@ -37,6 +37,7 @@ class Answers(Protocol):
 
 
 # Under load a small message costs as much as a large one; see Conversation.wants_company.
+_READER_ENDS_S_MAX = 1.0
 _COMPANY_WAIT_S = 0.0005
 
 Converse = Callable[[Iterator[bytes]], Answers]
@@ -45,7 +46,7 @@ Converse = Callable[[Iterator[bytes]], Answers]
 class _Run:
     """One opening of the stream."""
 
-    __slots__ = ("answers", "is_over", "is_woken", "wake")
+    __slots__ = ("answers", "is_over", "is_woken", "reader", "wake")
 
     def __init__(self) -> None:
         # The sender's bell: held while there is nothing to do.
@@ -55,6 +56,7 @@ class _Run:
         self.is_woken = False
         self.is_over = False
         self.answers: Answers | None = None
+        self.reader: threading.Thread | None = None
 
     def ring(self) -> None:
         """Wakes the sender; the stream's lock is held."""
@@ -105,15 +107,17 @@ class PointStream:
             if self._run is None:
                 self._open()
 
-    def close(self) -> None:
-        """Ends the stream; everybody who waits is told. Idempotent."""
+    def close(self, reason: RowlockError | None = None) -> None:
+        """Ends the stream for good and tells all who wait the reason. Idempotent; waits for the reading thread."""
         with self._lock:
             self._is_closed = True
-            self._conversation.lost(ClosedError("the client was closed while the call was under way"))
+            self._conversation.lost(reason or ClosedError("the client was closed while the call was under way"))
             run = self._run
             self._run = None
             if run is not None:
                 self._end(run)
+        if run is not None and run.reader is not None and run.reader is not threading.current_thread():
+            run.reader.join(_READER_ENDS_S_MAX)
 
     def statistics(self) -> ConversationStatistics:
         with self._lock:
@@ -130,7 +134,8 @@ class PointStream:
         run = _Run()
         run.answers = self._converse(self._messages(run))
         self._run = run
-        threading.Thread(target=self._read, args=(run, run.answers), name="rowlock answers", daemon=True).start()
+        run.reader = threading.Thread(target=self._read, args=(run, run.answers), name="rowlock answers", daemon=True)
+        run.reader.start()
         return run
 
     def _messages(self, run: _Run) -> Iterator[bytes]:

@@ -36,7 +36,8 @@ from rowlock.view import View
 class Client:
     """A connection to the servers of one store, as `rowlock.aio.connect` and `rowlock.aio.open` give it.
 
-    For tasks of the event loop that it was opened in. Close it, or use it with `async with`. Every call raises the
+    For tasks of the event loop that it was opened in. Close it, or use it with `async with`, and in any case before the
+    process forks: grpc's asyncio side does not survive that. Every call raises the
     errors of rowlock.errors; what a lost connection leaves in doubt raises UnknownOutcomeError, and a change whose
     call was cancelled may or may not have happened.
     """

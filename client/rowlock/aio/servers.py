@@ -18,7 +18,7 @@ from rowlock.aio.stream import Converse, PointStream
 from rowlock.channels import CHANNEL_OPTIONS
 from rowlock.conversation import Request
 from rowlock.errors import ClosedError, DeadlineError, NotServingRegionError, RowlockError, ServerUnavailableError
-from rowlock.fork import keep, register
+from rowlock.fork import check_usable, keep, register
 from rowlock.methods import Method
 from rowlock.point import failure_of
 from rowlock.regions import RegionCache
@@ -32,7 +32,7 @@ A = TypeVar("A")
 
 
 class Servers:
-    """For tasks of one event loop. In the child of a fork it starts anew, for that process's loop."""
+    """For tasks of one event loop. Close it before a fork, see rowlock.fork."""
 
     def __init__(self, addresses: tuple[str, ...], *, is_held_open: bool = False) -> None:
         """is_held_open: a point stream is kept open to each server as long as there is a channel, used or not."""
@@ -41,7 +41,6 @@ class Servers:
         self._is_held_open = is_held_open
         self._is_closed = False
         self._start()
-        register(self)
 
     def _start(self) -> None:
         self.sequences = Sequences()
@@ -51,6 +50,17 @@ class Servers:
         self._streams: dict[str, PointStream] = {}
         # Which of the addresses is asked for the catalog.
         self._chosen = 0
+
+    @property
+    def is_connected(self) -> bool:
+        return bool(self._channels)
+
+    @property
+    def is_asyncio(self) -> bool:
+        return True
+
+    def before_fork(self) -> None:
+        """Nothing can be done: see rowlock.fork."""
 
     def after_fork_in_child(self) -> None:
         keep((self._channels, self._streams))
@@ -184,7 +194,9 @@ class Servers:
             raise ClosedError("the client was closed")
         channel = self._channels.get(address)
         if channel is None:
+            check_usable()
             channel = self._channels[address] = grpc.aio.insecure_channel(address, options=list(CHANNEL_OPTIONS))
+            register(self)
         return channel
 
     async def call_once(self, address: str, method: Method[Q, A], request: Q, timeout_s: float) -> A:

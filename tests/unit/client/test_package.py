@@ -11,6 +11,7 @@ import threading
 import pytest
 import rowlock
 from rowlock.channels import parse_addresses
+from rowlock.fork import ForkGate
 from rowlock.watch import Watch
 
 
@@ -71,6 +72,7 @@ def test_a_fork_with_a_client_open_warns_if_grpc_came_first(first: str) -> None:
         f"import {first}, os, rowlock\n"
         "from rowlock.servers import Servers\n"
         "servers = Servers(('127.0.0.1:1',))\n"
+        "servers.channel('127.0.0.1:1')\n"
         "pid = os.fork()\n"
         "if pid == 0: os._exit(0)\n"
         "os.waitpid(pid, 0)\n"
@@ -100,3 +102,31 @@ def test_a_watch_strikes_once_and_only_what_is_late() -> None:
     with watch.limit(60, struck.clear):
         pass
     assert struck.is_set()
+
+
+def test_a_fork_gate_waits_for_calls_and_holds_new_ones_back() -> None:
+    gate = ForkGate()
+    began, may_end, entered = threading.Event(), threading.Event(), threading.Event()
+
+    def call() -> None:
+        with gate:
+            began.set()
+            may_end.wait(10)
+
+    def late_call() -> None:
+        with gate:
+            entered.set()
+
+    first = threading.Thread(target=call)
+    first.start()
+    assert began.wait(10)
+    assert not gate.close(0.01)
+    late = threading.Thread(target=late_call)
+    late.start()
+    may_end.set()
+    assert gate.close(10)
+    assert not entered.is_set()
+    gate.open()
+    assert entered.wait(10)
+    first.join()
+    late.join()

@@ -1,0 +1,136 @@
+"""rowlock.open: a private server on a folder, started once, joined by others, gone after the last."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+import rowlock
+
+
+def servers_of(folder: Path) -> list[psutil.Process]:
+    """The server processes that run on a folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        command = process.info["cmdline"] or []
+        if "rowlock_regionserver" in command and str(folder) in command:
+            found.append(process)
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "data"
+    for process in servers_of(tmp_path / "data"):
+        process.kill()
+
+
+def test_the_first_starts_the_server_and_others_join_it(folder: Path) -> None:
+    with rowlock.open(folder) as db:
+        db.create_table("t", ["f"]).put("r", {"f:a": "1"})
+        assert stat.S_IMODE((folder / "address").stat().st_mode) == 0o600
+        with rowlock.open(folder) as other:
+            assert other.table("t").row("r") == {b"f:a": b"1"}
+            assert other.server_info().incarnation_id == db.server_info().incarnation_id
+        code = (
+            "import rowlock, sys\n"
+            "with rowlock.open(sys.argv[1]) as db:\n"
+            "    sys.stdout.write(db.table('t', encoding='utf-8').row('r')['f:a'])\n"
+        )
+        child = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
+        assert child.stdout == "1"
+        assert len(servers_of(folder)) == 1
+
+
+def test_many_that_open_at_once_get_one_server(folder: Path) -> None:
+    with ThreadPoolExecutor(6) as threads:
+        clients = list(threads.map(lambda _: rowlock.open(folder), range(6)))
+    assert len({db.server_info().incarnation_id for db in clients}) == 1
+    for db in clients:
+        db.close()
+
+
+def test_it_stops_flushed_after_the_last_client_and_starts_again_with_everything(folder: Path) -> None:
+    with rowlock.open(folder) as db:
+        db.create_table("t", ["f"]).put("r", {"f:a": "1"})
+        (server,) = servers_of(folder)
+    assert psutil.wait_procs([server], timeout=60)[1] == []
+    assert not (folder / "address").exists()
+    with rowlock.open(folder) as db:
+        assert db.table("t").row("r") == {b"f:a": b"1"}
+
+
+def test_a_killed_server_leaves_an_address_that_hurts_nobody(folder: Path) -> None:
+    with rowlock.open(folder) as db:
+        db.create_table("t", ["f"]).put("r", {"f:a": "1"})
+        (server,) = servers_of(folder)
+        server.kill()
+        server.wait(30)
+    assert (folder / "address").exists()
+    with rowlock.open(folder) as db:
+        assert db.table("t").row("r") == {b"f:a": b"1"}
+
+
+def test_ctrl_c_in_the_client_does_not_reach_it(folder: Path) -> None:
+    code = (
+        "import rowlock, sys, time\n"
+        "db = rowlock.open(sys.argv[1])\n"
+        "db.create_table('t', ['f'])\n"
+        "sys.stdout.write('ready\\n'); sys.stdout.flush()\n"
+        "time.sleep(60)\n"
+    )
+    client = subprocess.Popen(
+        [sys.executable, "-c", code, str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert client.stdout is not None
+    assert client.stdout.readline() == "ready\n"
+    with rowlock.open(folder) as db:
+        incarnation = db.server_info().incarnation_id
+        # The terminal sends Ctrl-C to the whole group of the client.
+        os.killpg(client.pid, signal.SIGINT)
+        _, told = client.communicate(timeout=30)
+        assert "KeyboardInterrupt" in told
+        assert db.server_info().incarnation_id == incarnation
+        assert db.tables() == ["t"]
+
+
+def test_a_folder_that_can_not_be_used_is_told_in_the_servers_words(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "somebody-elses.txt").write_text("not a database")
+    with pytest.raises(rowlock.EmbeddedServerError, match="ended with code") as caught:
+        rowlock.open(tmp_path / "data")
+    assert str(tmp_path / "data") in str(caught.value)
+
+
+def test_an_idle_client_keeps_its_server(folder: Path) -> None:
+    with rowlock.open(folder) as db:
+        (server,) = servers_of(folder)
+        # Longer than the server lingers without a client.
+        with pytest.raises(psutil.TimeoutExpired):
+            server.wait(8)
+        assert db.tables() == []
+
+
+def test_opening_from_asyncio(folder: Path) -> None:
+    async def body() -> None:
+        async with rowlock.aio.open(folder) as db:
+            table = await db.create_table("t", ["f"])
+            await table.put("r", {"f:a": "1"})
+            assert await table.row("r") == {b"f:a": b"1"}
+
+    asyncio.run(body())
+    assert threading.active_count() < 50
