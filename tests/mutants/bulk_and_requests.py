@@ -14,6 +14,20 @@ WRITES = "unit/region/test_write_path.py"
 BULK_AND_REQUESTS = [
     # ---- bulk batches
     Mutant(
+        "a bulk batch with forged offsets is taken",
+        "rpc/bulk_batches.py",
+        "    batch.validate(full=True)\n",
+        "",
+        "unit/rpc/test_bulk_batches.py::test_forged_offsets_between_good_ones_are_refused",
+    ),
+    Mutant(
+        "a bulk batch of any size is read",
+        "rpc/bulk_batches.py",
+        "    if buffer_bytes > _declared_max(uncompressed_bytes):\n",
+        "    if False:\n",
+        "unit/rpc/test_bulk_batches.py::test_a_batch_larger_than_it_declares_is_refused",
+    ),
+    Mutant(
         "a bulk batch is not collapsed",
         "region/bulk_cells.py",
         "        survives &= is_tombstone | (covered_through < positions)\n",

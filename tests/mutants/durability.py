@@ -78,6 +78,20 @@ DURABILITY = [
         "        if False:\n",
         f"{APPENDING}::test_too_much_pending_is_refused_and_taken_again_when_it_is_written",
     ),
+    Mutant(
+        "an idle log leaves its last record unproven",
+        "wal/writer.py",
+        "                    self._mark_idle()\n",
+        "                    pass\n",
+        f"{APPENDING}::test_the_idle_marker_makes_the_last_record_provable",
+    ),
+    Mutant(
+        "a closed log leaves its last record unproven",
+        "wal/writer.py",
+        "        write_all(self._files, self._descriptor, marker, self._written.offset)\n",
+        "",
+        f"{APPENDING}::test_closing_completes_what_was_appended_and_leaves_a_segment_of_its_contents_size",
+    ),
     # ---- reservations
     Mutant(
         "a new segment does not repeat reservations",

@@ -32,6 +32,20 @@ WRITING = [
         f"{WRITES}::test_a_batch_with_bad_rows_tells_the_others_results",
     ),
     Mutant(
+        "a bad row fails the whole batch",
+        "region/write_path.py",
+        "            except RegionServerError as error:\n                outcomes[i] = ",
+        "            except RegionServerError as error:\n                raise\n                outcomes[i] = ",
+        f"{WRITES}::test_a_batch_with_bad_rows_tells_the_others_results",
+    ),
+    Mutant(
+        "full memory refuses nothing",
+        "region/memory.py",
+        "        if self._bytes_held + byte_count > self._bytes_max:\n",
+        "        if False:\n",
+        f"{WRITES}::test_full_memory_refuses_writes_with_a_retry_delay_and_reads_go_on",
+    ),
+    Mutant(
         "one call may ask for less than its table promises",
         "region/write_path.py",
         "        if asked < own:\n",
@@ -176,6 +190,14 @@ WRITING = [
         f"{WRITES}::test_a_conditional_put_over_a_future_cell_is_seen",
     ),
     Mutant(
+        "what was read moves the region's stamp",
+        "region/write_path.py",
+        "        stamp = max(self._numbering.next_stamp(), read_timestamp_max)\n",
+        "        stamp = max(self._numbering.next_stamp(), read_timestamp_max)\n"
+        "        self._numbering._stamps._last = stamp\n",
+        f"{WRITES}::test_a_conditional_put_over_a_future_cell_is_seen",
+    ),
+    Mutant(
         "a mutation is not collapsed",
         "region/changes.py",
         "            for timestamp in own:\n                if timestamp <= through:\n",
@@ -196,6 +218,14 @@ WRITING = [
         "            self._applier.apply_row(",
         "        self._applier.apply_row(",
         f"{INTERLEAVINGS}::test_a_write_is_not_published_before_it_is_applied",
+    ),
+    Mutant(
+        "a write that has its number is given up at its deadline",
+        "region/write_path.py",
+        "        in_order = [",
+        "        if self._clock.monotonic() > options.deadline:\n"
+        "            raise RegionServerError('too late')\n        in_order = [",
+        f"{INTERLEAVINGS}::test_a_write_that_has_its_number_is_not_given_up_at_its_deadline",
     ),
     Mutant(
         "a failed append leaves its number open",

@@ -13,10 +13,20 @@ from typing import TypeVar
 
 import pytest
 from rowlock_regionserver.cells import Durability, ReadPoint
-from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import FamilyNotFoundError, StoppingError
-from rowlock_regionserver.operations import Increment, Put, RowMutation, ScanPlan, Selection
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.operations import (
+    Increment,
+    Put,
+    RowMutation,
+    RowOutcome,
+    RowResult,
+    ScanPlan,
+    Selection,
+    WriteOptions,
+)
 
 from .conftest import WAIT_S, Engine, HeldFiles, bulk_batch
 
@@ -157,6 +167,29 @@ def test_a_write_is_not_published_before_it_is_applied(engine: Engine, monkeypat
     writer.join(WAIT_S)
     sync.join(WAIT_S)
     assert engine.region.statistics().read_point == before + 1
+
+
+def test_a_write_that_has_its_number_is_not_given_up_at_its_deadline(
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    engine = Engine(tmp_path, config, clock, Files(), Durability.OS)
+    write_path = engine.region._write_path
+    begin = write_path._numbering.begin
+
+    def begin_late() -> int:
+        clock.advance(10_000)
+        return begin()
+
+    monkeypatch.setattr(write_path._numbering, "begin", begin_late)
+    outcomes: list[RowOutcome] = []
+    mutation = RowMutation(b"r", (Put(b"f", b"q", b"1"),))
+    options = WriteOptions(clock.monotonic() + 1)
+    assert engine.region.mutate([mutation], options, outcomes.extend, may_wait=True)
+    engine.server._log.sync()
+    assert [type(outcome) for outcome in outcomes] == [RowResult]
+    assert engine.values(b"r") == {b"f:q": b"1"}
+    engine.server.stop()
 
 
 def test_a_reader_takes_no_lock_that_a_writer_may_hold(engine: Engine) -> None:

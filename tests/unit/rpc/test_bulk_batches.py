@@ -158,6 +158,18 @@ def test_forged_offsets_are_refused() -> None:
             read(forged)
 
 
+def test_forged_offsets_between_good_ones_are_refused() -> None:
+    """A parse without a full validation looks at the first and the last offset only."""
+    good = binary([b"x", b"y", b"z"])
+    sent = pa.RecordBatch.from_arrays([good, good, good, pa.array([1, 2, 3], pa.int64()), good], schema=BULK_SCHEMA)
+    data = encoded(sent)
+    place = data.index(struct.pack("<4i", 0, 1, 2, 3))
+    for offsets in ((0, 1 << 30, 2, 3), (0, -5, 2, 3), (0, 2, 1, 3)):
+        forged = data[:place] + struct.pack("<4i", *offsets) + data[place + 16 :]
+        with pytest.raises(InvalidRequestError, match="Arrow IPC"):
+            read(forged)
+
+
 def test_random_damage_is_refused_or_gives_a_sound_table() -> None:
     """Seeded; to replay a failure put the printed seed into `seed`."""
     seed = random.SystemRandom().randrange(1 << 32)

@@ -97,10 +97,10 @@ def read_all(folder: Path) -> tuple[Recovered, list[Change]]:
     return read_log(folder, Files(), deliver_to(delivered)), delivered
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
     """For states that the log reaches without telling anybody."""
     pause = threading.Event()
-    for _ in range(int(WAIT_SECONDS * 500)):
+    for _ in range(int(seconds * 500)):
         if condition():
             return
         pause.wait(0.002)

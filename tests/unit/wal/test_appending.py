@@ -218,7 +218,7 @@ def test_the_idle_marker_makes_the_last_record_provable(case: LogCase, disk: Sim
     case.wait(lambda: len(case.completed) == 1)
     offset = read_all(case.folder)[0].end_bytes
     case.clock.advance(1000)
-    wait_until(lambda: read_all(case.folder)[0].proven_bytes == offset)
+    wait_until(lambda: read_all(case.folder)[0].proven_bytes == offset, seconds=5)
     wait_until(lambda: case.log.statistics().pending_bytes == 0)
     # Once: a clock that goes on brings no second one.
     end = case.log.statistics().appended_bytes
