@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -44,30 +45,37 @@ class Applier:
             self._on_failure(error)
             raise
 
-    def apply_tables(self, tables: Mapping[int, pa.Table], write_number: int, stamp: int, *, as_segments: bool) -> None:
-        """A bulk batch, BULK_SCHEMA by family number: as immutable segments, or row by row into the active ones."""
+    def prepared(
+        self, tables: Mapping[int, pa.Table], write_number: int, stamp: int, *, as_segments: bool
+    ) -> Callable[[], None]:
+        """What applies a bulk batch, BULK_SCHEMA by family number: as immutable segments, or row by row.
+
+        The work is done here, which needs no lock: to call what it gives is short.
+        """
+        numbered = {number: stamped(table, write_number, stamp) for number, table in tables.items()}
+        if as_segments:
+            return partial(self._add_segments, {number: ArrowSegment(table) for number, table in numbered.items()})
+        return partial(self._apply_rows, [row for number, table in numbered.items() for row in _rows(number, table)])
+
+    def _apply_rows(self, rows: Sequence[tuple[bytes, int, Sequence[Cell]]]) -> None:
+        for row, family_number, cells in rows:
+            self.apply_row(row, [(family_number, cells)])
+
+    def _add_segments(self, segments: Mapping[int, ArrowSegment]) -> None:
+        def add() -> None:
+            for family_number, segment in segments.items():
+                self._stores.of(family_number).memstore.add_segment(segment)
+                self._memory.add(segment.bytes_held)
+
         try:
-            self._apply_tables(tables, write_number, stamp, as_segments=as_segments)
+            self._stores.change(add)
         except BaseException as error:
             self._on_failure(error)
             raise
 
-    def _apply_tables(
-        self, tables: Mapping[int, pa.Table], write_number: int, stamp: int, *, as_segments: bool
-    ) -> None:
-        numbered = {number: stamped(table, write_number, stamp) for number, table in tables.items()}
-        if as_segments:
-            self._stores.change(lambda: self._add_segments(numbered))
-            return
-        for family_number, table in numbered.items():
-            columns = CellColumns(table)
-            rows = column(table, ROW)
-            for start in run_starts(equals_previous(rows)).tolist():
-                row = columns.row(start)
-                self.apply_row(row, [(family_number, columns.row_cells(row))])
 
-    def _add_segments(self, tables: Mapping[int, pa.Table]) -> None:
-        for family_number, table in tables.items():
-            segment = ArrowSegment(table)
-            self._stores.of(family_number).memstore.add_segment(segment)
-            self._memory.add(segment.bytes_held)
+def _rows(family_number: int, table: pa.Table) -> Iterator[tuple[bytes, int, Sequence[Cell]]]:
+    columns = CellColumns(table)
+    for start in run_starts(equals_previous(column(table, ROW))).tolist():
+        row = columns.row(start)
+        yield row, family_number, columns.row_cells(row)

@@ -163,20 +163,26 @@ class BulkLoad:
             return kept[0], kept[1].timestamp, True
         stamp = self._numbering.next_stamp()
         record = replace(record, stamp=stamp)
+        payload = record.encode()
+        # Nobody else of this region begins a write, so the number is known before the order lock is taken, and all
+        # regions' writers wait for what is done under that.
+        next_number = self._mvcc.last + 1
+        apply = self._applier.prepared(cells.tables, next_number, stamp, as_segments=record.file_number != 0)
         with self._log.order:
             write_number = self._numbering.begin()
+            assert write_number == next_number, (write_number, next_number)
             complete = partial(self._mvcc.complete, write_number)
             try:
                 if durability is Durability.SKIP:
                     self._log.pass_through(complete)
                 else:
-                    self._log.append(self._region_id, write_number, KIND_BULK, record.encode(), durability, complete)
+                    self._log.append(self._region_id, write_number, KIND_BULK, payload, durability, complete)
             except BaseException:
                 self._mvcc.complete(write_number)  # Nothing was applied: the number completes empty.
                 raise
             if record.file_number:
                 self._bulk_files[record.file_number] = write_number
-            self._applier.apply_tables(cells.tables, write_number, stamp, as_segments=record.file_number != 0)
+            apply()
         if request is not None:
             self._requests.keep(request, cells.first_row, write_number, RowResult(timestamp=stamp), stamp)
         return write_number, stamp, False
