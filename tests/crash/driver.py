@@ -81,6 +81,7 @@ class Driver:
         self.fatal: list[BaseException] = []
         self.server = self._open()
         self.is_open = True  # False: it has stopped, and could not be opened again.
+        self.restart_count = 0  # orderly stops that were followed by another start
 
     def _open(self) -> RegionServer:
         return RegionServer.open(self._folder, self._config, Clock(), self._files, self.fatal.append)
@@ -118,6 +119,7 @@ class Driver:
                 server.stop()
                 if self.fatal:
                     raise ServerDiedError(f"the server ended while it stopped: {self.fatal[0]!r}")
+                self.restart_count += 1
                 self.server = self._open()
                 self.is_open = True
         return False

@@ -78,6 +78,8 @@ class Life:
         self.failed: Call | None = None
         self.problem: str | None = None
         self.sync_count = 0
+        self._driver: Driver | None = None
+        self._failed_after_restarts = 0
         self._disk = disk
         self._steps = steps
         self._fails_at = fails_at
@@ -89,6 +91,7 @@ class Life:
         self.sync_count += 1
         if self.sync_count == self._fails_at:
             self.failed = call
+            self._failed_after_restarts = 0 if self._driver is None else self._driver.restart_count
             if call.name != "fsync_folder":
                 self._disk.drop_pages(call.path)
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(call.path))
@@ -96,15 +99,15 @@ class Life:
     def live(self) -> None:
         """Up to the failure, and then on to see that nothing is acknowledged any more."""
         try:
-            driver = Driver(self._disk.root, self._disk, small_config())
+            driver = self._driver = Driver(self._disk.root, self._disk, small_config())
         except (OSError, RegionServerError):
             if self.failed is None:
                 raise
             return  # The server did not start.
         for number, step in enumerate(self._steps):
             had_failed = self.failed is not None
-            if had_failed and (isinstance(step, Restart) or not self._is_ending(driver) or not driver.is_open):
-                break  # The process has ended by now, or should have.
+            if had_failed and (isinstance(step, Restart) or not self._still_answers(driver)):
+                break
             try:
                 driver.live_one(number, step, self.progress)
             except (OSError, RegionServerError, ServerDiedError):
@@ -118,12 +121,21 @@ class Life:
         with contextlib.suppress(OSError, RegionServerError):
             driver.server.stop()
 
+    def _still_answers(self, driver: Driver) -> bool:
+        """Whether it is worth asking on: it was told to end, and has not; it must refuse everything."""
+        return self._is_ending(driver) and driver.is_open and bool(driver.fatal)
+
     def _is_ending(self, driver: Driver) -> bool:
-        """Whether the server was told to end, as its process then does at once; a server that is opening just fails."""
+        """Whether the server was told to end, as its process then does at once, or has ended.
+
+        One that fails while it opens does not start. One that fails at the very end of an orderly stop, when it removes
+        what it does not need any more, ends anyway, and what the next one acknowledges has nothing to do with it.
+        """
         deadline = time.monotonic() + WAIT_SECONDS
-        while not driver.fatal and driver.is_open and time.monotonic() < deadline:
+        has_ended = not driver.is_open or driver.restart_count > self._failed_after_restarts
+        while not driver.fatal and not has_ended and time.monotonic() < deadline:
             time.sleep(0.001)
-        return bool(driver.fatal) or not driver.is_open
+        return bool(driver.fatal) or has_ended
 
 
 def failed(failure: Failure) -> Outcome:
