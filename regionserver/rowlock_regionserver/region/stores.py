@@ -31,8 +31,9 @@ class Store:
 class Stores:
     """The stores of one region; recovery fills their memstores before anybody reads them.
 
-    The view is read by anybody; changes are made with the gate held exclusively, or by the
-    one flush that runs, and exclude each other by the lock here."""
+    The view is read by anybody. Changes are made with the gate held exclusively, or by the one flush that runs, and
+    exclude each other by the lock here.
+    """
 
     def __init__(self, table: Table, files: dict[int, tuple[StoreFile, ...]]) -> None:
         self._lock = threading.Lock()
