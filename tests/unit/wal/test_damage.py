@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +12,10 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.wal.record import checksum_of, record_size
 from rowlock_regionserver.wal.recovery import Recovered, read_log, recover
-from rowlock_regionserver.wal.segment import SEGMENT_HEADER_BYTES, SegmentHeader, segment_path
+from rowlock_regionserver.wal.segment import SEGMENT_HEADER_BYTES, SegmentHeader, segment_number, segment_path
 
 from tests.crash.simulated_files import Loss, SimulatedFiles, UnsyncedFiles, copy_folder
-from tests.unit.wal.log_case import Change, LogCase, deliver_to, read_all, small_config, wait_until
+from tests.unit.wal.log_case import WAIT_SECONDS, Change, LogCase, deliver_to, read_all, small_config, wait_until
 
 
 @dataclass
@@ -96,12 +97,31 @@ def test_a_damaged_region_stays_damaged_after_a_restart(tmp_path: Path) -> None:
     assert delivered_of(read_all(built.folder)[1], 2) == built.of(2)
 
 
+class NothingTrimmed(UnsyncedFiles):
+    """No segment is removed or set aside before it is let go: else one goes while its folder is copied."""
+
+    def __init__(self) -> None:
+        self.may_trim = threading.Event()
+
+    def rename(self, source: Path, target: Path) -> None:
+        if target.suffix == ".damaged":
+            assert self.may_trim.wait(WAIT_SECONDS)
+        super().rename(source, target)
+
+    def remove(self, path: Path) -> None:
+        if segment_number(path.name) is not None:
+            assert self.may_trim.wait(WAIT_SECONDS)
+        super().remove(path)
+
+
 def test_damage_is_not_forgotten_when_the_server_is_killed_right_after_its_recovery(tmp_path: Path) -> None:
     built = build(tmp_path, [1, 2, 1, 2], close=False)
     built.damage(0)  # region 1's first: its second shows the break, nothing proves region 2 or any other
     for life in range(3):
-        case = LogCase(built.folder, UnsyncedFiles(), small_config()).open()
+        files = NothingTrimmed()
+        case = LogCase(built.folder, files, small_config()).open()
         killed = copy_folder(built.folder, tmp_path / f"killed-{life}")
+        files.may_trim.set()
         case.log.close()
         for region_id in (1, 2, 99):
             assert case.recovered.damage_of(region_id) is not None, f"life {life}, region {region_id}"
