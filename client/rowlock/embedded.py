@@ -15,6 +15,7 @@ import selectors
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -85,8 +86,8 @@ def start_server(folder: Path, deadline: float) -> str | None:
         with process.stdout as output:
             line = _first_line(output, deadline)
         if line:
-            # It lives on by itself; nobody waits for it, and none of ours is its parent for long.
-            process.returncode = 0
+            # It lives on by itself, also after us; as long as we live its end must be noticed, or it stays as a zombie.
+            threading.Thread(target=process.wait, name="rowlock server", daemon=True).start()
             return read_address(folder)
         if line is None:
             process.kill()

@@ -88,6 +88,10 @@ class SurvivesFork(Protocol):
         """Ends its connections. No call is under way, or one that takes too long."""
         ...
 
+    def after_fork_in_parent(self) -> None:
+        """Opens again what must be open without a call."""
+        ...
+
     def after_fork_in_child(self) -> None:
         """Drops everything that belonged to the parent, without closing it. No other thread runs."""
         ...
@@ -168,6 +172,8 @@ def _warn(message: str) -> None:
 
 def _after_fork_in_parent() -> None:
     gate.open()
+    for survivor in list(_survivors):
+        survivor.after_fork_in_parent()
 
 
 def _after_fork_in_child() -> None:

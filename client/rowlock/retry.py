@@ -83,15 +83,18 @@ class Attempts:
         if self._kind is not Kind.READ and (is_in_doubt or isinstance(error, UnknownOutcomeError | ServerError)):
             self._first_doubt = now if self._first_doubt is None else self._first_doubt
         if not self._may_repeat(error, now):
-            self._raise(self.last_word(error), error)
+            self._raise(self.last_word(error, was_sent=was_sent), error)
         pause = max(self._policy.pause_s(self.count, random.random()), error.retry_after_ms / 1000)
         if now + pause >= self.deadline:
             self._raise(self.out_of_time(error), error)
         return pause
 
-    def last_word(self, error: RowlockError) -> RowlockError:
+    def last_word(self, error: RowlockError, *, was_sent: bool) -> RowlockError:
         """What the call ends with when it is not tried again after this error."""
-        if self._first_doubt is None or type(error) in (InvalidArgumentError, LimitExceededError):
+        if self._first_doubt is None or type(error) is LimitExceededError:
+            return error
+        if type(error) is InvalidArgumentError and not was_sent:
+            # The server's answer to this request, and not the end of a whole stream for somebody else's.
             return error
         return self._unknown(error)
 

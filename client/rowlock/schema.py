@@ -61,7 +61,7 @@ class Family:
 
     def __post_init__(self) -> None:
         if not 1 <= self.versions < 1 << 31:
-            raise InvalidArgumentError(f"versions is 1 to {(1 << 31) - 1}, not {self.versions}")
+            raise InvalidArgumentError(f"versions is at least 1 and at most {(1 << 31) - 1}, not {self.versions}")
         if not 0 <= self.min_versions <= self.versions:
             raise InvalidArgumentError(
                 f"min_versions is 0 to versions, which is {self.versions}, not {self.min_versions}"

@@ -67,6 +67,10 @@ class Servers:
         """Ends every connection; parent and child open new ones at their next call."""
         self._disconnect(ServerUnavailableError("the process forked, and connections don't survive that"))
 
+    def after_fork_in_parent(self) -> None:
+        if self._is_held_open and not self._is_closed:
+            self.channel(self.catalog_address)
+
     def after_fork_in_child(self) -> None:
         keep((self._channels, self._streams, self.watch))
         self._start()

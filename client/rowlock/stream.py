@@ -38,6 +38,7 @@ class Answers(Protocol):
 
 # Under load a small message costs as much as a large one; see Conversation.wants_company.
 _READER_ENDS_S_MAX = 1.0
+_UINT32_MAX = (1 << 32) - 1
 _COMPANY_WAIT_S = 0.0005
 
 Converse = Callable[[Iterator[bytes]], Answers]
@@ -187,4 +188,4 @@ class PointStream:
 
 def server_timeout_ms(remaining_s: float) -> int:
     """What the server is given of the time that is left: a little less, so that its refusal still arrives in time."""
-    return max(1, int((remaining_s - min(0.1, remaining_s / 10)) * 1000))
+    return min(_UINT32_MAX, max(1, int((remaining_s - min(0.1, remaining_s / 10)) * 1000)))

@@ -116,9 +116,13 @@ def test_a_folder_that_can_not_be_used_is_told_in_the_servers_words(tmp_path: Pa
     assert str(tmp_path / "data") in str(caught.value)
 
 
-def test_an_idle_client_keeps_its_server(folder: Path) -> None:
+def test_an_idle_client_keeps_its_server_also_after_a_fork(folder: Path) -> None:
     with rowlock.open(folder) as db:
         (server,) = servers_of(folder)
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
         # Longer than the server lingers without a client.
         with pytest.raises(psutil.TimeoutExpired):
             server.wait(8)

@@ -62,6 +62,9 @@ class Servers:
     def before_fork(self) -> None:
         """Nothing can be done: see rowlock.fork."""
 
+    def after_fork_in_parent(self) -> None:
+        """Nothing was ended."""
+
     def after_fork_in_child(self) -> None:
         keep((self._channels, self._streams))
         self._start()

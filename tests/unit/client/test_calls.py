@@ -168,6 +168,11 @@ def test_a_refusal_after_a_lost_answer_does_not_promise_that_nothing_was_changed
     assert isinstance(caught.value.__cause__, rowlock.TableNotFoundError)
 
 
+def test_a_very_long_timeout_is_one(db: rowlock.Client, fake_server: FakeServer) -> None:
+    db.table("t", timeout=1e9).put("row", {"f:q": "1"})
+    assert fake_server.requests[0].timeout_ms == (1 << 32) - 1
+
+
 def test_what_threads_have_waiting_travels_together(db: rowlock.Client, fake_server: FakeServer) -> None:
     table = db.table("t")
     with ThreadPoolExecutor(32) as threads:

@@ -135,7 +135,7 @@ REFUSED: list[tuple[str, BadCall]] = [
     ("not the name of a table", lambda db, t: db.drop_table("a\0b")),
     ("at least one column family", lambda db, t: db.create_table("t", {})),
     ("the family", lambda db, t: db.create_table("t", ["a:b"])),
-    ("versions is 1 to 2147483647, not 0", lambda db, t: rowlock.Family(versions=0)),
+    ("versions is at least 1 and at most 2147483647, not 0", lambda db, t: rowlock.Family(versions=0)),
     ("min_versions", lambda db, t: rowlock.Family(min_versions=2)),
     ("time_to_live_ms", lambda db, t: rowlock.Family(time_to_live_ms=-1)),
     ("block_bytes", lambda db, t: rowlock.Family(block_bytes=1)),

@@ -95,6 +95,11 @@ def test_after_doubt_only_refusals_of_the_request_itself_are_certain(
         attempts.failed(error, 2.0, was_sent=False)
 
 
+def test_a_stream_that_ends_as_malformed_says_nothing_about_one_request() -> None:
+    with pytest.raises(UnknownOutcomeError):
+        Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE).failed(InvalidArgumentError("malformed"), 1.0, was_sent=True)
+
+
 def test_doubt_outlives_a_busy_answer() -> None:
     attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE)
     attempts.failed(ServerUnavailableError("cut"), 1.0, was_sent=True)
