@@ -32,9 +32,10 @@ check: setup ## format, lint, strict types, tidy
 
 crash: setup ## the long campaigns: kills, crashes at each file-system call, bit flips
 	@$(PYTHON) -m tests.crash.campaign
+	@$(PYTHON) -m tests.consistency.campaign
 
 bench: setup ## every figure of the README, each a ratio in one run
-	@$(PYTHON) -m bench
+	@$(PYTHON) -m bench $(ARGS)
 
 proto: setup ## generate the protocol's code
 	@$(PYTHON) -m grpc_tools.protoc -Iproto --python_out=proto --pyi_out=proto --grpc_python_out=proto $(PROTOS)
