@@ -34,7 +34,7 @@ FAMILIES = {
 COLUMNS = [f"{family}:{number:02d}".encode() for family in FAMILIES for number in range(50)]
 PUT, REPLACED, RACED = b"put", b"replaced", b"raced"
 BULK = (b"together-1", b"together-2", b"together-3")
-FLUSHES_A_TABLE = 30
+FLUSHES_A_TABLE = 10
 
 
 def run(settings: Settings) -> Account:
