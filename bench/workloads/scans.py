@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from bench.bench import Bench
 from bench.measure import Measurement, Turn, once, ratio
 from bench.targets import cell_tables
 from bench.targets.echo import Echo, running_echo
-from bench.targets.rowlock import RowlockStore, running_rowlock
+from bench.targets.rowlock import Rowlock, RowlockStore, running_rowlock
 from bench.workloads.bulk import mapping
 
 _ROWS = 100_000
 
 
 def full_scan(bench: Bench) -> Measurement:
-    """All cells of a flushed table as Arrow, and as many cells over a raw stream from memory."""
+    """All cells of a flushed table as Arrow, and as many cells over a raw stream from memory.
+
+    The rows were loaded in order, so that each lies in one store file and the files follow one another, as a compaction
+    leaves them. A second table, told of in the details, was loaded in random order: each window is merged from all
+    files.
+    """
     row_count = bench.scaled(_ROWS, at_least=1000)
     folder = bench.fresh_folder("scan")
+    rows = cell_tables.wide_rows(row_count)
     with running_rowlock(folder) as server, running_echo(folder, row_count) as echo:
-        store = server.store("scanned")
-        store.table.put_arrow(cell_tables.wide_rows(row_count), mapping())
-        server.client.flush("scanned")
-        return ratio(
-            "cells/s",
-            _scan(store, row_count),
-            "cells/s raw",
-            _raw_scan(echo, row_count),
-            bench.rounds,
-        )
+        in_order = _loaded(server, "in_order", rows.sort_by("key"))
+        mixed = _loaded(server, "mixed", rows)
+        raw = _raw_scan(echo, row_count)
+        measured = ratio("cells/s", _scan(in_order, row_count), "cells/s raw", raw, bench.rounds)
+        merging = ratio("cells/s, files merged", _scan(mixed, row_count), "", raw, bench.rounds)
+    details = {
+        **measured.details,
+        "cells/s, files merged": merging.details["cells/s, files merged"],
+        "ratio, files merged": merging.value,
+    }
+    return Measurement(measured.value, details)
+
+
+def _loaded(server: Rowlock, name: str, rows: pa.Table) -> RowlockStore:
+    store = server.store(name)
+    store.table.put_arrow(rows, mapping())
+    server.client.flush(name)
+    return store
 
 
 def _scan(store: RowlockStore, row_count: int) -> Turn:

@@ -51,12 +51,21 @@ def repeated_binary_array(values: Sequence[bytes], counts: Sequence[int]) -> pa.
     return _binary_of(np.repeat(lengths, np.array(counts, np.int64)), joined)
 
 
+def constant_binary_array(value: bytes, count: int) -> pa.BinaryArray:
+    """A binary column that holds the same value everywhere. Some 1 G elements/s."""
+    return _binary_at(np.arange(count + 1, dtype=np.int32) * len(value), value * count)
+
+
 def _binary_of(lengths: Integers, joined: bytes) -> pa.BinaryArray:
     assert len(joined) <= BINARY_COLUMN_BYTES_MAX, f"a binary column of {len(joined)} bytes"
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
+    return _binary_at(offsets, joined)
+
+
+def _binary_at(offsets: npt.NDArray[np.int32], joined: bytes) -> pa.BinaryArray:
     buffers = [None, pa.py_buffer(offsets.data), pa.py_buffer(joined)]
-    array = pa.Array.from_buffers(pa.binary(), len(lengths), buffers, null_count=0)
+    array = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers, null_count=0)
     assert isinstance(array, pa.BinaryArray)
     return array
 
@@ -110,6 +119,11 @@ def single_chunk(table: pa.Table) -> pa.Table:
     if all(table.column(index).num_chunks == 1 for index in range(table.num_columns)):
         return table
     return table.combine_chunks()
+
+
+def single_array(chunked: pa.ChunkedArray[Any]) -> Column:
+    """A column that is not empty as one array; copied when it has several chunks."""
+    return chunked.chunks[0] if chunked.num_chunks == 1 else pa.concat_arrays(chunked.chunks)
 
 
 def column(table: pa.Table, index: int) -> Column:

@@ -25,8 +25,8 @@ from rowlock_regionserver.scan.columns import (
     Integers,
     Mask,
     column,
+    constant_binary_array,
     keep,
-    repeated_binary_array,
     single_chunk,
     take,
 )
@@ -215,8 +215,8 @@ def _interleaved(parts: Sequence[pa.Table], places: Sequence[Integers]) -> tuple
 
 def _answer_columns(family: Family, table: pa.Table, *, keys_only: bool) -> pa.Table:
     """ANSWER_SCHEMA of one family's cells; row, qualifier, timestamp and value are the table's own columns."""
-    names = repeated_binary_array([family.name], [table.num_rows])
-    values = repeated_binary_array([b""], [table.num_rows]) if keys_only else table.column(VALUE)
+    names = constant_binary_array(family.name, table.num_rows)
+    values = constant_binary_array(b"", table.num_rows) if keys_only else table.column(VALUE)
     columns: list[Column | pa.ChunkedArray[Any]] = [
         table.column(ROW),
         names,

@@ -16,7 +16,7 @@ import pyarrow as pa
 from rowlock_regionserver.cells import DELETE_FAMILY, Family, ReadPoint
 from rowlock_regionserver.scan.columns import KIND, QUALIFIER, column, keep, kinds, single_chunk
 from rowlock_regionserver.scan.masks import is_one_of
-from rowlock_regionserver.scan.merge import first_at_or_after, in_succession, merged
+from rowlock_regionserver.scan.merge import first_at_or_after, joined_rows, merged
 from rowlock_regionserver.scan.ranges import RowRange, is_empty
 from rowlock_regionserver.scan.visibility import visible
 from rowlock_regionserver.scan.window_answer import FamilyCells
@@ -140,8 +140,10 @@ class WindowReader:
     def _seen(self, family: Family, chunks: Sequence[Chunk]) -> FamilyCells:
         """What the read point sees of one family's chunks."""
         tables = [chunk.table for chunk in chunks]
-        if all(self._is_plain(chunk, family) for chunk in chunks) and in_succession(tables) is not None:
-            return FamilyCells(family, merged(tables), 1)
+        if all(self._is_plain(chunk, family) for chunk in chunks):
+            joined = joined_rows(tables)
+            if joined is not None:
+                return FamilyCells(family, joined, 1)
         qualifiers = None if self._columns_read is None else self._columns_read[family.name]
         if qualifiers is not None:
             tables = [_narrowed(single_chunk(table), qualifiers) for table in tables]

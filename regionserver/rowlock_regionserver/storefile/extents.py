@@ -55,7 +55,20 @@ def read_payload(files: Files, descriptor: int, path: Path, extent: Extent) -> p
 
     DataFolderError when a newer rowlock wrote it.
     """
-    value = read_exactly(files, descriptor, path, extent.stop - extent.offset, extent.offset)
+    return read_payloads(files, descriptor, path, [extent])[0]
+
+
+def read_payloads(files: Files, descriptor: int, path: Path, extents: Sequence[Extent]) -> list[pa.Buffer]:
+    """The payloads of values that ascend and lie close together: by one read, and each verified."""
+    start = extents[0].offset
+    data = read_exactly(files, descriptor, path, extents[-1].stop - start, start)
+    return [
+        _verified_payload(data.slice(extent.offset - start, extent.stop - extent.offset), path, extent)
+        for extent in extents
+    ]
+
+
+def _verified_payload(value: pa.Buffer, path: Path, extent: Extent) -> pa.Buffer:
     header = value.slice(0, HEADER_BYTES).to_pybytes()
     if header != extent.header.pack():
         # Says more if the header is damaged in itself, or of another format version.

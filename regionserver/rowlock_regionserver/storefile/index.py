@@ -9,7 +9,10 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 from rowlock_regionserver.storefile.extents import Extent
-from rowlock_regionserver.storefile.format import BLOCK_MAGIC, Header
+from rowlock_regionserver.storefile.format import BLOCK_MAGIC, HEADER_BYTES, Header
+
+# LMDB rounds values up to pages and puts a header before each: less than this.
+_GAP_BYTES_MAX = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,20 @@ class BlockIndex:
         return range(
             bisect_left(self.last_rows, start), bisect_left(self.first_rows, stop) if stop else len(self.offsets)
         )
+
+    def run_from(self, number: int, stop: int, bytes_max: int) -> range:
+        """Numbers of the block and those before block `stop` that lie right behind it, together about `bytes_max`."""
+        start = self.offsets[number]
+        last = number
+        while last + 1 < stop:
+            end = self._end(last + 1)
+            if not 0 <= self.offsets[last + 1] - self._end(last) <= _GAP_BYTES_MAX or end - start > bytes_max:
+                break
+            last += 1
+        return range(number, last + 1)
+
+    def _end(self, number: int) -> int:
+        return self.offsets[number] + HEADER_BYTES + self.payload_bytes[number]
 
     def extent(self, number: int) -> Extent:
         """Where the block lies and what its header must be."""

@@ -1,4 +1,4 @@
-"""Scans: never on the loop, one batch ahead, and whoever leaves frees the read point."""
+"""Scans: never on the loop, a few batches at a time, and whoever leaves frees the read point."""
 
 from __future__ import annotations
 
@@ -54,18 +54,38 @@ def test_every_batch_arrives_in_order_with_the_read_point(region: FakeRegion, wo
     assert region.open_scans == 0
 
 
-def test_one_batch_is_read_ahead_and_no_more(region: FakeRegion, workers: Workers) -> None:
+def test_nothing_is_made_before_the_batches_of_the_last_step_are_taken(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         scans, reader = Scans(workers, Config()), Reader()
-        serving = asyncio.create_task(scans.serve(region, plan(5), reader.write))
-        await until(lambda: len(region.begun) == 2)
+        serving = asyncio.create_task(scans.serve(region, plan(20), reader.write))
+        await reader.arrived.wait()
         await asyncio.to_thread(workers.streams.submit(lambda: None).result)  # A step that was asked for would be done.
-        assert len(region.begun) == 2
+        assert len(region.begun) == 1
         reader.may_take.set()
         await serving
-        assert len(reader.batches) == 5
+        assert len(reader.batches) == 20
 
     run(test)
+
+
+def test_a_step_makes_as_many_batches_as_are_asked(region: FakeRegion) -> None:
+    scan = OpenScan(region, plan(5), ScanMemory(1 << 30, 1), 1 << 20)
+    assert [len(scan.step(count)) for count in (1, 2, 4, 4)] == [1, 2, 2, 0]
+    assert region.open_scans == 0
+
+
+def test_batches_before_a_failure_are_given_and_the_failure_comes_next(
+    region: FakeRegion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = ScanMemory(1 << 30, 1)
+    scan = OpenScan(region, plan(5), memory, 1 << 20)
+    made = [b"1", b"2"]
+    monkeypatch.setattr("rowlock_regionserver.rpc.scans.scan_batch", lambda *_, **__: made.pop(0))
+    assert scan.step(4) == [b"1", b"2"]
+    with pytest.raises(IndexError):
+        scan.step(4)
+    assert region.open_scans == 0
+    assert memory.held == 0
 
 
 def test_a_client_that_takes_nothing_loses_its_read_point(region: FakeRegion, workers: Workers) -> None:
@@ -111,26 +131,26 @@ def test_a_scan_left_in_the_middle_of_a_step_ends_with_that_step(region: FakeReg
 def test_leaving_and_stepping_at_once_always_closes(region: FakeRegion) -> None:
     for _ in range(300):
         scan = open_scan(region)
-        assert scan.step() is not None
+        assert scan.step()
         threads = [threading.Thread(target=scan.step), threading.Thread(target=scan.leave)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         assert region.open_scans == 0
-        assert scan.step() is None
+        assert scan.step() == []
 
 
 def test_a_scan_that_is_left_before_its_first_step_opens_nothing(region: FakeRegion) -> None:
     scan = open_scan(region)
     scan.leave()
-    assert scan.step() is None
+    assert scan.step() == []
     assert region.begun == []
 
 
 def test_a_step_that_fails_closes_the_scan(region: FakeRegion, monkeypatch: pytest.MonkeyPatch) -> None:
     scan = open_scan(region)
-    assert scan.step() is not None
+    assert scan.step()
     monkeypatch.setattr("rowlock_regionserver.rpc.scans.scan_batch", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         scan.step()

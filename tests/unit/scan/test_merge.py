@@ -10,7 +10,7 @@ from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_COLUMN, PUT, Cell
 from rowlock_regionserver.errors import LimitExceededError
 from rowlock_regionserver.scan import merge
 from rowlock_regionserver.scan.columns import cells_table, empty_cells
-from rowlock_regionserver.scan.merge import first_at_or_after, in_succession, merged
+from rowlock_regionserver.scan.merge import first_at_or_after, in_succession, joined_rows, merged
 
 from tests.unit.scan.buffers import addresses
 
@@ -86,3 +86,30 @@ def test_first_at_or_after_finds_the_cut() -> None:
     cut = table(b=[cell("p", 1, 1), cell("q", 1, 1)], d=[cell("q", 1, 1)])
     places = [first_at_or_after(cut, row) for row in (b"", b"a", b"b", b"b\x00", b"d", b"e")]
     assert places == [0, 0, 0, 2, 2, 3]
+
+
+def test_rows_of_several_tables_are_joined_whole() -> None:
+    generator = random.Random(7)
+    names = [f"{number:03}" for number in range(200)]
+    hands: list[dict[str, list[Cell]]] = [{}, {}, {}]
+    for name in names:
+        cells = [cell(qualifier, 1, 1) for qualifier in "abc"[: generator.randrange(2, 4)]]
+        generator.choice(hands)[name] = cells
+    together = joined_rows([table(**hand) for hand in hands])
+    assert together is not None
+    expected = {name: cells for hand in hands for name, cells in hand.items()}
+    assert together.equals(table(**{name: expected[name] for name in names}))
+
+
+def test_tables_with_a_row_in_common_are_not_joined() -> None:
+    two = [cell("p", 1, 1), cell("q", 1, 1)]
+    # The row that both have ends the first table and begins the second, stands in the middle, or is all there is.
+    assert joined_rows([table(a=two, c=two), table(c=two, d=two)]) is None
+    assert joined_rows([table(a=two, c=two, e=two), table(b=two, c=two, d=two)]) is None
+    assert joined_rows([table(a=two), table(a=two)]) is None
+
+
+def test_rows_of_single_cells_are_left_to_the_sort() -> None:
+    first, second = table(a=[cell("q", 1, 1)], c=[cell("q", 1, 1)]), table(b=[cell("q", 1, 1)])
+    assert joined_rows([first, second]) is None
+    assert merged([first, second]).column("row").to_pylist() == [b"a", b"b", b"c"]

@@ -1,0 +1,37 @@
+"""The block index: which neighbours a bulk read takes together."""
+
+from __future__ import annotations
+
+from rowlock_regionserver.storefile.format import HEADER_BYTES
+from rowlock_regionserver.storefile.index import BlockIndex
+
+
+def index(*places: tuple[int, int]) -> BlockIndex:
+    """Blocks at (offset, bytes of header and payload)."""
+    count = len(places)
+    rows = [b"%03d" % number for number in range(count)]
+    return BlockIndex(
+        [offset for offset, _ in places],
+        [byte_count - HEADER_BYTES for _, byte_count in places],
+        [1] * count,
+        [0] * count,
+        rows,
+        rows,
+    )
+
+
+def test_blocks_that_lie_one_behind_the_other_are_a_run() -> None:
+    blocks = index((4096, 5000), (12288, 5000), (20480, 5000))
+    assert blocks.run_from(0, 3, 1 << 20) == range(3)
+    assert blocks.run_from(1, 3, 1 << 20) == range(1, 3)
+    assert blocks.run_from(0, 2, 1 << 20) == range(2)
+
+
+def test_a_run_ends_at_its_bytes_at_a_gap_and_where_the_file_goes_back() -> None:
+    assert index((4096, 5000), (12288, 5000), (20480, 5000)).run_from(0, 3, 14_000) == range(2)
+    assert index((4096, 5000), (40960, 5000)).run_from(0, 2, 1 << 20) == range(1)
+    assert index((40960, 5000), (4096, 5000)).run_from(0, 2, 1 << 20) == range(1)
+
+
+def test_a_block_larger_than_the_bytes_is_a_run_of_its_own() -> None:
+    assert index((4096, 50_000), (57344, 50)).run_from(0, 2, 1) == range(1)
