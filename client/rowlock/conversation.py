@@ -106,6 +106,8 @@ class Conversation:
         self._waiting: deque[Request] = deque()
         self._in_flight: dict[int, Request] = {}
         self._next_id = 1
+        self._header_bytes = b""
+        self._header_floor = -1
         self._messages_sent = 0
         self._requests_sent = 0
         self._answers_without_request = 0
@@ -123,23 +125,26 @@ class Conversation:
         return bool(self._waiting) and len(self._in_flight) < self._in_flight_max
 
     @property
+    def is_busy(self) -> bool:
+        """Whether many are under way."""
+        return len(self._in_flight) + len(self._waiting) >= _MANY_UNDER_WAY
+
+    @property
     def wants_company(self) -> bool:
-        """Whether many are under way and few wait: then more are about to come, and should travel together.
+        """Whether many are in flight and few wait: then more are about to come, and should travel together.
 
         Without it 64 threads may settle into messages of one or two requests, each of which costs both sides as much
         as one of twenty. A lone caller is never made to wait.
         """
-        under_way = len(self._in_flight)
-        return under_way >= _MANY_UNDER_WAY and 4 * len(self._waiting) < under_way
+        in_flight = len(self._in_flight)
+        return in_flight >= _MANY_UNDER_WAY and 4 * len(self._waiting) < in_flight
 
     def next_message(self) -> bytes | None:
         """The next PointRequests, serialized: as many waiting requests as fit, at least one. None: nothing to send."""
         waiting, in_flight = self._waiting, self._in_flight
         if not waiting or len(in_flight) >= self._in_flight_max:
             return None
-        header = region_pb2.PointRequests(
-            client_id=self._sequences.client_id, sequence_floor=self._sequences.floor()
-        ).SerializeToString()
+        header = self._header()
         parts = [header]
         byte_count = len(header)
         while waiting and len(in_flight) < self._in_flight_max:
@@ -154,6 +159,15 @@ class Conversation:
         self._messages_sent += 1
         self._requests_sent += len(parts) - 1
         return b"".join(parts)
+
+    def _header(self) -> bytes:
+        """What a message tells beside its requests; made anew only when the floor has moved."""
+        floor = self._sequences.floor()
+        if floor != self._header_floor:
+            self._header_floor = floor
+            header = region_pb2.PointRequests(client_id=self._sequences.client_id, sequence_floor=floor)
+            self._header_bytes = header.SerializeToString()
+        return self._header_bytes
 
     def answered(self, answers: Iterable[region_pb2.PointAnswer]) -> None:
         """Hands answers to those who wait for them. Late ones, of abandoned requests, are dropped."""

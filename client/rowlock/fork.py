@@ -24,6 +24,7 @@ import threading
 import time
 import warnings
 import weakref
+from collections import deque
 from types import TracebackType
 from typing import Protocol
 
@@ -41,33 +42,46 @@ _SETTLE_S = 0.1
 
 
 class ForkGate:
-    """Passed by calls, closed while the process forks. Thread-safe; a `with` block is one call."""
+    """Passed by calls, closed while the process forks. Thread-safe; a `with` block is one call.
+
+    Passing it open takes no lock, since every call does: adding to a deque and removing from it are atomic, and who
+    passes adds first and looks at the gate then, while who closes it does so first and counts then.
+    """
 
     def __init__(self) -> None:
         self._condition = threading.Condition(threading.Lock())
-        # Guarded by self._condition:
-        self._under_way = 0
+        # One entry a call.
+        self._under_way: deque[None] = deque()
+        # Set with the condition held, read by anybody.
         self._is_closed = False
 
     def __enter__(self) -> None:
-        with self._condition:
-            while self._is_closed:
-                self._condition.wait()
-            self._under_way += 1
+        self._under_way.append(None)
+        if self._is_closed:
+            self._pass_later()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._condition:
-            self._under_way -= 1
-            if self._is_closed:
+        self._under_way.pop()
+        if self._is_closed:
+            with self._condition:
                 self._condition.notify_all()
+
+    def _pass_later(self) -> None:
+        """Steps back until it is open."""
+        with self._condition:
+            self._under_way.pop()
+            self._condition.notify_all()
+            while self._is_closed:
+                self._condition.wait()
+            self._under_way.append(None)
 
     def close(self, timeout_s: float) -> bool:
         """Lets no call begin, and waits until none is under way; whether that came true in time."""
         with self._condition:
             self._is_closed = True
-            return self._condition.wait_for(lambda: self._under_way == 0, timeout_s)
+            return self._condition.wait_for(lambda: not self._under_way, timeout_s)
 
     def open(self) -> None:
         with self._condition:

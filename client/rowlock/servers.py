@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import grpc
@@ -24,7 +24,7 @@ from rowlock.regions import RegionCache
 from rowlock.retry import Attempts, Kind
 from rowlock.schema import Region, region_from
 from rowlock.sequences import Sequences
-from rowlock.stream import Converse, PointStream
+from rowlock.stream import Answers, PointStream
 from rowlock.watch import Watch
 from rowlock.wire_errors import answered_error, error_of_call
 
@@ -113,13 +113,15 @@ class Servers:
                 raise attempts.timed_out(was_sent=request.sent)
 
     def _attempt(self, request: Request, deadline: float) -> RowlockError | None:
-        try:
-            region = self.region_of(request.table, request.row, deadline)
-        except ClosedError:
-            raise
-        except RowlockError as error:
-            request.fail(error)
-            return error
+        region = self.regions.find(request.table, request.row)
+        if region is None:
+            try:
+                region = self.region_of(request.table, request.row, deadline)
+            except ClosedError:
+                raise
+            except RowlockError as error:
+                request.fail(error)
+                return error
         return self.attempt_in(region, request, deadline)
 
     def attempt_in(self, region: Region, request: Request, deadline: float) -> RowlockError | None:
@@ -138,11 +140,14 @@ class Servers:
         stream = self._streams.get(address)
         if stream is not None:
             return stream
-        converse: Converse = self.channel(address).stream_stream(
-            methods.CONVERSE.path,
-            request_serializer=methods.CONVERSE.serialize,
-            response_deserializer=methods.CONVERSE.parse,
-        )
+        channel = self.channel(address)
+
+        def converse(messages: Iterator[bytes], received: Callable[[bytes], object]) -> Answers:
+            call: Callable[[Iterator[bytes]], Answers] = channel.stream_stream(
+                methods.CONVERSE.path, request_serializer=methods.CONVERSE.serialize, response_deserializer=received
+            )
+            return call(messages)
+
         with self._lock:
             return self._streams.setdefault(address, PointStream(converse, address, self.sequences))
 
