@@ -19,6 +19,7 @@ class Outbox:
         self._answers: list[bytes] = []
         self._byte_count = 0
         self._is_writing = False
+        self._is_writer_due = False  # a task was made for it, and has not begun
         self._is_closed = False
         self._task: asyncio.Task[None] | None = None
         self._when_written: asyncio.Future[None] | None = None
@@ -57,11 +58,13 @@ class Outbox:
                 self._when_written = None
 
     def flush_soon(self) -> None:
-        """The same from a callback: a task of its own writes."""
-        if not self._is_writing and self._answers:
+        """The same from a callback: a task of its own writes, one for all that is added before it begins."""
+        if not self._is_writing and not self._is_writer_due and self._answers:
+            self._is_writer_due = True
             self._task = asyncio.get_running_loop().create_task(self._flush_quietly())
 
     async def _flush_quietly(self) -> None:
+        self._is_writer_due = False
         try:
             await self.flush()
         except Exception:
