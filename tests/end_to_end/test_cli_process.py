@@ -7,6 +7,7 @@ import pty
 import resource
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -81,6 +82,91 @@ def test_an_interrupt_ends_a_scan_in_one_line(wide: rowlock.Table[bytes], enviro
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert (process.returncode, err) == (130, "interrupted\n")
+
+
+@pytest.mark.parametrize(("module", "words"), [("typer", ["--help"]), ("grpc", ["tables"])])
+def test_an_interrupt_while_modules_are_imported_is_one_line(
+    environment: dict[str, str], tmp_path: Path, module: str, words: Sequence[str]
+) -> None:
+    # Stands for the module, and like some of them turns whatever ends its import into an ImportError.
+    (tmp_path / f"{module}.py").write_text(
+        "import threading\n"
+        "print('importing', flush=True)\n"
+        "try:\n    threading.Event().wait()\n"
+        "except BaseException as error:\n    raise ImportError from error\n"
+    )
+    with start(words, {**environment, "PYTHONPATH": str(tmp_path)}) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "importing\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert (process.returncode, err) == (130, "interrupted\n")
+
+
+def test_an_interrupt_while_a_server_is_waited_for_is_one_line(environment: dict[str, str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(PATIENCE_SECONDS)
+        with start(["tables", "--server", f"127.0.0.1:{silent.getsockname()[1]}"], environment) as process:
+            connection, _ = silent.accept()
+            with connection:
+                process.send_signal(signal.SIGINT)
+                _, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert (process.returncode, err) == (130, "interrupted\n")
+
+
+def test_an_interrupt_after_the_command_is_done_changes_nothing() -> None:
+    code = (
+        "import atexit, os, signal, sys\n"
+        "from rowlock.cli.start import main\n"
+        "atexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
+        "sys.argv = ['rowlock', '--version']\n"
+        "sys.exit(main())\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("rowlock ")
+
+
+@pytest.mark.parametrize(
+    ("words", "unbuffered"),
+    [
+        (["scan", "wide", "--all"], ""),
+        (["scan", "wide", "--all"], "1"),
+        (["get", "wide", "r00000", "--json"], ""),
+        (["get", "wide", "r00000", "--json"], "1"),
+        (["--help"], ""),
+    ],
+)
+def test_output_that_is_not_taken_is_one_line(
+    wide: rowlock.Table[bytes], environment: dict[str, str], words: Sequence[str], unbuffered: str
+) -> None:
+    environment["PYTHONUNBUFFERED"] = unbuffered
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run([ROWLOCK, *words], env=environment, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ran.returncode == 2
+    assert "standard output can't be written: No space left on device; " in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+def test_an_error_that_nobody_can_be_told_keeps_its_exit_code(environment: dict[str, str]) -> None:
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run([ROWLOCK, "get", "nosuch", "r"], env=environment, stdout=subprocess.PIPE, stderr=full)
+    assert (ran.returncode, ran.stdout) == (2, b"")
+
+
+@pytest.mark.parametrize(("closed", "shown"), [("<&-", True), (">&-", False), ("2>&-", True)])
+def test_a_standard_stream_may_be_closed(
+    wide: rowlock.Table[bytes], environment: dict[str, str], closed: str, shown: bool
+) -> None:
+    command = ["sh", "-c", f'exec "$0" "$@" {closed}', str(ROWLOCK), "get", "wide", "r00000"]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("r00000\t") is shown
+
+
+def test_it_also_runs_as_a_module() -> None:
+    ran = subprocess.run([sys.executable, "-m", "rowlock", "--version"], capture_output=True, text=True)
+    assert ran.stdout.startswith("rowlock ")
 
 
 class Terminal:

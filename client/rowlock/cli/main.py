@@ -15,13 +15,13 @@ import typer
 
 from rowlock.cli import rows, scans, shell, tables, transfer
 from rowlock.cli.arguments import ArgumentError
-from rowlock.cli.output import Output
+from rowlock.cli.output import Output, OutputError, drop_unwritten, writing_to
 from rowlock.cli.session import DEFAULT_SERVER, ReaderWentAwayError, Session, register
+from rowlock.cli.start import INTERRUPTED, interrupts_end_at_once
 
 if TYPE_CHECKING:
     from rowlock import Client
 
-INTERRUPTED = 130
 READER_WENT_AWAY = 141
 
 application = typer.Typer(
@@ -82,6 +82,10 @@ def rowlock(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line, sys.argv's unless given; returns the exit code."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # It was closed by whoever started us; open for nothing, as no other file may take its number.
+            setattr(sys, name, open(os.devnull, mode))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # Whatever the locale says, JSON is UTF-8, and no character may end a command with a traceback.
@@ -99,6 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     exit_code = run(sys.argv[1:] if arguments is None else arguments, session)
     try:
         session.close()
+    except KeyboardInterrupt:
+        # As below; whoever interrupts the goodbye just doesn't want to wait for it.
+        return exit_code
     except Exception as error:
         # The command itself is done and has said so; that the goodbye failed changes nothing.
         Output(sys.stdout, sys.stderr, json_lines=False).error(str(error), kind=type(error).__name__)
@@ -117,13 +124,14 @@ def run(arguments: Sequence[str], session: Session) -> int:
             output.note("interrupted")
         return int(result or 0)
     except (KeyboardInterrupt, typer.Abort):
+        _refusal_of(session.stdout)
         output.note("interrupted")
         return INTERRUPTED
     except (BrokenPipeError, ReaderWentAwayError):
-        _silence(session.stdout)
+        drop_unwritten(session.stdout)
         return READER_WENT_AWAY
     except Exception as error:
-        _tell(output, error)
+        _tell(output, _refusal_of(session.stdout) or error)
         return 2
 
 
@@ -132,10 +140,11 @@ def _tell(output: Output, error: Exception) -> None:
 
     if hasattr(error, "format_message"):
         # A mistake in the command line, by typer or, before typer 0.26, by click.
-        output.error(f"{error.format_message()} Try 'rowlock --help'.", kind="UsageError")
+        where = getattr(getattr(error, "ctx", None), "command_path", "rowlock")
+        output.error(f"{error.format_message().rstrip('.')}. Try '{where} --help'.", kind="UsageError")
     elif isinstance(error, OSError) and error.filename is not None:
         output.error(f"{error.filename}: {error.strerror}", kind=type(error).__name__)
-    elif isinstance(error, RowlockError | ArgumentError | OSError):
+    elif isinstance(error, RowlockError | ArgumentError | OutputError | OSError):
         output.error(str(error) or type(error).__name__, kind=type(error).__name__)
     elif isinstance(error, ValueError | TypeError):
         # The client's answer to an argument that it can't take, or pyarrow's to a file.
@@ -144,27 +153,25 @@ def _tell(output: Output, error: Exception) -> None:
         output.error(f"unexpected {type(error).__name__}: {error}. Please report this.", kind=type(error).__name__)
 
 
-def _silence(stdout: TextIO) -> None:
-    # Python flushes standard output once more at its end and would complain about the same pipe.
+def _refusal_of(stdout: TextIO) -> OutputError | None:
+    """Why standard output does not take what still waits for it; None if it does, or if its reader went away."""
     try:
-        descriptor = stdout.fileno()
-    except OSError:
-        return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+        with writing_to(stdout):
+            stdout.flush()
+    except BrokenPipeError:
+        drop_unwritten(stdout)
+    except OutputError as error:
+        return error
+    return None
 
 
 def _connect(server: str, *, timeout: float) -> Client:
-    import rowlock
+    with interrupts_end_at_once():
+        from rowlock import connect
 
-    return rowlock.connect(server, timeout=timeout)
+    return connect(server, timeout=timeout)
 
 
 def _history_path() -> str | None:
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return os.path.join(state, "rowlock", "history") if os.path.isabs(state) else None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,8 +7,9 @@ pipes get tab-separated lines without a heading; keys and values are escaped, so
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from typing import TextIO
@@ -29,6 +30,38 @@ class ShownRow:
     cells: Sequence[tuple[bytes, int | None, bytes]]
 
 
+class OutputError(Exception):
+    """Standard output does not take the results; what waits for it was dropped."""
+
+
+def drop_unwritten(stream: TextIO) -> None:
+    """What waits to be written, and all that follows, goes nowhere.
+
+    Python flushes the standard streams once more at its end, and would complain about the same fault.
+    """
+    try:
+        descriptor = stream.fileno()
+    except OSError:
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+@contextmanager
+def writing_to(stdout: TextIO) -> Iterator[None]:
+    """Turns the refusal of standard output into OutputError; that its reader went away stays BrokenPipeError."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        drop_unwritten(stdout)
+        raise OutputError(
+            f"standard output can't be written: {error.strerror}; results are missing from it, write them elsewhere"
+        ) from error
+
+
 class Output:
     """Where one command writes. Used by one thread."""
 
@@ -42,7 +75,8 @@ class Output:
         if self._json_lines:
             self._write_json(record)
         elif text:
-            self._stdout.write(text + "\n")
+            with writing_to(self._stdout):
+                self._stdout.write(text + "\n")
 
     def listing(self, heading: Sequence[str], lines: Iterable[tuple[Record, Sequence[str]]]) -> int:
         """Results of one shape, each with its words under `heading`; returns how many. Bounded memory."""
@@ -67,9 +101,13 @@ class Output:
 
     def note(self, text: str) -> None:
         """What is worth knowing but no result."""
-        self._stdout.flush()
-        self._stderr.write(text + "\n")
-        self._stderr.flush()
+        self.flush()
+        try:
+            self._stderr.write(text + "\n")
+            self._stderr.flush()
+        except OSError:
+            # Nobody can be told; the exit code still says how it ended.
+            drop_unwritten(self._stderr)
 
     def error(self, message: str, *, kind: str) -> None:
         """One line that says what failed; `kind` is the condition's name."""
@@ -85,12 +123,18 @@ class Output:
         return ProgressBar(self._stderr, what, total, unit)
 
     def flush(self) -> None:
-        self._stdout.flush()
+        with writing_to(self._stdout):
+            self._stdout.flush()
 
     def _write_json(self, record: Record) -> None:
-        self._stdout.write(json.dumps(record, ensure_ascii=False) + "\n")
+        with writing_to(self._stdout):
+            self._stdout.write(json.dumps(record, ensure_ascii=False) + "\n")
 
     def _write_lines(self, heading: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+        with writing_to(self._stdout):
+            self._write_block(heading, lines)
+
+    def _write_block(self, heading: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
         if not self._stdout.isatty():
             self._stdout.writelines("\t".join(words) + "\n" for words in lines)
             return

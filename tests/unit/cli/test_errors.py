@@ -37,6 +37,15 @@ def test_a_mistake_in_the_command_line_is_told_without_connecting(console: Conso
     assert not console.connected
 
 
+def test_a_mistake_points_to_the_help_of_its_command(console: Console) -> None:
+    assert console.run("put", "t", "r") == 2
+    assert console.err == "rowlock: Missing argument 'CELL'. Try 'rowlock put --help'.\n"
+    assert console.run("increment", "t", "r", "f:n", "many") == 2
+    assert console.err.endswith(". Try 'rowlock increment --help'.\n")
+    assert console.run("nonsense") == 2
+    assert console.err.endswith("Try 'rowlock --help'.\n")
+
+
 def test_an_error_of_the_server_is_one_line(console: Console) -> None:
     console.client.answers["row"] = TableNotFoundError("there is no table\n'nosuch'", table="nosuch")
     assert console.run("get", "nosuch", "r") == 2
