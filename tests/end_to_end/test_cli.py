@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -239,6 +240,26 @@ def test_a_file_that_does_not_fit_is_refused(
     assert (exit_code, out) == (2, "")
     assert message in err
     assert list(orders.scan()) == []
+
+
+def test_an_export_does_not_replace_a_device(run: Run, many: rowlock.Table[bytes], tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    exit_code, _, err = run("export", "many", str(pipe), "-m", "id STRING :key, n STRING f:n", "--overwrite")
+    assert (exit_code, err) == (2, f"rowlock: {pipe} is no regular file; name one\n")
+    assert pipe.is_fifo()
+
+
+def test_a_file_that_cannot_be_imported_is_told(run: Run, many: rowlock.Table[bytes], tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text('id,other,"a, b"\n1,2,3\n')
+    mapping = ("-m", "id STRING :key, n STRING f:n")
+    for path, problem in [
+        (file, f"{file} has no column 'n', which the mapping names; it has id, other, a, b"),
+        (tmp_path, f"{tmp_path} is no regular file"),
+        (tmp_path / "nosuch", f"there is no file {tmp_path / 'nosuch'}"),
+    ]:
+        assert run("import", "many", str(path), "--format", "csv", *mapping) == (2, "", f"rowlock: {problem}\n")
 
 
 def test_an_export_that_fails_leaves_no_file(run: Run, many: rowlock.Table[bytes], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ are written with \xNN escapes, because CSV is text. A file is read and written b
 from __future__ import annotations
 
 import contextlib
+import csv
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,19 +53,16 @@ class Batches:
 def reader(path: Path, kind: str, mapping: Mapping, nulls: Sequence[str]) -> Iterator[Batches]:
     """The file's batches. Raises ArgumentError when it lacks a column or can't be read as what it should be."""
     if not path.is_file():
-        raise ArgumentError(f"there is no file {path}")
+        raise ArgumentError(f"{path} is no regular file" if path.exists() else f"there is no file {path}")
     names = [column.name for column in mapping.columns]
     try:
         if kind == "csv":
+            _check_heading(path, names)
             with pa.OSFile(str(path), "rb") as file:
                 yield Batches(_csv_batches(file, mapping, nulls), path.stat().st_size, "bytes", file.tell)
             return
         with pa_parquet.ParquetFile(path) as parquet:
-            missing = [name for name in names if name not in parquet.schema_arrow.names]
-            if missing:
-                raise ArgumentError(
-                    f"{path} has no column {missing[0]!r}; it has {', '.join(parquet.schema_arrow.names)}"
-                )
+            _check_columns(path, names, parquet.schema_arrow.names)
             found = parquet.iter_batches(_BATCH_ROWS, columns=names)
             yield Batches(_in_order(found, names), parquet.metadata.num_rows, "rows")
     except pa.ArrowException as error:
@@ -79,8 +77,8 @@ def writer(path: Path, kind: str, mapping: Mapping) -> Iterator[Callable[[pa.Rec
             yield parquet.write_batch
         return
     schema = pa.schema([_as_text(field) for field in mapping.schema])
-    with pa_csv.CSVWriter(str(path), schema) as csv:
-        yield lambda batch: csv.write_batch(_with_escapes(batch, schema))
+    with pa_csv.CSVWriter(str(path), schema) as file:
+        yield lambda batch: file.write_batch(_with_escapes(batch, schema))
 
 
 def _csv_batches(file: pa.NativeFile, mapping: Mapping, nulls: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -97,6 +95,21 @@ def _csv_batches(file: pa.NativeFile, mapping: Mapping, nulls: Sequence[str]) ->
     with pa_csv.open_csv(file, parse_options=parse, convert_options=options) as batches:  # type: ignore[arg-type]
         for batch in batches:
             yield _without_escapes(batch, mapping.schema)
+
+
+def _check_heading(path: Path, names: Sequence[str]) -> None:
+    """Raises ArgumentError when the first line of a CSV file does not name every column."""
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+        heading = next(csv.reader(file), [])
+    _check_columns(path, names, heading)
+
+
+def _check_columns(path: Path, names: Sequence[str], present: Sequence[str]) -> None:
+    missing = [name for name in names if name not in present]
+    if missing:
+        raise ArgumentError(
+            f"{path} has no column {missing[0]!r}, which the mapping names; it has {', '.join(present) or 'none'}"
+        )
 
 
 def _in_order(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> Iterator[pa.RecordBatch]:

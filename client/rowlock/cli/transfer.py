@@ -84,6 +84,9 @@ def export_rows(
     from rowlock.cli import file_formats
 
     kind = _format(file, file_format)
+    if file.exists() and not file.is_file() and not file.is_dir():
+        # The finished file takes its place, so a device would be gone.
+        raise arguments.ArgumentError(f"{file} is no regular file; name one")
     if file.exists() and not overwrite:
         raise arguments.ArgumentError(f"{file} is there already; say --overwrite to replace it")
     if file.is_dir() or not file.parent.is_dir():
