@@ -72,7 +72,10 @@ def check_mutation(mutation: RowMutation, table: Table, config: Config, now_ms: 
                     qualifier=check.qualifier,
                 )
         if condition.filter is not None:
-            check_filter(condition.filter, families, config)
+            try:
+                check_filter(condition.filter, families, config)
+            except FamilyNotFoundError as error:
+                raise unknown_family(error.family, families, table.name, row) from None
         if not condition.checks and condition.filter is None and condition.existence is Existence.ANY:
             raise InvalidRequestError(
                 f"the condition on row {row!r} is empty; leave it out, or give it a check, an existence or a filter",
@@ -117,10 +120,17 @@ def _check_change(
 def check_family(family: bytes, families: Mapping[bytes, Family], table: str, row: bytes = b"") -> None:
     """Refuses a family that the table has not."""
     if family not in families:
-        names = ", ".join(name.decode("utf-8", "backslashreplace") for name in families)
-        raise FamilyNotFoundError(
-            f"table {table!r} has no column family {family!r}; it has: {names}", row=row, table=table, family=family
-        )
+        raise unknown_family(family, families, table, row)
+
+
+def unknown_family(
+    family: bytes, families: Mapping[bytes, Family], table: str, row: bytes = b""
+) -> FamilyNotFoundError:
+    """Names the table, which the checks of reads and filters don't know."""
+    names = ", ".join(name.decode("utf-8", "backslashreplace") for name in families)
+    return FamilyNotFoundError(
+        f"table {table!r} has no column family {family!r}; it has: {names}", row=row, table=table, family=family
+    )
 
 
 def _check_timestamp(timestamp: int, row: bytes, timestamp_max: int, config: Config) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
 
+from rowlock_regionserver.errors import FamilyNotFoundError
 from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection
-from rowlock_regionserver.region.check import check_in_region, check_row
+from rowlock_regionserver.region.check import check_in_region, check_row, unknown_family
 from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.stores import is_row_in_memory
 from rowlock_regionserver.scan.filters import required_columns
@@ -35,7 +36,11 @@ class ReadPath:
 
         None: a block would have to be read from the disk, and `may_wait` is False.
         """
-        check_selection(selection, self.table.by_name, self._config)
+        table = self.table
+        try:
+            check_selection(selection, table.by_name, self._config)
+        except FamilyNotFoundError as error:
+            raise unknown_family(error.family, table.by_name, table.name) from None
         for row in rows:
             check_row(row, self._config)
             check_in_region(row, self._start, self._stop, self._region_id)
@@ -56,7 +61,11 @@ class ReadPath:
 
         The view is taken anew for each window, so that a long scan moves from a flushed segment to its file.
         """
-        check_plan(plan, self.table.by_name, self._config)
+        table = self.table
+        try:
+            check_plan(plan, table.by_name, self._config)
+        except FamilyNotFoundError as error:
+            raise unknown_family(error.family, table.by_name, table.name) from None
         with self._mvcc.reading() as read_point:
             answers = scan(
                 lambda: tuple(self._stores.view.values()),
