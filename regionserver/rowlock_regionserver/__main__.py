@@ -121,6 +121,16 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
     return 0
 
 
+class _ShowVersion(argparse.Action):
+    """Looks the version up only when it is asked for: that takes as long as many a module."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *ignored: object) -> None:
+        from importlib.metadata import version
+
+        print(f"rowlock-server {version('rowlock')}")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rowlock-server",
@@ -128,6 +138,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="'rowlock-server verify DIR' checks every checksum of a stopped server's folder; "
         "'rowlock-server salvage DIR OUT' writes out what is whole of a damaged one.",
     )
+    parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version, and exit")
     parser.add_argument("--data", metavar="DIR", required=True, help="the data folder")
     parser.add_argument(
         "--listen", metavar="HOST:PORT", help=f"where to listen ({DEFAULT_LISTEN}); port 0 takes any that is free"

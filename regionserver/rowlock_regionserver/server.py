@@ -51,9 +51,13 @@ STOP_GRACE_SECONDS = 10.0
 
 def end_process(error: BaseException) -> None:
     """Ends the process at once, so that nothing is acknowledged after a sync that failed."""
-    message = f"rowlock-server: the log or a manifest could not be made durable, ending at once: {error!r}\n"
+    what = str(error) or type(error).__name__
+    message = (
+        f"rowlock-server: ending at once, because a file of the data could not be written: {what}; what was "
+        "acknowledged is in the log: see to the disk and to the folder's permissions, then start the server again"
+    )
     with contextlib.suppress(OSError):
-        os.write(sys.stderr.fileno(), message.encode())
+        os.write(sys.stderr.fileno(), f"{' '.join(message.split())}\n".encode())
     os._exit(3)
 
 
