@@ -65,8 +65,9 @@ def nobody_answers(addresses: tuple[str, ...], met: list[RowlockError]) -> Rowlo
     for error in met:
         if isinstance(error, InvalidArgumentError):
             return error
+    why = str(met[-1]).removeprefix(f"no server answers at {addresses[-1]}: ")
     return ServerUnavailableError(
-        f"no rowlock server answers at {', '.join(addresses)}: {met[-1]}. Is it running? "
+        f"no rowlock server answers at {', '.join(addresses)}: {why}. Is it running? "
         "'rowlock-server --data FOLDER' starts one"
     )
 

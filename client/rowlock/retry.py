@@ -124,6 +124,11 @@ class Attempts:
 
     def _unknown(self, error: RowlockError | None) -> UnknownOutcomeError:
         met = f"; met last: {error.message}" if error is not None else ""
+        if self._kind is Kind.PLAIN_CHANGE:
+            return UnknownOutcomeError(
+                f"the change was sent, and no answer came: it may or may not have happened{met}. Look at the list of "
+                "tables, and describe the table, to find out."
+            )
         return UnknownOutcomeError(
             f"the change was sent, and no answer came within {self.timeout_s:g} s: it may or may not have happened"
             f"{met}. Read the row to find out."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Protocol
 
@@ -32,10 +33,15 @@ from rowlock.errors import (
     UnknownOutcomeError,
 )
 
-# grpc's words when a call found no connection and could make none; only then is it sure that nothing was sent.
-_NEVER_CONNECTED = "failed to connect to all addresses"
+# grpc's words when a call found no connection and could make none, or did not even find the host; only then is it sure
+# that nothing was sent.
+_NEVER_CONNECTED = ("failed to connect to all addresses", "errors resolving", "DNS resolution failed")
 # grpc.aio's words, as INTERNAL, for a stream that had ended when a message was written to it.
 _WRITTEN_TOO_LATE = "Internal error from Core"
+# grpc's words for a message that is larger than its receiver takes.
+_TOO_LARGE = re.compile(r"larger than max \((\d+) vs\. (\d+)\)")
+# What a server's grpc takes beyond its request_bytes_max, by the protocol (types.proto).
+_BEYOND_REQUEST_BYTES_MAX = 1 << 20
 _DETAILS_KEY = "grpc-status-details-bin"
 
 _Error = types_pb2.Error
@@ -127,6 +133,22 @@ def _unavailable(address: str, details: str) -> ServerUnavailableError:
     return error
 
 
+def _too_large(address: str, details: str) -> LimitExceededError:
+    match = _TOO_LARGE.search(details)
+    if match is None:
+        return LimitExceededError(
+            f"a message to or from {address} is larger than grpc allows; send or ask for less at once: {details}"
+        )
+    found, limit = int(match[1]), int(match[2]) - _BEYOND_REQUEST_BYTES_MAX
+    return LimitExceededError(
+        f"the request has {found} bytes, more than request_bytes_max = {limit} of the server at {address}; "
+        "send less at once, and a large value in parts",
+        limit="request_bytes_max",
+        limit_value=limit,
+        found=found,
+    )
+
+
 def _unpacked(details: bytes) -> types_pb2.Error | None:
     """The typed error of a google.rpc.Status, None if it has none or is malformed."""
     try:
@@ -155,9 +177,7 @@ _BY_STATUS: dict[grpc.StatusCode, Callable[[str, str], RowlockError]] = {
     grpc.StatusCode.DEADLINE_EXCEEDED: lambda address, details: DeadlineError(
         f"the server at {address} did not answer in time: {details}"
     ),
-    grpc.StatusCode.RESOURCE_EXHAUSTED: lambda address, details: LimitExceededError(
-        f"a message to or from {address} is larger than grpc allows; send or ask for less at once: {details}"
-    ),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: _too_large,
     grpc.StatusCode.INVALID_ARGUMENT: lambda address, details: InvalidArgumentError(
         f"the server at {address} did not understand the request: {details}"
     ),
