@@ -182,6 +182,10 @@ def __getattr__(name: str) -> object:
     """Imports a public name's module at its first use."""
     import importlib
 
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("rowlock")
     if name == "aio":
         return importlib.import_module("rowlock.aio")
     module = _HOMES.get(name)

@@ -8,7 +8,7 @@ refuse whatever its configuration is refused here, in the same words and before 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TypeVar
 
@@ -41,6 +41,13 @@ def encoded_row(row: Name) -> bytes:
             row=row,
         )
     return row
+
+
+def encoded_rows(rows: Iterable[Name]) -> list[bytes]:
+    """Several rows as bytes; raises as encoded_row does, and TypeError for one row in place of a list."""
+    if isinstance(rows, bytes | str):
+        raise TypeError(f"rows is a list of rows, not one: [{rows!r}]")
+    return [encoded_row(row) for row in rows]
 
 
 def encoded_bound(bound: Name | None) -> bytes:

@@ -25,6 +25,7 @@ from rowlock.arrow_buffers import (
     Array,
     data_of,
     fixed_binary_array,
+    int64_array,
     joined,
     lengths_of,
     offsets_of,
@@ -81,7 +82,7 @@ def fixed_bytes(array: Array, width: int) -> bytes:
         is_wrong &= is_valid
     if is_wrong.any():
         index = int(np.flatnonzero(is_wrong)[0])
-        raise MappingError(f"value {index} has {int(lengths[index])} bytes instead of {width}")
+        raise MappingError(f"a value has {int(lengths[index])} bytes instead of {width}")
     data = data_of(array)
     offsets = offsets_of(array)
     if is_valid is None:
@@ -90,6 +91,20 @@ def fixed_bytes(array: Array, width: int) -> bytes:
     if len(data) < width:
         return bytes(width * len(array))
     return np.where(is_valid[:, None], data[np.minimum(places, len(data) - 1)], 0).astype(np.uint8).tobytes()
+
+
+def first_refused(decode: Callable[[Array], Array], values: Array) -> int:
+    """The place of the first value that `decode` refuses, found by halving; it refuses one at least."""
+    start, stop = 0, len(values)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        try:
+            decode(values.take(int64_array(np.arange(start, middle))))
+        except MappingError:
+            stop = middle
+        else:
+            start = middle
+    return start
 
 
 def bytes_codec(arrow: pa.DataType) -> Codec:

@@ -15,6 +15,7 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
+from google.protobuf import text_format
 from rowlock_proto.v1 import types_pb2
 
 from rowlock.columns import Name, Value, encoded_value, parse_cell_column
@@ -64,7 +65,7 @@ class Filter:
         )
 
     def __repr__(self) -> str:
-        return f"Filter({str(self.message).strip()})"
+        return f"Filter({text_format.MessageToString(self.message, as_one_line=True)})"
 
 
 class ColumnExpression:
@@ -214,6 +215,8 @@ def _encoded_text(operand: Operand) -> bytes:
         raise TypeError(
             f"this column is read as bytes or text; {operand!r} needs column(name, {type(operand).__name__})"
         )
+    if operand is None:
+        raise TypeError("nothing compares with None; use is_absent() or is_present()")
     return encoded_value(operand)
 
 

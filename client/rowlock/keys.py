@@ -17,6 +17,7 @@ from rowlock.arrow_buffers import (
     offsets_of,
     slices_of,
 )
+from rowlock.encodings import first_refused
 from rowlock.errors import MappingError
 from rowlock.mapping import MappedColumn, Mapping
 
@@ -94,7 +95,10 @@ def _decoded_part(part: MappedColumn, taken: Array, rows: Array) -> Array:
     try:
         return part.codec.decode(taken)
     except MappingError as error:
-        raise MappingError(f"the key column {part.name!r} can't be read as {part.type.upper()}: {error}") from error
+        row: bytes = rows[first_refused(part.codec.decode, taken)].as_py()
+        raise MappingError(
+            f"the key column {part.name!r} of row {row[:100]!r} can't be read as {part.type.upper()}: {error}", row=row
+        ) from error
 
 
 def _value_at(array: Array, index: int) -> bytes:

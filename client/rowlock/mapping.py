@@ -206,7 +206,9 @@ def _target(name: str, match: re.Match[str]) -> tuple[bytes, bytes]:
     try:
         return parse_cell_column(target)
     except InvalidArgumentError as error:
-        raise MappingError(f"column {name!r} has a malformed target: {error}") from error
+        raise MappingError(
+            f"column {name!r} has a malformed target, which is :key or family:qualifier: {error}"
+        ) from error
 
 
 def _arrow_type(name: str, word: str, precision: str | None, scale: str | None) -> pa.DataType:
@@ -218,7 +220,10 @@ def _arrow_type(name: str, word: str, precision: str | None, scale: str | None) 
         return pa.decimal128(digits, after)
     if precision is not None or word not in _ARROW:
         known = ", ".join(sorted([*_ARROW, "decimal"])).upper()
-        raise MappingError(f"column {name!r} has an unknown type; the types are {known}, and only DECIMAL has brackets")
+        raise MappingError(
+            f"column {name!r} has the unknown type {word.upper()}{'(...)' if precision else ''}; the types are "
+            f"{known}, and only DECIMAL has brackets"
+        )
     return _ARROW[word]
 
 

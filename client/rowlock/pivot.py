@@ -23,6 +23,7 @@ from rowlock.arrow_buffers import (
     primitive_array,
     values_of,
 )
+from rowlock.encodings import first_refused
 from rowlock.errors import MappingError
 from rowlock.keys import decoded_keys, encoded_keys
 from rowlock.mapping import MappedColumn, Mapping
@@ -137,9 +138,11 @@ def _decoded(column: MappedColumn, values: Array, rows: Array) -> Array:
     try:
         return column.codec.decode(values)
     except MappingError as error:
+        row: bytes = rows[first_refused(column.codec.decode, values)].as_py()
         raise MappingError(
-            f"{column.column.decode(errors='backslashreplace')} can't be read as {column.type.upper()} "
-            f"{column.encoding}: {error}",
+            f"{column.column.decode(errors='backslashreplace')} of row {row[:100]!r} can't be read as "
+            f"{column.type.upper()} {column.encoding}: {error}",
+            row=row,
             family=column.family,
             qualifier=column.qualifier,
         ) from error

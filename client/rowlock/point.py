@@ -74,6 +74,8 @@ def new_mutation(
 def add_data(mutation: region_pb2.RowMutation, data: Data[ColumnName], timestamp: int | None) -> None:
     """Puts of all columns of a row; raises InvalidArgumentError if there is none."""
     check_timestamp(timestamp)
+    if not isinstance(data, Mapping):
+        raise TypeError(f"the data of a row is a dict of columns and values, not {type(data).__name__}")
     if not data:
         raise InvalidArgumentError("no column is given; a row exists by having at least one")
     for column, value in data.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, cast
@@ -22,6 +23,12 @@ class Cell(Generic[Text]):
     column: Text
     timestamp: int
     value: Text
+
+
+def check_pandas() -> None:
+    """Raises ImportError, which names what to install, if there is no pandas."""
+    if importlib.util.find_spec("pandas") is None:
+        raise ImportError("to_pandas needs pandas: pip install 'rowlock[pandas]'", name="pandas")
 
 
 def python_rows(cells: pa.Table, decode: Callable[[bytes], Text]) -> Iterator[tuple[Text, dict[Text, Text]]]:

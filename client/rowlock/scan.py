@@ -17,7 +17,7 @@ from rowlock.errors import ClosedError, DeadlineError, InvalidArgumentError, Not
 from rowlock.fork import gate
 from rowlock.mapping import Mapping, as_mapping
 from rowlock.pivot import rows_from_cells
-from rowlock.rows import Cell, python_cells, python_rows
+from rowlock.rows import Cell, check_pandas, python_cells, python_rows
 from rowlock.scan_plan import ScanPlan, narrowed
 from rowlock.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock.schema import Region
@@ -50,6 +50,9 @@ class Scan(Generic[Text]):
         self._reader = _Reader(servers, plan, view.timeout_s)
         self._rows: Iterator[tuple[Text, dict[Text, Text]]] | None = None
         self._tables: Iterator[pa.Table] | None = None
+
+    def __repr__(self) -> str:
+        return f"<rowlock.Scan of {self._reader.progress.plan.table!r}>"
 
     @property
     def resumed(self) -> bool:
@@ -86,6 +89,7 @@ class Scan(Generic[Text]):
 
     def to_pandas(self, mapping: Mapping | str | None = None) -> pd.DataFrame:
         """All of it as a pandas DataFrame; see to_batches. Raises ImportError if pandas is not installed."""
+        check_pandas()
         return self.to_arrow(mapping).to_pandas()
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from rowlock.columns import Text
 from rowlock.errors import ClosedError, DeadlineError, InvalidArgumentError, NotServingRegionError, RowlockError
 from rowlock.mapping import Mapping, as_mapping
 from rowlock.pivot import rows_from_cells
-from rowlock.rows import Cell, python_cells, python_rows
+from rowlock.rows import Cell, check_pandas, python_cells, python_rows
 from rowlock.scan_plan import ScanPlan, narrowed
 from rowlock.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock.schema import Region
@@ -43,6 +43,9 @@ class Scan(Generic[Text]):
         self._reader = _Reader(servers, plan, view.timeout_s)
         self._rows: AsyncIterator[tuple[Text, dict[Text, Text]]] | None = None
         self._has_begun = False
+
+    def __repr__(self) -> str:
+        return f"<rowlock.aio.Scan of {self._reader.progress.plan.table!r}>"
 
     @property
     def resumed(self) -> bool:
@@ -81,6 +84,7 @@ class Scan(Generic[Text]):
 
     async def to_pandas(self, mapping: Mapping | str | None = None) -> pd.DataFrame:
         """All of it as a pandas DataFrame; see to_batches. Raises ImportError if pandas is not installed."""
+        check_pandas()
         return (await self.to_arrow(mapping)).to_pandas()
 
     async def close(self) -> None:

@@ -20,7 +20,7 @@ from rowlock.bulk_input import ArrowInput
 from rowlock.bulk_send import BATCH_BYTES_DEFAULT, BulkResult
 from rowlock.changes import Change, Delete, Put
 from rowlock.checks import Check, CheckResult, CompareOp
-from rowlock.columns import Name, Text, Value, encoded_row, parse_cell_column
+from rowlock.columns import Name, Text, Value, encoded_row, encoded_rows, parse_cell_column
 from rowlock.conversation import Request
 from rowlock.errors import ClosedError, RowlockError
 from rowlock.filters import Filter
@@ -212,7 +212,7 @@ class Table(Generic[Text]):
         self, rows: Sequence[Name], columns: Sequence[Name] | None = None
     ) -> list[tuple[Text, dict[Text, Text]]]:
         """Several rows, in the order asked, {} for absent ones; up to 1,000 of one region at one read point."""
-        encoded = [encoded_row(row) for row in rows]
+        encoded = encoded_rows(rows)
         read = RowsRead(self._view.table, encoded)
         attempts = Attempts(time.monotonic(), self._view.timeout_s, Kind.READ)
         while not read.is_done:

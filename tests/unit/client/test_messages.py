@@ -1,0 +1,92 @@
+"""Mistakes that newcomers make, told so that they can mend them; and what objects show of themselves."""
+
+from __future__ import annotations
+
+import importlib.util
+from importlib.metadata import version
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+import rowlock
+from rowlock import point
+from rowlock.columns import encoded_rows
+from rowlock.pivot import cells_from_rows, rows_from_cells
+from rowlock.retry import Attempts, Kind
+from rowlock.rows import check_pandas
+from rowlock_proto.v1 import types_pb2
+
+UNSPECIFIED = types_pb2.DURABILITY_UNSPECIFIED
+
+
+@pytest.mark.parametrize("data", [[("f:a", b"1")], None, b"f:a"])
+def test_data_that_is_no_dict_is_told(data: object) -> None:
+    with pytest.raises(TypeError, match="the data of a row is a dict of columns and values, not"):
+        point.put("t", b"r", cast(Any, data), None, UNSPECIFIED)  # Any: the mistake
+
+
+@pytest.mark.parametrize("row", [b"r", "r"])
+def test_one_row_is_no_list_of_rows(row: bytes | str) -> None:
+    with pytest.raises(TypeError, match=r"rows is a list of rows, not one: \["):
+        encoded_rows(cast(Any, row))  # Any: the mistake
+
+
+def test_a_comparison_with_none_names_what_to_use() -> None:
+    with pytest.raises(TypeError, match="is_absent"):
+        rowlock.column("f:a") == cast(Any, None)  # noqa: B015  # Any: the mistake
+
+
+def test_filters_show_themselves_in_one_line() -> None:
+    shown = repr((rowlock.column("f:a") == b"x") & rowlock.column("f:b").is_absent())
+    assert shown.startswith("Filter(all {")
+    assert "\n" not in shown
+
+
+def test_the_package_tells_its_version() -> None:
+    assert rowlock.__version__ == version("rowlock")
+
+
+def test_pandas_that_is_missing_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_pandas()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"pip install 'rowlock\[pandas\]'"):
+        check_pandas()
+
+
+def test_an_unknown_type_and_target_of_a_mapping_are_named() -> None:
+    with pytest.raises(rowlock.MappingError, match="column 'a' has the unknown type VARCHAR; the types are BIGINT"):
+        rowlock.Mapping("id STRING :key, a VARCHAR f:a")
+    with pytest.raises(rowlock.MappingError, match="which is :key or family:qualifier"):
+        rowlock.Mapping("id STRING :kex")
+
+
+@pytest.mark.parametrize("place", [0, 1, 6, 7])
+def test_a_value_that_does_not_fit_is_told_with_its_row(place: int) -> None:
+    as_text, as_number = (rowlock.Mapping(f"id STRING :key, a {kind} f:a") for kind in ("STRING", "BIGINT"))
+    values: list[str | None] = [None if row == 3 else "8 bytes." for row in range(8)]
+    values[place] = "5byte"
+    data = pa.table({"id": [f"r{row}" for row in range(8)], "a": values})
+    cells = cells_from_rows(data.to_batches()[0], as_text, None)
+    with pytest.raises(rowlock.MappingError) as refused:
+        rows_from_cells(pa.table(cells), as_number)
+    assert (refused.value.row, refused.value.column) == (b"r%d" % place, b"f:a")
+    assert f"f:a of row b'r{place}' can't be read as BIGINT binary: a value has 5 bytes instead of 8" in str(
+        refused.value
+    )
+
+
+def test_a_key_that_does_not_fit_is_told() -> None:
+    as_text, as_number = (rowlock.Mapping(f"id {kind} :key, a STRING f:a") for kind in ("STRING", "INT"))
+    data = pa.table({"id": ["1", "2", "x3"], "a": ["", "", ""]})
+    cells = cells_from_rows(data.to_batches()[0], as_text, None)
+    with pytest.raises(rowlock.MappingError, match="the key column 'id' of row b'x3' can't be read as INT") as refused:
+        rows_from_cells(pa.table(cells), as_number)
+    assert refused.value.row == b"x3"
+
+
+def test_a_change_of_a_table_in_doubt_points_to_the_tables() -> None:
+    attempts = Attempts(0.0, 10.0, Kind.PLAIN_CHANGE)
+    with pytest.raises(rowlock.UnknownOutcomeError) as told:
+        attempts.failed(rowlock.ServerUnavailableError("lost"), 0.5, was_sent=True)
+    assert "Look at the list of tables" in str(told.value)
+    assert "within" not in str(told.value)
