@@ -140,10 +140,11 @@ class Output:
             return
         from rich import box
         from rich.console import Console
-        from rich.table import Table
+        from rich.table import Column, Table
         from rich.text import Text
 
-        table = Table(*heading, box=box.SIMPLE_HEAD)
+        # What is too wide goes on in the next line: a value or a name that is cut off is of no use.
+        table = Table(*(Column(name, overflow="fold") for name in heading), box=box.SIMPLE_HEAD)
         for words in lines:
             table.add_row(*map(Text, words))
         Console(file=self._stdout).print(table)

@@ -56,3 +56,12 @@ def test_an_error_is_one_line(json_lines: bool, expected: str) -> None:
     stderr = io.StringIO()
     Output(io.StringIO(), stderr, json_lines=json_lines).error("a\n  b", kind="E")
     assert stderr.getvalue() == expected
+
+
+def test_at_a_terminal_nothing_is_cut_off() -> None:
+    terminal = TerminalStream()
+    output = Output(terminal, terminal, json_lines=False)
+    value = "".join(chr(ord("a") + number % 26) for number in range(300))
+    output.listing(("row", "value"), [({}, ("r", value))])
+    shown = "".join(line.removeprefix("  r").strip() for line in terminal.getvalue().splitlines()[3:])
+    assert shown == value
