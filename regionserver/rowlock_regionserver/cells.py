@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -101,8 +101,7 @@ class Family:
     bloom_filter: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPoint:
+class ReadPoint(NamedTuple):
     """A moment to read at: writes up to `write_number`, time to live judged at `now_ms`."""
 
     write_number: int

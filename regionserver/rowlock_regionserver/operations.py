@@ -1,13 +1,14 @@
 """What clients ask a region to do, as values: changes, conditions, selections, results.
 
-They know nothing of the wire; rpc/ makes them from messages. Which columns a filter reads and how it
-judges is in scan/filters.py.
+They know nothing of the wire; rpc/ makes them from messages. Which columns a filter reads and how it judges is in
+scan/filters.py. What is made for every request is a named tuple, which takes half the time of a frozen dataclass.
 """
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.errors import RegionServerError
@@ -33,8 +34,7 @@ class DeleteKind(enum.IntEnum):
     ROW = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(NamedTuple):
     family: bytes
     qualifier: bytes
     value: bytes
@@ -181,8 +181,7 @@ class Condition:
     filter: RowFilter | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RequestId:
+class RequestId(NamedTuple):
     """Makes a retry apply once. `floor`: the lowest sequence that this client still waits for."""
 
     client: bytes  # 16 bytes
@@ -190,8 +189,7 @@ class RequestId:
     floor: int
 
 
-@dataclass(frozen=True, slots=True)
-class RowMutation:
+class RowMutation(NamedTuple):
     """Changes of one row, made together, in order."""
 
     row: bytes
@@ -205,8 +203,7 @@ class RowMutation:
 AnswerCell = tuple[bytes, bytes, int, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class RowResult:
+class RowResult(NamedTuple):
     """What became of one row mutation."""
 
     condition_met: bool = True
@@ -241,6 +238,9 @@ class CellFilter:
     cell_limit: int = 0  # 0: none
 
 
+EVERY_CELL = CellFilter()
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """What a read answers of each row it reads."""
@@ -250,14 +250,18 @@ class Selection:
     time_stop: int = 0  # 0: no bound
     versions: int = 1
     where: RowFilter | None = None
-    cells: CellFilter = field(default_factory=CellFilter)
+    cells: CellFilter = EVERY_CELL
+
+
+# What is answered when nothing is chosen.
+EVERYTHING = Selection()
 
 
 @dataclass(frozen=True, slots=True)
 class ScanPlan:
     """A scan of one region."""
 
-    selection: Selection = field(default_factory=Selection)
+    selection: Selection = EVERYTHING
     ranges: tuple[tuple[bytes, bytes], ...] = ()  # (start, stop); empty: everything
     row_limit: int = 0  # 0: none
     reverse: bool = False
@@ -265,8 +269,7 @@ class ScanPlan:
     batch_rows: int = 50_000
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(NamedTuple):
     """How a write is made. `deadline` is on Clock.monotonic; durability None: the table's."""
 
     deadline: float

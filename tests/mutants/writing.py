@@ -308,8 +308,8 @@ WRITING = [
     Mutant(
         "a repeated request is answered without waiting",
         "region/write_path.py",
-        "                return replace(result, repeated_request=True), write_number\n",
-        "                return replace(result, repeated_request=True), 0\n",
+        "                return result._replace(repeated_request=True), write_number\n",
+        "                return result._replace(repeated_request=True), 0\n",
         f"{WAITS}[repeated]",
     ),
     Mutant(

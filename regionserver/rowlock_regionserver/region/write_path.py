@@ -33,7 +33,6 @@ B reads A's unpublished 6, and that is right: B's own number is later, so B is n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from rowlock_regionserver.cells import Durability
@@ -191,7 +190,7 @@ class WritePath:
         try:
             if request is not None and (kept := self._requests.find(request)) is not None:
                 write_number, result = kept
-                return replace(result, repeated_request=True), write_number
+                return result._replace(repeated_request=True), write_number
             if mutation.condition is None and all(type(change) is Put for change in mutation.changes):
                 stamp = self._numbering.next_stamp()
                 cells = only_puts(mutation.changes, self.table.by_name, stamp)

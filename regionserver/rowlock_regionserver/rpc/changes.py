@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rowlock_proto.v1 import region_pb2, types_pb2
 
@@ -39,8 +39,7 @@ def check_client_id(client_id: bytes) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Mutations:
+class Mutations(NamedTuple):
     """The mutations of one mutate that could be read, in order, and what was wrong with the others, by their index."""
 
     read: tuple[RowMutation, ...]

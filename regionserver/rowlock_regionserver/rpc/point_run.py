@@ -136,7 +136,10 @@ class PointRun:
                 )
         except Exception as error:
             answer = error_answer(request.id, error, "making a point request")
-        self._points.on_loop(partial(self._answer, answer))
+        if may_wait:
+            self._points.on_loop(partial(self._answer, answer))
+        else:
+            self._answer(answer)
         return True
 
     def _get(self, *, may_wait: bool) -> bytes | None:

@@ -6,7 +6,7 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock_regionserver.config import MIB, Config
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
-from rowlock_regionserver.operations import CellFilter, ColumnSelector, ScanPlan, Selection
+from rowlock_regionserver.operations import EVERY_CELL, EVERYTHING, ColumnSelector, ScanPlan, Selection
 from rowlock_regionserver.rpc.filters import cell_filter, row_filter
 
 # What a client may ask for as the size of one scan answer; beyond it the server takes this.
@@ -14,9 +14,6 @@ SCAN_BATCH_BYTES_MAX = 16 * MIB
 SCAN_BATCH_ROWS_MAX = 1_000_000
 # Greater than any count that a scan can reach, and still 64 signed bits.
 _COUNT_MAX = (1 << 63) - 1
-
-_EVERYTHING = Selection()
-_EVERY_CELL = CellFilter()
 
 
 def rows_of(message: region_pb2.Get, config: Config) -> tuple[bytes, ...]:
@@ -42,14 +39,14 @@ def selection(message: region_pb2.Get | region_pb2.ScanRequest, config: Config) 
     has_cells = message.HasField("cells")
     versions = message.versions
     if not (columns or has_range or has_where or has_cells or versions > 1):
-        return _EVERYTHING
+        return EVERYTHING
     return Selection(
         columns=tuple([_column(column) for column in columns]),
         time_start=message.time_range.start,
         time_stop=message.time_range.stop,
         versions=versions or 1,
         where=row_filter(message.where, config.filter_depth_max) if has_where else None,
-        cells=cell_filter(message.cells) if has_cells else _EVERY_CELL,
+        cells=cell_filter(message.cells) if has_cells else EVERY_CELL,
     )
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rowlock_regionserver.cells import DELETE_FAMILY, Cell, Family, ReadPoint
-from rowlock_regionserver.operations import AnswerCell, Selection
+from rowlock_regionserver.operations import EVERY_CELL, AnswerCell, Selection
 from rowlock_regionserver.scan.filters import ColumnName, matches_row, required_columns
 from rowlock_regionserver.scan.selection import (
-    EVERY_CELL,
     chosen_versions,
     filtered_cells,
     qualifiers_asked,

@@ -14,7 +14,14 @@ from collections.abc import Collection, Mapping, Sequence
 from rowlock_regionserver.cells import Cell, Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
-from rowlock_regionserver.operations import AnswerCell, CellFilter, ColumnSelector, ScanPlan, Selection
+from rowlock_regionserver.operations import (
+    EVERYTHING,
+    AnswerCell,
+    CellFilter,
+    ColumnSelector,
+    ScanPlan,
+    Selection,
+)
 from rowlock_regionserver.scan.filters import (
     check_family,
     check_filter,
@@ -27,14 +34,14 @@ from rowlock_regionserver.scan.values import compare_value
 # Qualifiers asked by family; None: all of the family. A family that is not in it is not asked.
 QualifiersAsked = Mapping[bytes, frozenset[bytes] | None]
 
-EVERY_CELL = CellFilter()
-
 
 def check_selection(selection: Selection, family_names: Collection[bytes], config: Config) -> None:
     """Refuses a selection that can't be read; to be called before anything is done.
 
     Raises InvalidRequestError, FamilyNotFoundError, LimitExceededError or FilterTypeError.
     """
+    if selection is EVERYTHING:
+        return
     for column in selection.columns:
         check_family(column.family, family_names)
         if column.qualifier is not None:

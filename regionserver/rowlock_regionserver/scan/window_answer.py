@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.cells import ANSWER_SCHEMA, Family
 from rowlock_regionserver.errors import FilterTypeError
-from rowlock_regionserver.operations import CellFilter, Selection
+from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
 from rowlock_regionserver.scan.columns import (
     QUALIFIER,
     ROW,
@@ -32,7 +32,7 @@ from rowlock_regionserver.scan.columns import (
 )
 from rowlock_regionserver.scan.filter_columns import NewestValues, mask
 from rowlock_regionserver.scan.filters import misfit_error
-from rowlock_regionserver.scan.selection import EVERY_CELL, is_whole_time, qualifiers_asked
+from rowlock_regionserver.scan.selection import is_whole_time, qualifiers_asked
 from rowlock_regionserver.scan.selection_columns import (
     chosen,
     first_of_runs,
