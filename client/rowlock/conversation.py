@@ -38,7 +38,7 @@ class Request:
     them: protobuf merges concatenated messages.
     """
 
-    __slots__ = ("answer", "failure", "is_change", "message", "payload", "point", "row", "sent", "table", "wake")
+    __slots__ = ("answer", "failure", "id", "is_change", "message", "payload", "point", "row", "sent", "table", "wake")
 
     def __init__(self, table: str, row: bytes, message: region_pb2.PointRequests, is_change: bool) -> None:
         self.table = table
@@ -46,6 +46,7 @@ class Request:
         self.message = message
         self.point = message.requests[0]
         self.is_change = is_change
+        self.id = 0
         self.payload = b""
         self.wake: Callable[[], object] = _nobody
         # Whether it may have reached the server.
@@ -114,7 +115,7 @@ class Conversation:
 
     def submit(self, request: Request) -> None:
         """Puts a prepared request into the line."""
-        request.point.id = self._next_id
+        request.id = request.point.id = self._next_id
         self._next_id += 1
         request.payload = request.message.SerializeToString()
         self._waiting.append(request)
@@ -144,18 +145,18 @@ class Conversation:
         waiting, in_flight = self._waiting, self._in_flight
         if not waiting or len(in_flight) >= self._in_flight_max:
             return None
-        header = self._header()
-        parts = [header]
-        byte_count = len(header)
-        while waiting and len(in_flight) < self._in_flight_max:
-            request = waiting[0]
-            if len(parts) > 1 and byte_count + len(request.payload) > self._message_bytes_max:
-                break
-            waiting.popleft()
+        parts = [self._header()]
+        byte_count = len(parts[0])
+        while True:
+            request = waiting.popleft()
             request.sent = True
-            in_flight[request.point.id] = request
+            in_flight[request.id] = request
             parts.append(request.payload)
             byte_count += len(request.payload)
+            if not waiting or len(in_flight) >= self._in_flight_max:
+                break
+            if byte_count + len(waiting[0].payload) > self._message_bytes_max:
+                break
         self._messages_sent += 1
         self._requests_sent += len(parts) - 1
         return b"".join(parts)
@@ -205,7 +206,7 @@ class Conversation:
     def abandon(self, request: Request) -> None:
         """Its caller gives up and is not woken any more. O(1) once sent, else O(waiting)."""
         if request.sent:
-            self._in_flight.pop(request.point.id, None)
+            self._in_flight.pop(request.id, None)
         elif request in self._waiting:
             self._waiting.remove(request)
 
@@ -221,6 +222,6 @@ class Conversation:
     def _check(self) -> None:
         assert len(self._in_flight) <= self._in_flight_max, "more requests are in flight than allowed"
         for request_id, request in self._in_flight.items():
-            assert request.point.id == request_id, f"{request_id} is not the id of its request"
+            assert request.id == request.point.id == request_id, f"{request_id} is not the id of its request"
             assert request.sent, f"request {request_id} is in flight and was never sent"
         assert not any(request.sent for request in self._waiting), "a request that was sent waits to be sent"

@@ -37,6 +37,8 @@ def failure_of(request: Request) -> RowlockError | None:
     answer = request.answer
     if answer is None:
         return request.failure
+    if answer.HasField("get") and len(request.point.get.rows) == len(answer.get.rows):
+        return None
     kind = answer.WhichOneof("answer")
     if kind == "error":
         return error_from(answer.error)

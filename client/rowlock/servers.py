@@ -94,23 +94,28 @@ class Servers:
     def point(self, request: Request, timeout_s: float) -> region_pb2.PointAnswer:
         """Makes a point operation on one row and blocks for its answer; raises what it failed with."""
         if not request.is_change:
-            return self._point(request, Attempts(time.monotonic(), timeout_s, Kind.READ))
+            return self._point(request, timeout_s, Kind.READ)
         first = self.sequences.take()
         try:
             request.point.mutate.mutations[0].sequence = first
-            return self._point(request, Attempts(time.monotonic(), timeout_s, Kind.NUMBERED_CHANGE))
+            return self._point(request, timeout_s, Kind.NUMBERED_CHANGE)
         finally:
             self.sequences.release(first)
 
-    def _point(self, request: Request, attempts: Attempts) -> region_pb2.PointAnswer:
+    def _point(self, request: Request, timeout_s: float, kind: Kind) -> region_pb2.PointAnswer:
+        started = time.monotonic()
+        failure = self._attempt(request, started + timeout_s)
+        if failure is None and request.answer is not None:  # What is usual: nothing to count and nothing to judge.
+            return request.answer
+        attempts = Attempts(started, timeout_s, kind)
         while True:
-            failure = self._attempt(request, attempts.deadline)
             if failure is not None:
                 time.sleep(attempts.failed(failure, time.monotonic(), was_sent=request.is_in_doubt))
             elif request.answer is not None:
                 return request.answer
             else:
                 raise attempts.timed_out(was_sent=request.sent)
+            failure = self._attempt(request, attempts.deadline)
 
     def _attempt(self, request: Request, deadline: float) -> RowlockError | None:
         region = self.regions.find(request.table, request.row)
@@ -132,7 +137,7 @@ class Servers:
         with gate:
             self._stream(region.server).call(request, region.region_id, deadline)
         failure = failure_of(request)
-        if isinstance(failure, NotServingRegionError):
+        if failure is not None and isinstance(failure, NotServingRegionError):
             self.regions.forget(region)
         return failure
 

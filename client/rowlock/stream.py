@@ -150,24 +150,24 @@ class PointStream:
 
     def _messages(self, run: _Run) -> Iterator[bytes]:
         """What the stream sends; runs in grpc's sending thread, which asks again when a message has gone out."""
+        conversation = self._conversation
         while True:
             run.wake.acquire()
-            if self._conversation.is_busy:
+            if conversation.is_busy:
                 # Lets the threads that were woken together put their next requests in before the message is closed.
                 # Not for few callers: the shortest sleep there is costs a third of an echo.
-                time.sleep(_COMPANY_WAIT_S if self._conversation.wants_company else 0)
-            message = self._next_message(run, was_rung=True)
+                time.sleep(_COMPANY_WAIT_S if conversation.wants_company else 0)
+            with self._lock:
+                run.is_woken = False
+                message = None if run.is_over else conversation.next_message()
             while message is not None:
                 yield message
-                message = self._next_message(run)
+                if not conversation.can_send:  # Whoever submits after this look rings.
+                    break
+                with self._lock:
+                    message = None if run.is_over else conversation.next_message()
             if run.is_over:
                 return
-
-    def _next_message(self, run: _Run, was_rung: bool = False) -> bytes | None:
-        with self._lock:
-            if was_rung:
-                run.is_woken = False
-            return None if run.is_over else self._conversation.next_message()
 
     def _received(self, run: _Run, data: bytes) -> bool:
         """A message has come; runs in grpc's receiving thread, and what it raises ends the stream."""

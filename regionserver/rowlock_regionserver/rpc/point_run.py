@@ -57,6 +57,35 @@ class Asker(Protocol):
         """Takes a PointAnswers message with the one answer; on the loop, once for each request."""
 
 
+def got(points: Points, request: PointRequest, *, may_wait: bool) -> bytes | None:
+    """The answer of a get; None: it would have to wait for a disk and may not."""
+    config = points.config
+    get = request.get
+    rows = rows_of(get, config)
+    cells = points.region(request.region_id).get(rows, selection(get, config), may_wait=may_wait)
+    if cells is None:
+        return None
+    answer = get_answer(request.id, cells)
+    if len(answer) > config.request_bytes_max:
+        raise LimitExceededError(
+            f"the answer to the get would have {len(answer)} bytes, more than request_bytes_max = "
+            f"{config.request_bytes_max}; ask for fewer rows or columns, page with CellFilter, or scan",
+            limit="request_bytes_max",
+            limit_value=config.request_bytes_max,
+            found=len(answer),
+            row=rows[0],
+        )
+    return answer
+
+
+def got_inline(points: Points, request: PointRequest) -> bytes | None:
+    """2 Try, on the loop, for a get: it leaves nothing behind, so it needs no run. None: it would have to wait."""
+    try:
+        return got(points, request, may_wait=False) if len(request.get.rows) <= INLINE_ROWS_MAX else None
+    except Exception as error:
+        return error_answer(request.id, error, "making a point request")
+
+
 class PointRun:
     """One accepted request."""
 
@@ -95,9 +124,7 @@ class PointRun:
 
     def try_inline(self) -> bool:
         """2 Try, on the loop. False: it would have to wait, or is large; nothing was done."""
-        request = self._request
-        rows = request.mutate.mutations if request.HasField("mutate") else request.get.rows
-        return len(rows) <= INLINE_ROWS_MAX and self._run(may_wait=False)
+        return len(self._request.mutate.mutations) <= INLINE_ROWS_MAX and self._run(may_wait=False)
 
     def hand_over(self, pool: Executor, loop: asyncio.AbstractEventLoop, timeout: float) -> None:
         """3 Hand over, on the loop."""
@@ -126,7 +153,7 @@ class PointRun:
             if request.HasField("mutate"):
                 return self._mutate(may_wait=may_wait)
             if request.HasField("get"):
-                answer = self._get(may_wait=may_wait)
+                answer = got(self._points, request, may_wait=may_wait)
                 if answer is None:
                     return False
             else:
@@ -141,26 +168,6 @@ class PointRun:
         else:
             self._answer(answer)
         return True
-
-    def _get(self, *, may_wait: bool) -> bytes | None:
-        points, request = self._points, self._request
-        config = points.config
-        get = request.get
-        rows = rows_of(get, config)
-        cells = points.region(request.region_id).get(rows, selection(get, config), may_wait=may_wait)
-        if cells is None:
-            return None
-        answer = get_answer(request.id, cells)
-        if len(answer) > config.request_bytes_max:
-            raise LimitExceededError(
-                f"the answer to the get would have {len(answer)} bytes, more than request_bytes_max = "
-                f"{config.request_bytes_max}; ask for fewer rows or columns, page with CellFilter, or scan",
-                limit="request_bytes_max",
-                limit_value=config.request_bytes_max,
-                found=len(answer),
-                row=rows[0],
-            )
-        return answer
 
     def _mutate(self, *, may_wait: bool) -> bool:
         points, request = self._points, self._request

@@ -27,7 +27,7 @@ from rowlock_regionserver.errors import RegionTooBusyError
 from rowlock_regionserver.rpc.answers import error_answer
 from rowlock_regionserver.rpc.budget import ByteBudget
 from rowlock_regionserver.rpc.completions import Completions
-from rowlock_regionserver.rpc.point_run import Asker, PointRegion, PointRun
+from rowlock_regionserver.rpc.point_run import Asker, PointRegion, PointRun, got_inline
 from rowlock_regionserver.rpc.workers import Workers
 
 
@@ -74,12 +74,16 @@ class Points:
             self._refused_count += 1
             asker.answered(error_answer(request.id, self._too_busy(), "accepting a request"))
             return
-        self._in_flight += 1
         self._accepted_count += 1
+        is_get = request.HasField("get")
+        if is_get and not is_large and (answer := got_inline(self, request)) is not None:
+            asker.answered(answer)
+            return
+        self._in_flight += 1
         timeout_ms = request.timeout_ms or config.row_lock_wait_ms
         deadline = self.clock.monotonic() + timeout_ms / 1000
         run = PointRun(self, request, client_id, sequence_floor, asker, deadline)
-        if is_large or not run.try_inline():
+        if is_large or is_get or not run.try_inline():
             self._handed_over_count += 1
             run.hand_over(self.workers.points, self._loop, timeout_ms / 1000)
 
