@@ -3,16 +3,18 @@
 A store is left as after a kill: some of it flushed, some in the log, proven by the marker that an idle log gets, some
 in bulk files that the log names. One bit is flipped in a copy, spread evenly over every structure of the files. Then a
 child opens the copy and reads each row, rows that are not there, and everything by scans in both directions. Every
-answer must be right, or a CorruptionError that names the flipped file; the child must not die by a signal.
+answer must be right, or a CorruptionError that names the flipped file; the child must not die by a signal. No bit is
+flipped twice, so that a thousand flips are a thousand different damages.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,17 +64,23 @@ def run(settings: Settings) -> Account:
     with folder() as root:
         base = root / "base"
         expected = in_child(lambda: _live(base))
-        flips = _flips(structures(base), random.Random(settings.seed), settings.is_short)
+        flips_a_kind = FLIPS_A_KIND_SHORT if settings.is_short else FLIPS_A_KIND
+        flips = drawn(structures(base), random.Random(settings.seed), flips_a_kind)
         seen: Counter[str] = Counter()
+        noticed: Counter[str] = Counter()
         for flip, outcome in spread(lambda flip: flipped(base, root, flip, expected), flips):
             where = f"{flip.structure.file_kind}: {flip.structure.name}"
             seen[where] += 1
+            noticed[where] += outcome.refused > 0
             account.counts[f"flips in {flip.structure.file_kind}"] += 1
             account.counts["right answers"] += outcome.right
             account.counts["refused, and the file named"] += outcome.refused
             if outcome.problem is not None:
                 account.problems.append(f"{where}, byte {flip.offset}, bit {flip.bit}: {outcome.problem}")
-        account.notes += [f"{where}: {count}" for where, count in sorted(seen.items())]
+        account.notes += [f"{where}: {count}, {noticed[where]} noticed" for where, count in sorted(seen.items())]
+        for file_kind in FILE_KINDS:
+            if account.counts[f"flips in {file_kind}"] < flips_a_kind:
+                account.problems.append(f"fewer than {flips_a_kind} flips in {file_kind}: it has too few bits")
     return account
 
 
@@ -191,16 +199,38 @@ def _wait_for_marker(base: Path) -> None:
         assert time.monotonic() < deadline, "the log did not become idle"
 
 
-def _flips(found: list[Structure], chance: random.Random, is_short: bool) -> list[Flip]:
-    """The same number in each kind of file, and in it evenly over the kinds of structures."""
+def drawn(found: Sequence[Structure], chance: random.Random, flips_a_kind: int) -> list[Flip]:
+    """The same number in each kind of file, and in it evenly over the kinds of structures; none is drawn twice.
+
+    What is too small for its share has each of its bits flipped, and the others take the rest.
+    """
     flips: list[Flip] = []
     for file_kind in FILE_KINDS:
         by_name: dict[str, list[Structure]] = {}
         for structure in found:
             if structure.file_kind == file_kind:
                 by_name.setdefault(structure.name, []).append(structure)
-        names = sorted(by_name)
-        for number in range(FLIPS_A_KIND_SHORT if is_short else FLIPS_A_KIND):
-            structure = chance.choice(by_name[names[number % len(names)]])
-            flips.append(Flip(structure, chance.randrange(structure.start, structure.stop), chance.randrange(8)))
+        kinds = [
+            _in_turn([_bits(structure, chance) for structure in by_name[name]], chance) for name in sorted(by_name)
+        ]
+        flips += itertools.islice(_in_turn(kinds, chance), flips_a_kind)
     return flips
+
+
+def _bits(structure: Structure, chance: random.Random) -> Iterator[Flip]:
+    """Each bit of the structure, in random order."""
+    bit_count = 8 * (structure.stop - structure.start)
+    for number in chance.sample(range(bit_count), min(bit_count, FLIPS_A_KIND)):
+        yield Flip(structure, structure.start + number // 8, number % 8)
+
+
+def _in_turn(sources: Sequence[Iterator[Flip]], chance: random.Random) -> Iterator[Flip]:
+    """One of each source, and again, in a random order that stays, until all are at their end."""
+    left = chance.sample(sources, len(sources))
+    while left:
+        for source in tuple(left):
+            flip = next(source, None)
+            if flip is None:
+                left.remove(source)
+            else:
+                yield flip

@@ -5,10 +5,13 @@ Docs: docs/wal_format.md, docs/storefile_format.md. Files must be whole.
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pyarrow as pa
 
 SEGMENT_HEADER_BYTES = 64
 RECORD_HEADER_BYTES = 41
@@ -16,6 +19,9 @@ RESERVATION, MARKER = 254, 255
 _SEALED_HEADER_BYTES = 64
 _GENERATION_HEADER_BYTES = 32
 _BULK_HEADER_BYTES = 16
+# Four bytes of ones and the length of the message's head.
+_ARROW_PREFIX_BYTES = 8
+_INDEX_ARRAYS = 6
 _FAMILY_FRAME = struct.Struct("<IQ")
 
 
@@ -118,8 +124,34 @@ def _store(path: Path, data: bytes) -> Iterator[_Place]:
         yield "LMDB's pages", path, stop, start
         if start == len(data):
             return
-        what = "block" if data[start : start + 8] == b"rlblock\x01" else "metadata"
+        is_block = data[start : start + 8] == b"rlblock\x01"
         body = start + _SEALED_HEADER_BYTES
         stop = body + int.from_bytes(data[start + 24 : start + 32], "little")
-        yield f"{what}'s header", path, start, body
-        yield f"{what}'s payload", path, body, stop
+        yield f"{'block' if is_block else 'metadata'}'s header", path, start, body
+        place = body
+        for what, byte_count in (_block if is_block else _metadata)(data[body:stop]):
+            yield what, path, place, place + byte_count
+            place += byte_count
+        yield f"{'block' if is_block else 'metadata'}'s padding", path, place, stop
+
+
+def _block(payload: bytes) -> Iterator[tuple[str, int]]:
+    """One Arrow message: its head, which tells where the columns lie, and these."""
+    message = pa.ipc.read_message(pa.py_buffer(payload))
+    assert message.body is not None
+    yield "block's Arrow head", _ARROW_PREFIX_BYTES + message.metadata.size
+    yield "block's columns", message.body.size
+
+
+def _metadata(payload: bytes) -> Iterator[tuple[str, int]]:
+    summary_stop = 4 + int.from_bytes(payload[:4], "little")
+    summary = json.loads(payload[4:summary_stop])
+    block_count = summary["block_count"]
+    bloom_start = -(-summary_stop // 8) * 8
+    index_start = bloom_start + 8 * summary["bloom_word_count"]
+    rows_start = index_start + 8 * block_count * _INDEX_ARRAYS
+    row_ends = struct.unpack_from(f"<{2 * block_count}Q", payload, rows_start - 16 * block_count)
+    yield "metadata's summary", bloom_start
+    yield "metadata's Bloom filter", index_start - bloom_start
+    yield "metadata's block index", rows_start - index_start
+    yield "metadata's rows", row_ends[block_count - 1] + row_ends[-1]
