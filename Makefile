@@ -31,8 +31,10 @@ check: setup ## format, lint, strict types, tidy
 	@$(PYTHON) -m pytest -q tests/tidy
 
 crash: setup ## the long campaigns: kills, crashes at each file-system call, bit flips
-	@$(PYTHON) -m tests.crash.campaign
-	@$(PYTHON) -m tests.consistency.campaign
+	@failed=0; \
+	$(PYTHON) -m tests.crash.campaign || failed=1; \
+	$(PYTHON) -m tests.consistency.campaign || failed=1; \
+	exit $$failed
 
 bench: setup ## every figure of the README, each a ratio in one run
 	@$(PYTHON) -m bench $(ARGS)

@@ -45,7 +45,7 @@ def in_child(function: Callable[[], Result]) -> Result:
 def spread(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
     """Each job with its result, as they come, worked on by one child for each processor.
 
-    ChildFailedError when a job raised.
+    ChildFailedError when a job raised; no child works on then.
     """
     count = min(len(jobs), len(os.sched_getaffinity(0)))
 
@@ -54,20 +54,27 @@ def spread(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[t
             send((number, function(jobs[number])))
 
     pids: list[int] = []
-    with selectors.DefaultSelector() as selector:
-        for place in range(count):
-            pid, pipe = _fork(lambda send, place=place: work(place, send))  # type: ignore[misc]  # a bound default
-            pids.append(pid)
-            selector.register(pipe, selectors.EVENT_READ, _Frames())
-        while selector.get_map():
-            for key, _ in selector.select():
-                chunk = os.read(key.fd, 1 << 20)
-                key.data.data += chunk
-                for number, result in key.data.take():
-                    yield jobs[number], result
-                if not chunk:
-                    selector.unregister(key.fd)
-                    os.close(key.fd)
+    try:
+        with selectors.DefaultSelector() as selector:
+            for place in range(count):
+                pid, pipe = _fork(lambda send, place=place: work(place, send))  # type: ignore[misc]  # a bound default
+                pids.append(pid)
+                selector.register(pipe, selectors.EVENT_READ, _Frames())
+            while selector.get_map():
+                for key, _ in selector.select():
+                    chunk = os.read(key.fd, 1 << 20)
+                    key.data.data += chunk
+                    for number, result in key.data.take():
+                        yield jobs[number], result
+                    if not chunk:
+                        selector.unregister(key.fd)
+                        os.close(key.fd)
+    except BaseException:
+        # The others would work on beside whatever comes next, in a folder that is gone.
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        raise
     for pid in pids:
         _, status = os.waitpid(pid, 0)
         if os.WIFSIGNALED(status):

@@ -1,0 +1,48 @@
+"""The command line of a set of campaigns: one after the other, each with its account, whatever became of those before.
+
+A campaign that raises has failed like one that broke its promise, and the next ones run all the same: who has waited an
+hour for one of them wants to know about the others too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+
+from tests.crash.account import Account, Settings
+
+
+def run(campaigns: Mapping[str, Callable[[Settings], Account]], package: str, about: str, words: Sequence[str]) -> int:
+    """Runs what the words ask for; gives the exit code, 1 when any campaign broke its promise or raised."""
+    parser = argparse.ArgumentParser(prog=f"python -m {package}", description=about)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(campaigns)}; all when none is given")
+    parser.add_argument("--short", action="store_true", help="a sample, as the tests do it")
+    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
+    asked = parser.parse_args(words)
+    unknown = set(asked.names) - set(campaigns)
+    if unknown:
+        parser.error(f"there is no campaign {min(unknown)!r}; there are {', '.join(campaigns)}")
+    settings = Settings(asked.seed, asked.short)
+    print(f"seed {asked.seed}", flush=True)
+    names = asked.names or list(campaigns)
+    failed = [name for name in names if not _held(name, campaigns[name], settings)]
+    print(
+        f"{len(names) - len(failed)} of {len(names)} campaigns held; failed: {', '.join(failed) or 'none'}", flush=True
+    )
+    return 1 if failed else 0
+
+
+def _held(name: str, campaign: Callable[[Settings], Account], settings: Settings) -> bool:
+    started = time.monotonic()
+    try:
+        account = campaign(settings)
+    except Exception:
+        traceback.print_exc(file=sys.stdout)
+        print(f"{name}: DIED, {time.monotonic() - started:.0f} s", flush=True)
+        return False
+    print(account.text(time.monotonic() - started), flush=True)
+    return not account.problems

@@ -1,0 +1,41 @@
+"""Work that is spread over children: when a job fails, none of them works on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+PROGRAM = """
+    import os, signal, sys
+    from tests.crash.children import ChildFailedError, spread
+
+    os.sched_getaffinity = lambda pid: {0, 1}
+    reader, writer = os.pipe()
+
+    def work(job):
+        if job == 0:
+            assert os.read(reader, 1) == b"x"  # The other has begun.
+            raise ValueError("a job failed")
+        os.write(writer, b"x")
+        signal.alarm(30)  # It must not outlive a failing test for long.
+        signal.pause()
+
+    try:
+        list(spread(work, [0, 1]))
+    except ChildFailedError as error:
+        assert "a job failed" in str(error)
+        try:
+            os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            sys.exit(7)
+"""
+
+
+def test_no_child_works_on_after_a_job_failed() -> None:
+    command = [sys.executable, "-c", textwrap.dedent(PROGRAM)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 7, done.stderr
