@@ -56,7 +56,7 @@ def run(settings: Settings) -> Account:
         working = [pool.submit(_increment, proxy.address, increments) for _ in range(processes)]
         _wait_for_first(db.table(TABLE), working)
         kills = 0
-        while wait(working, random_kills.uniform(0.3, 1.5 if settings.is_short else 3.0)).not_done:
+        while wait(working, random_kills.uniform(0.3, 1.5)).not_done:
             kill_and_restart(server)
             kills += 1
         total = db.table(TABLE).counter(ROW, COLUMN)
