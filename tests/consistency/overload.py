@@ -53,8 +53,9 @@ LIMITS = {
     "bulk_file_bytes_min": 64 << 10,
     "retry_after_ms": 20,
 }
-# Most of what comes on top of the limits is what Arrow's allocator keeps for each thread that used it: 194 MiB were
-# seen after a minute, where never more than 53 had been in use. It levels off; what doesn't, passes this soon.
+# Most of what comes on top of the limits is what Arrow's allocator keeps for each thread that used it: 194 to 331 MiB
+# were seen after a minute, where never more than 53 had been in use, and 184 with the system's allocator in its place.
+# It levels off; what doesn't, passes this soon.
 MEMORY_GROWTH_MAX = 384 << 20
 PROMPT_CALLS, PROMPT_SECONDS_MAX = 100, 0.25
 
