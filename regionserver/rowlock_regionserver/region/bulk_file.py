@@ -81,10 +81,8 @@ def decode_tables(data: bytes) -> dict[int, pa.Table]:
     return tables
 
 
-def write_bulk_file(
-    files: Files, folder: Path, number: int, tables: Mapping[int, pa.Table], *, sync: bool
-) -> WrittenBulkFile:
-    """Writes the tables, BULK_SCHEMA by family number; with `sync`, file and name are durable when it returns.
+def write_bulk_file(files: Files, folder: Path, number: int, tables: Mapping[int, pa.Table]) -> WrittenBulkFile:
+    """Writes the tables, BULK_SCHEMA by family number; file and name are durable when it returns.
 
     Raises OSError; then nothing is left behind.
     """
@@ -100,12 +98,10 @@ def write_bulk_file(
                     written = files.pwrite(descriptor, view, position)
                     position += written
                     view = view[written:]
-            if sync:
-                files.fsync(descriptor)
+            files.fsync(descriptor)
         finally:
             files.close(descriptor)
-        if sync:
-            files.fsync_folder(folder)
+        files.fsync_folder(folder)
     except BaseException:
         files.remove_if_there(path)
         raise

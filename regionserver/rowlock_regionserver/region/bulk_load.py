@@ -1,7 +1,8 @@
 """Bulk batches: many cells as Arrow, applied whole at one write number.
 
 1. CHECK and arrange (bulk_cells.py): vector operations, before anything is changed.
-2. A large batch is written and synced as a bulk file of its own, so that the log record only names it.
+2. A large batch is written and synced as a bulk file of its own, so that the log record only names it. One that is not
+   to be logged has neither.
 3. Under the exclusive gate, where no row is between COMPARE and APPLY: request id, stamp, BEGIN + APPEND, and APPLY:
    the cells become an immutable segment of each family's memstore; a small batch goes row by row into the active ones.
    Readers don't see it yet: its number is not published.
@@ -98,13 +99,18 @@ class BulkLoad:
             check_in_region(row, self._start, self._stop, self._region_id)
         self._memory.check(cells.byte_count)
         is_large = cells.byte_count >= self._config.bulk_file_bytes_min
-        self._log.check_space(4096 if is_large else 2 * cells.byte_count + 4096)
-        record = self._written(cells, request, durability) if is_large else _inline(cells, request)
+        is_logged = durability is not Durability.SKIP
+        self._log.check_space(2 * cells.byte_count + 4096 if is_logged and not is_large else 4096)
+        record: BulkRecord | None = None
+        if is_logged:
+            record = self._written(cells, request) if is_large else _inline(cells, request)
         try:
             with self._gate.exclusive(options.deadline):
                 is_altered = self._write_path.table is not table
                 if not is_altered:
-                    write_number, stamp, is_repeated = self._apply(cells, record, durability)
+                    write_number, stamp, is_repeated = self._apply(
+                        cells, request, record, durability, as_segments=is_large
+                    )
         except BaseException:
             self._remove_unless_logged(record)
             raise
@@ -117,8 +123,8 @@ class BulkLoad:
         result = BulkResult(cells.cell_count, cells.row_count, stamp, is_repeated)
         self._mvcc.when_published(write_number, partial(_tell, done, result))
 
-    def _written(self, cells: BulkCells, request: RequestId | None, durability: Durability) -> BulkRecord:
-        """The cells in a bulk file, which is durable when the batch is logged.
+    def _written(self, cells: BulkCells, request: RequestId | None) -> BulkRecord:
+        """The cells in a bulk file, which is durable before the batch is logged.
 
         Also when the batch asks for less than `fsync`: the next writer's sync makes the record durable, and a record
         whose file is lost would be damage, not a lost batch.
@@ -126,13 +132,7 @@ class BulkLoad:
         if self._files.free_bytes(self._folder) < cells.byte_count + self._config.disk_free_bytes_min:
             raise self._disk_full(cells)  # What is left is for flushes.
         try:
-            written = write_bulk_file(
-                self._files,
-                self._folder,
-                self._numbers.next(),
-                cells.tables,
-                sync=durability is not Durability.SKIP,
-            )
+            written = write_bulk_file(self._files, self._folder, self._numbers.next(), cells.tables)
         except OSError as error:
             if error.errno not in NO_SPACE:
                 self._on_fatal(error)
@@ -156,40 +156,49 @@ class BulkLoad:
             retry_after_ms=self._config.retry_after_ms,
         )
 
-    def _apply(self, cells: BulkCells, record: BulkRecord, durability: Durability) -> tuple[int, int, bool]:
-        """Steps 3 to 6, with the gate held alone: write number, stamp, and whether it was a repeated request."""
-        request = record.request
+    def _apply(
+        self,
+        cells: BulkCells,
+        request: RequestId | None,
+        record: BulkRecord | None,
+        durability: Durability,
+        *,
+        as_segments: bool,
+    ) -> tuple[int, int, bool]:
+        """Step 3, with the gate held alone: write number, stamp, and whether it was a repeated request.
+
+        Without a record nothing is logged.
+        """
         if request is not None and (kept := self._requests.find(request)) is not None:
             return kept[0], kept[1].timestamp, True
         stamp = self._numbering.next_stamp()
-        record = replace(record, stamp=stamp)
-        payload = record.encode()
+        payload = b"" if record is None else replace(record, stamp=stamp).encode()
         # Nobody else of this region begins a write, so the number is known before the order lock is taken, and all
         # regions' writers wait for what is done under that.
         next_number = self._mvcc.last + 1
-        apply = self._applier.prepared(cells.tables, next_number, stamp, as_segments=record.file_number != 0)
+        apply = self._applier.prepared(cells.tables, next_number, stamp, as_segments=as_segments)
         with self._log.order:
             write_number = self._numbering.begin()
             assert write_number == next_number, (write_number, next_number)
             complete = partial(self._mvcc.complete, write_number)
             try:
-                if durability is Durability.SKIP:
+                if record is None:
                     self._log.pass_through(complete)
                 else:
                     self._log.append(self._region_id, write_number, KIND_BULK, payload, durability, complete)
             except BaseException:
                 self._mvcc.complete(write_number)  # Nothing was applied: the number completes empty.
                 raise
-            if record.file_number:
+            if record is not None and record.file_number:
                 self._bulk_files[record.file_number] = write_number
             apply()
         if request is not None:
             self._requests.keep(request, cells.first_row, write_number, RowResult(timestamp=stamp), stamp)
         return write_number, stamp, False
 
-    def _remove_unless_logged(self, record: BulkRecord) -> None:
+    def _remove_unless_logged(self, record: BulkRecord | None) -> None:
         """A record that is in the log names its file, also when applying it failed."""
-        if record.file_number and record.file_number not in self._bulk_files:
+        if record is not None and record.file_number and record.file_number not in self._bulk_files:
             self._files.remove_if_there(bulk_file_path(self._folder, record.file_number))
 
 

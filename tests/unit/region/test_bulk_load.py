@@ -25,7 +25,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Put, RequestId, RowMutation, ScanPlan, WriteOptions
 from rowlock_regionserver.region.bulk_load import BulkOutcome, BulkResult
 
-from tests.crash.simulated_files import Loss, SimulatedFiles
+from tests.crash.simulated_files import Call, Loss, SimulatedFiles
 
 from .conftest import WAIT_S, Engine, HeldFiles, bulk_batch
 
@@ -105,6 +105,38 @@ def test_a_bulk_file_is_durable_before_a_later_sync_makes_its_record_so(tmp_path
     assert server.damaged_regions() == {}
     assert rows_of(server) == 502
     server.stop()
+
+
+@pytest.mark.parametrize("count", [3, 500])
+def test_a_batch_that_is_not_logged_touches_no_file(tmp_path: Path, config: Config, count: int) -> None:
+    disk = SimulatedFiles(tmp_path / "data")
+    engine = Engine(disk.root, config, Clock(), disk, Durability.SKIP)
+    calls: list[Call] = []
+    disk.before_call = calls.append
+    logged = engine.server.statistics().log.appended_records
+    assert isinstance(engine.bulk(bulk_batch(*many(count))), BulkResult)
+    assert [call for call in calls if "bulk" in call.path.relative_to(disk.root).parts] == []
+    assert engine.server.statistics().log.appended_records == logged
+    assert len(engine.scan()) == count
+    engine.server.flush("t")
+    engine.crash()
+    assert len(engine.scan()) == count
+    engine.server.stop()
+    assert engine.fatal == []
+
+
+def test_a_batch_that_is_not_logged_and_its_repetition_are_one(tmp_path: Path, config: Config) -> None:
+    engine = Engine(tmp_path, config, Clock(), Files(), Durability.SKIP)
+    batch, request = bulk_batch(*many(500)), RequestId(CLIENT, 1, 1)
+    first = engine.bulk(batch, request)
+    held = engine.region.statistics().memstore_bytes
+    again = engine.bulk(batch, request)
+    assert isinstance(first, BulkResult)
+    assert isinstance(again, BulkResult)
+    assert (first.repeated_request, again.repeated_request) == (False, True)
+    assert first.timestamp == again.timestamp
+    assert engine.region.statistics().memstore_bytes == held
+    engine.server.stop()
 
 
 def test_of_cells_with_one_key_and_timestamp_the_later_stays(engine: Engine) -> None:
