@@ -144,8 +144,8 @@ READING = [
     Mutant(
         "flush asks only for the current read point",
         "region/flush.py",
-        "            oldest = self._mvcc.oldest()\n",
-        "            oldest = self._mvcc.read_point\n",
+        "        oldest = self._mvcc.oldest()\n",
+        "        oldest = self._mvcc.read_point\n",
         f"{FLUSH}::test_an_open_scan_goes_on_over_a_flush_at_its_read_point",
     ),
     Mutant(
@@ -174,7 +174,7 @@ READING = [
     Mutant(
         "flush does not wait for the read point",
         "region/flush.py",
-        "            self._mvcc.wait_until_published(sealed.write_number)\n",
+        "        self._mvcc.wait_until_published(sealed.write_number)\n",
         "",
         f"{INTERLEAVINGS}::test_a_flush_commits_only_what_is_published",
     ),
@@ -195,19 +195,32 @@ READING = [
     Mutant(
         "the log is told of a flush before it is committed",
         "region/flush.py",
-        "            self._commit(self._with_files(written, sealed.write_number))\n",
-        "            self._flushed(sealed.write_number)\n"
-        "            self._commit(self._with_files(written, sealed.write_number))\n",
+        "        self._commit(self._with_files(written, sealed.write_number))\n",
+        "        self._flushed(sealed.write_number)\n"
+        "        self._commit(self._with_files(written, sealed.write_number))\n",
         f"{FLUSH}::test_after_a_flush_without_space_a_crash_loses_nothing[manifest-*]",
     ),
     Mutant(
         "a flush that does not commit drops its segments",
         "region/flush.py",
-        "            self._commit(self._with_files(written, sealed.write_number))\n"
-        "            self._show(sealed, written)\n",
-        "            try:\n                self._commit(self._with_files(written, sealed.write_number))\n"
-        "            finally:\n                self._show(sealed, [])\n",
+        "        self._commit(self._with_files(written, sealed.write_number))\n        self._show(sealed, written)\n",
+        "        try:\n            self._commit(self._with_files(written, sealed.write_number))\n"
+        "        finally:\n            self._show(sealed, [])\n",
         f"{FLUSH}::test_a_flush_without_space_loses_nothing_and_the_next_one_takes_all[manifest-*]",
+    ),
+    Mutant(
+        "each flush that fails seals another segment",
+        "region/flush.py",
+        "            self._sealed_up_to = sealed.write_number\n",
+        "",
+        f"{FLUSH}::test_flushes_that_fail_again_and_again_leave_one_sealed_segment[*.store]",
+    ),
+    Mutant(
+        "what was sealed later goes with what a failed flush left",
+        "region/flush.py",
+        " if s.write_number_max <= write_number)",
+        ")",
+        f"{FLUSH}::test_what_a_failed_flush_left_goes_on_its_own_when_the_rest_fails_too",
     ),
     Mutant(
         "a failed sync of a flush does not end the server",

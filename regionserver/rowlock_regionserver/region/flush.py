@@ -10,8 +10,10 @@
    the log would forget. It is durable before anything else happens.
 5. Show: readers see the files instead of the segments, in one step; then the log is told, and bulk files go.
 
-A flush that fails before 4 has changed nothing but names that no manifest knows: the segments stay, sealed, and the
-next flush takes them along. A crash anywhere leaves either the old manifest and the log, or the new manifest.
+A flush that fails before 4 has changed nothing but names that no manifest knows: the segments stay, sealed. The next
+flush writes them first, and seals the active segments only when that succeeds: however often a full disk refuses, there
+is one more segment to read, and not one for each try. A crash anywhere leaves either the old manifest and the log, or
+the new manifest.
 """
 
 from __future__ import annotations
@@ -93,6 +95,8 @@ class Flusher:
         # Guarded by self._lock, which is held for a whole flush or alter:
         self._live = live
         self._is_closed = False
+        # Of a flush that sealed and did not commit, the number that it sealed up to.
+        self._sealed_up_to: int | None = None
 
     @property
     def manifest(self) -> Manifest:
@@ -107,19 +111,40 @@ class Flusher:
         with self._lock:
             if self._is_closed:
                 raise NotServingRegionError(f"the region in {self._folder} is closed and is not flushed any more")
+            left = FlushResult(0, 0) if self._sealed_up_to is None else self._flush(self._left(self._sealed_up_to))
             sealed = self._switch()
             if sealed.write_number == self.manifest.flushed_write_number:
-                return FlushResult(0, 0)
-            self._mvcc.wait_until_published(sealed.write_number)
-            oldest = self._mvcc.oldest()
-            written = self._write_all(sealed, oldest)
-            self._commit(self._with_files(written, sealed.write_number))
-            self._show(sealed, written)
-            self._flushed(sealed.write_number)
-            rows = [row for _, segments in sealed.segments for segment in segments for row in _rows_of_cells(segment)]
-            del sealed
-            _let_go(rows)
-            return FlushResult(len(written), sum(file.info.cell_count for _, file in written))
+                return left
+            self._sealed_up_to = sealed.write_number
+            rest = self._flush(sealed)
+            return FlushResult(left.store_file_count + rest.store_file_count, left.cell_count + rest.cell_count)
+
+    def _flush(self, sealed: _Sealed) -> FlushResult:
+        """Steps 2 to 5."""
+        self._mvcc.wait_until_published(sealed.write_number)
+        oldest = self._mvcc.oldest()
+        written = self._write_all(sealed, oldest)
+        self._commit(self._with_files(written, sealed.write_number))
+        self._show(sealed, written)
+        self._sealed_up_to = None
+        self._flushed(sealed.write_number)
+        rows = [row for _, segments in sealed.segments for segment in segments for row in _rows_of_cells(segment)]
+        del sealed
+        _let_go(rows)
+        return FlushResult(len(written), sum(file.info.cell_count for _, file in written))
+
+    def _left(self, write_number: int) -> _Sealed:
+        """What a flush that did not commit had sealed, of the families that there are still.
+
+        Nothing below its number is in the active segments or was sealed by somebody else since.
+        """
+        return _Sealed(
+            tuple(
+                (store.family, tuple(s for s in store.memstore.sources()[1:] if s.write_number_max <= write_number))
+                for store in self._stores.all()
+            ),
+            write_number,
+        )
 
     def _switch(self) -> _Sealed:
         """1. Seals all active segments together. Families come by name."""
