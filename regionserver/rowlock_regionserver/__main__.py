@@ -1,9 +1,9 @@
 """The command `rowlock-server`: serves a data folder, or looks into one.
 
 Signals are taken before anything heavy is imported, so that a server which is told to stop while it starts ends in
-order too. SIGTERM, SIGINT and SIGHUP stop it: what was begun is answered, what was acknowledged is flushed, and the
-exit is 0. Another one later ends it at once; the log then keeps what was acknowledged. Exit 2: it could not start, and
-one line on standard error says why. Exit 3: the disk failed.
+order too. SIGTERM, SIGINT and SIGHUP stop it: what was begun is answered, what was acknowledged is flushed (on a full
+disk it stays in the log, and a line says so), and the exit is 0. Another one later ends it at once; the log then keeps
+what was acknowledged. Exit 2: it could not start, and one line on standard error says why. Exit 3: the disk failed.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
     # A full collection walks every row in memory, so it is made rare.
     gc.set_threshold(50_000, 50, 1000)
     # Heavy imports come only now, when signals are taken.
+    from rowlock_regionserver.catalog.stopping import told
     from rowlock_regionserver.errors import RegionServerError
     from rowlock_regionserver.rpc.addresses import ListenError
     from rowlock_regionserver.server import Server, limit_arrow, raise_file_limit
@@ -118,6 +119,8 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
     except (RegionServerError, OSError) as error:
         _say_error(f"stopped with an error: {error}; what was acknowledged is in the log")
         return 1
+    if server.unflushed:
+        _say_error(told(server.unflushed))
     return 0
 
 

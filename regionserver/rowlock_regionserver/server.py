@@ -10,8 +10,8 @@ Start; when a step fails, those before are undone:
 Stop, so that every acknowledged change is safe at each point:
 
 1. Let nobody in; new calls are refused with SERVER_STOPPING.
-2. What was begun is answered; streams end.
-3. Flush, sync, close the log.
+2. What was begun is answered; streams end. From here on nothing waits for disk space.
+3. Flush, sync, close the log. What finds no space for a flush stays in the log, and is told.
 4. Let go of the folder.
 """
 
@@ -31,6 +31,7 @@ from types import TracebackType
 import pyarrow as pa
 
 from rowlock_regionserver.catalog.region_server import RegionServer, RegionServerStatistics
+from rowlock_regionserver.catalog.stopping import Unflushed
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.data_folder import DataFolder
@@ -135,6 +136,7 @@ class Server:
         self._error: BaseException | None = None
         self._address: Address | None = None
         self._region_server: RegionServer | None = None
+        self._unflushed: list[Unflushed] = []
         self._region_service: RegionService | None = None
 
     @property
@@ -174,6 +176,11 @@ class Server:
             self._thread.join()
         if self._error is not None:
             raise self._error
+
+    @property
+    def unflushed(self) -> list[Unflushed]:
+        """What a server that has stopped could not flush for want of space."""
+        return self._unflushed
 
     def stop(self) -> None:
         """Stops in order: everything begun is answered, everything acknowledged is flushed. Blocks until it is done."""
@@ -217,7 +224,7 @@ class Server:
             undo.callback(folder.close)
             AddressFile(self._path, self._files).remove()
             region_server = await loop.run_in_executor(None, self._recover)
-            undo.callback(region_server.stop)
+            undo.callback(lambda: self._unflushed.extend(region_server.stop()))
             workers = Workers(self._config.worker_threads)
             undo.callback(workers.stop)
             self._address = address
@@ -248,4 +255,5 @@ class Server:
         address_file.remove()
         calls.stop()
         regions.stop()
+        region_server.stop_waiting_for_space()
         await door.close(presence.nobody, STOP_GRACE_SECONDS)

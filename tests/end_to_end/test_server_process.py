@@ -15,7 +15,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 from rowlock_proto.v1.types_pb2 import DURABILITY_FSYNC, Error
-from rowlock_regionserver.server import Server
+from rowlock_regionserver.server import STOP_GRACE_SECONDS, Server
 
 from tests.end_to_end.raw_client import RawClient, RawConversation, evidence, get, increment, mutate, put
 from tests.end_to_end.server_command import ServerCommand
@@ -303,6 +303,58 @@ def test_a_stop_that_fails_is_told_in_one_line_and_loses_nothing(tmp_path: Path)
         assert errors.count("\n") == 1
     with ServerCommand("--data", tmp_path, *ANY_PORT) as server, RawClient(server.ready()) as client:
         assert client.rows(client.region_id("t")) == [b"r"]
+
+
+def test_a_stop_on_a_full_disk_ends_soon_says_what_it_left_and_loses_nothing(tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    data = tmp_path / "data"
+    may_be_full = (
+        "import errno, os\n"
+        "from rowlock_regionserver.files import Files\n"
+        "from rowlock_regionserver.__main__ import main\n"
+        "def refusing(call):\n"
+        "    def refuse(self, *arguments):\n"
+        f"        if os.path.exists({str(full)!r}):\n"
+        "            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n"
+        "        return call(self, *arguments)\n"
+        "    return refuse\n"
+        "Files.allocate, Files.fsync = refusing(Files.allocate), refusing(Files.fsync)\n"
+        "main()\n"
+    )
+    words = ("--data", data, *ANY_PORT, "--config", "log_segment_bytes=64KiB")
+    with ServerCommand(*words, program=("-c", may_be_full)) as server, RawClient(server.ready()) as client:
+        region_id = client.create_table("t", b"f", durability=DURABILITY_FSYNC)
+
+        def put_row(row: bytes, value: bytes) -> None:
+            call = region_pb2.MutateCall(region_id=region_id, mutate=region_pb2.Mutate(mutations=[put(row, value)]))
+            client.regions.Mutate(call, timeout=STOP_GRACE_SECONDS)
+
+        put_row(b"r", b"v")
+        full.touch()
+        errors: dict[bytes, grpc.RpcError] = {}
+
+        def put_until_refused(row: bytes, value: bytes) -> None:
+            try:
+                while True:
+                    put_row(row, value)
+            except grpc.RpcError as error:
+                errors[row] = error
+
+        late = threading.Thread(target=put_until_refused, args=(b"late", b"v" * 100_000))  # needs a segment of its own
+        late.start()
+        put_until_refused(b"more", b"v")  # Refused, or behind the other one.
+        assert b"late" not in errors
+        server.signal(signal.SIGTERM)
+        code = server.process.wait(timeout=STOP_GRACE_SECONDS)
+        _, _, said = server.ended()
+        late.join()
+    assert sorted(errors) == [b"late", b"more"]
+    assert (code, said.count("\n")) == (0, 1)
+    assert "'t'" in said
+    assert "no space for the log" in said
+    full.unlink()
+    with ServerCommand("--data", data, *ANY_PORT) as server, RawClient(server.ready()) as client:
+        assert b"r" in client.rows(client.region_id("t"))
 
 
 def test_a_server_object_may_be_stopped_before_it_is_started(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from .broken_build import Mutant
 APPENDING = "unit/wal/test_appending.py"
 FORMATS = "unit/wal/test_formats.py"
 GENERATIONS = "unit/test_generations.py"
+STOPPING = "unit/catalog/test_stopping.py"
 ROLLING = "unit/wal/test_rolling_and_trimming.py"
 STORE_DAMAGE = "unit/storefile/test_damage.py"
 STORE_WRITER = "unit/storefile/test_writer.py"
@@ -106,6 +107,28 @@ DURABILITY = [
         "encode_reservation(numbers_until, stamps_until))\n        self.pass_through(_FSYNC, do_nothing)\n",
         "encode_reservation(numbers_until, stamps_until))\n        self.pass_through(0, do_nothing)\n",
         f"{ROLLING}::test_what_follows_a_reservation_completes_once_it_is_durable",
+    ),
+    # ---- space
+    Mutant(
+        "a record that waits for space is completed before",
+        "wal/writer.py",
+        "            self._make_room(batch.offset + len(batch.data))\n",
+        "            pass\n",
+        f"{WAL_FULL}::test_a_record_larger_than_a_segment_waits_for_space",
+    ),
+    Mutant(
+        "a stop waits for log space",
+        "catalog/region_server.py",
+        "        self._log.stop_waiting_for_space()\n",
+        "        pass\n",
+        f"{STOPPING}::test_a_stop_does_not_wait_for_a_log_segment",
+    ),
+    Mutant(
+        "a stop without space ends as a failed sync does",
+        "catalog/region_server.py",
+        "        if isinstance(error, NoSpaceToStopError):\n",
+        "        if False:\n",
+        f"{STOPPING}::test_a_stop_does_not_wait_for_a_log_segment",
     ),
     # ---- segments
     Mutant(

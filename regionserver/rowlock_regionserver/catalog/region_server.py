@@ -25,6 +25,7 @@ from rowlock_regionserver.catalog import catalog
 from rowlock_regionserver.catalog.catalog import CatalogState, TableEntry
 from rowlock_regionserver.catalog.flushing import FlushThread
 from rowlock_regionserver.catalog.opening import Opened, Opening, region_contents, region_folder, remove_region_folder
+from rowlock_regionserver.catalog.stopping import Unflushed, flush_at_the_end
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
@@ -46,6 +47,7 @@ from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.wal.log import Log, LogStatistics
 from rowlock_regionserver.wal.segment import NO_SPACE
+from rowlock_regionserver.wal.spare import NoSpaceToStopError
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ class RegionServer:
         self._failing_lock = threading.Lock()
         # Guarded by self._failing_lock:
         self._has_failed = False
+        # What those are told whose changes the log has given up; set once, by the log's thread.
+        self._given_up: UnknownOutcomeError | None = None
 
     # Opening and stopping.
 
@@ -121,21 +125,32 @@ class RegionServer:
         )
         self._flusher.thread.start()
 
-    def stop(self) -> None:
-        """Flushes every region, syncs and closes the log. The caller lets no new call in. Blocks.
+    def stop_waiting_for_space(self) -> None:
+        """The server is about to stop: changes that wait for disk space are given up, and their callers told."""
+        self._log.stop_waiting_for_space()
 
-        Without space for a flush the log keeps what is in memory. Nothing is lost either way.
+    def stop(self) -> list[Unflushed]:
+        """Flushes every region, syncs and closes the log. The caller lets no new call in. Blocks, but not for space.
+
+        Gives what could not be flushed for want of space: the log keeps it, and nothing that it took is lost.
         """
+        self.stop_waiting_for_space()
         if self._flusher is not None:
             self._flusher.stop()
-        for region in list(self._regions.values()):
-            with contextlib.suppress(DiskFullError, NotServingRegionError, StoppingError):
-                self.flush_region(region)
-            region.close()
+        left = flush_at_the_end(list(self._regions.values()), self.flush_region)
         self._log.close()
+        return left
 
     def _fail_and_end(self, error: BaseException) -> None:
-        """A sync failed, and that is final: whoever waits is told, and the process ends."""
+        """A sync failed, and that is final: whoever waits is told, and the process ends.
+
+        It ends in order when it was ending anyway and the log lacked nothing but space.
+        """
+        if isinstance(error, NoSpaceToStopError):
+            self._given_up = UnknownOutcomeError(f"{error}; the change was not made durable, and may be found or not")
+            for region in list(self._regions.values()):
+                region.give_up_waiting(self._given_up)
+            return
         with self._failing_lock:
             if self._has_failed:
                 return
@@ -243,6 +258,8 @@ class RegionServer:
         except (UnknownOutcomeError, OSError) as error:
             if isinstance(error, OSError) and error.errno in NO_SPACE:
                 raise DiskFullError(f"no space in {self._folder}; free some, nothing was changed") from error
+            if error is self._given_up:
+                raise
             self._fail_and_end(error)
             raise
 

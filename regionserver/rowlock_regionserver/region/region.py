@@ -156,6 +156,10 @@ class Region:
         self._contents.abandon()
         self._contents.remove_bulk_files(NEWEST)
 
+    def give_up_waiting(self, failure: UnknownOutcomeError) -> None:
+        """The log takes nothing more: whoever waits for it is told so. What was published can be read and flushed."""
+        self._contents.mvcc.fail(failure)
+
     def fail(self, failure: UnknownOutcomeError) -> None:
         """The log failed: whoever waits is told so, and nothing more is served."""
         self._state = State.CLOSED

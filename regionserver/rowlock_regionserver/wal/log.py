@@ -243,6 +243,13 @@ class Log:
             is_full=self._spare.is_full,
         )
 
+    def stop_waiting_for_space(self) -> None:
+        """The server stops: what was appended and finds no space is given up, as a failure with NoSpaceToStopError.
+
+        Nothing of it was completed, and all before it is synced.
+        """
+        self._spare.stop_waiting()
+
     def close(self) -> None:
         """Writes, syncs and completes what was appended, proves it by a marker, and ends the threads. Blocks.
 

@@ -18,6 +18,10 @@ from rowlock_regionserver.wal.segment import NO_SPACE, SPARE_NAME, make_spare
 RETRY_SECONDS = 1.0
 
 
+class NoSpaceToStopError(OSError):
+    """What was appended finds no space, and the server stops: nobody waits for space any more. Nothing was damaged."""
+
+
 class Spare:
     """At most one preallocated file. `take` and `extend` are the writer's; the rest may be called by any thread."""
 
@@ -63,7 +67,7 @@ class Spare:
     def take(self) -> tuple[int, int]:
         """The spare's descriptor and size, and the duty to close it. Waits until there is one, also for disk space.
 
-        Raises what making it failed with, and OSError(ENOSPC) when there is no space after `stop_waiting`.
+        Raises what making it failed with, and NoSpaceToStopError when there is no space after `stop_waiting`.
         """
         self.want()
         with self._lock:
@@ -111,7 +115,9 @@ class Spare:
         if self._failure is not None:
             raise self._failure
         if self._is_stopping and self.is_full:
-            raise OSError(errno.ENOSPC, "no space for the log, and the server is stopping", str(self._folder))
+            raise NoSpaceToStopError(
+                errno.ENOSPC, "no space for the log, and the server is stopping", str(self._folder)
+            )
 
     def _run(self) -> None:
         try:

@@ -4,7 +4,7 @@ For each batch, in this order:
 
 1. When the batch begins a segment: sync the old segment; write the new segment's head into the spare and sync it;
    name the spare and sync the folder. Only now can anything of the new segment be acknowledged.
-2. Complete the leading callers that wait for nothing.
+2. Make sure of space for the batch; then complete the leading callers that wait for nothing.
 3. Write the batch. Complete the callers that wait for the write, up to the first that waits for a sync.
 4. When anybody waits for a sync: sync, and complete the rest.
 
@@ -76,6 +76,8 @@ class Writer:
     def _write(self, batch: Batch) -> None:
         if batch.head:
             self._roll(batch)
+        if batch.data:
+            self._make_room(batch.offset + len(batch.data))
         assert (batch.segment, batch.offset) == self._written, f"{batch.segment}, {batch.offset} at {self._written}"
         completes = batch.completes
         synced_from = len(completes) if batch.synced_from is None else batch.synced_from
@@ -94,13 +96,15 @@ class Writer:
         if self._written.offset * 2 > self._segment_bytes:
             self._spare.want()
 
-    def _write_data(self, batch: Batch) -> None:
-        stop = batch.offset + len(batch.data)
+    def _make_room(self, stop: int) -> None:
+        """Before anything completes: a stop gives up what finds no space, also what waits for no sync."""
         if stop > self._segment_bytes:
             self._spare.extend(self._descriptor, self._segment_bytes, stop - self._segment_bytes)
             self._segment_bytes = stop
+
+    def _write_data(self, batch: Batch) -> None:
         write_all(self._files, self._descriptor, batch.data, batch.offset)
-        self._written = Position(batch.segment, stop)
+        self._written = Position(batch.segment, batch.offset + len(batch.data))
         self._pending.written_bytes += len(batch.data)
 
     def _sync(self) -> None:

@@ -90,9 +90,12 @@ def test_what_was_appended_before_the_refusal_waits_for_space_and_completes(
     assert read_all(case.folder)[1] == case.appended == case.completed
 
 
-def test_a_record_larger_than_a_segment_waits_for_space(case: LogCase, disk: SimulatedFiles) -> None:
+@pytest.mark.parametrize("durability", [Durability.ASYNC, Durability.OS, Durability.FSYNC])
+def test_a_record_larger_than_a_segment_waits_for_space(
+    case: LogCase, disk: SimulatedFiles, durability: Durability
+) -> None:
     fill(disk)
-    change = case.append(1, b"z" * 5000)
+    change = case.append(1, b"z" * 5000, durability)
     wait_until(lambda: case.log.statistics().is_full)
     with pytest.raises(DiskFullError):
         case.log.check_space(1)
