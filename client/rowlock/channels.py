@@ -10,11 +10,17 @@ from rowlock.errors import InvalidArgumentError
 DEFAULT_PORT = 7460
 ADDRESS_VARIABLE = "ROWLOCK_SERVER"
 
+# How long a server may be silent under an open call before it is asked whether it is still there, and how long it may
+# take to answer that. A machine that vanished closes no connection: without asking, a call waits for its own deadline.
+# The server allows a question every 5 s (rpc/door.py).
+KEEPALIVE_MS = 30_000
+KEEPALIVE_TIMEOUT_MS = 10_000
+
 # Sizes are limited by the server, in words that say which. A client keeps its connection as long as it lives: an
 # embedded server stops when the last one closes. A server that was restarted should be found at once. Proxies of the
 # web have no business between a database and its client. Channels don't share connections, so that closing a client
 # closes its own and a forked child never meets its parent's.
-CHANNEL_OPTIONS: Sequence[tuple[str, int]] = (
+_OPTIONS: Sequence[tuple[str, int]] = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
     ("grpc.client_idle_timeout_ms", (1 << 31) - 1),
@@ -23,7 +29,22 @@ CHANNEL_OPTIONS: Sequence[tuple[str, int]] = (
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
+    # Only under an open call: a client that only waits for its next call finds out then.
+    ("grpc.keepalive_permit_without_calls", 0),
+    # A stream or scan may be silent for hours, and is asked about all the same.
+    ("grpc.http2.max_pings_without_data", 0),
 )
+
+
+def channel_options() -> list[tuple[str, int]]:
+    """What every channel is opened with."""
+    return [
+        *_OPTIONS,
+        ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+        ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+        # No question is sent while a ping of gRPC's own is under way, which has a minute otherwise.
+        ("grpc.http2.ping_timeout_ms", KEEPALIVE_MS + KEEPALIVE_TIMEOUT_MS),
+    ]
 
 
 def given_addresses(server: str | None) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import grpc
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 
 from rowlock import methods
-from rowlock.channels import CHANNEL_OPTIONS
+from rowlock.channels import channel_options
 from rowlock.conversation import Request
 from rowlock.errors import ClosedError, DeadlineError, NotServingRegionError, RowlockError, ServerUnavailableError
 from rowlock.fork import check_usable, gate, keep, register
@@ -211,7 +211,7 @@ class Servers:
             channel = self._channels.get(address)
             if channel is None:
                 check_usable()
-                channel = self._channels[address] = grpc.insecure_channel(address, options=list(CHANNEL_OPTIONS))
+                channel = self._channels[address] = grpc.insecure_channel(address, options=channel_options())
                 register(self)
         if self._is_held_open:
             self._stream(address).hold_open()

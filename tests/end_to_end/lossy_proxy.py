@@ -1,4 +1,4 @@
-"""A TCP proxy that loses what it is told to: bytes on their way back, or whole connections."""
+"""A TCP proxy that loses what it is told to: bytes on their way, or whole connections."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class LossyProxy:
         # Guarded by self._lock:
         self._connections: list[tuple[socket.socket, socket.socket]] = []
         self._swallowing = False
+        self._vanished: set[socket.socket] = set()
         self._is_closed = False
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -30,6 +31,11 @@ class LossyProxy:
         """From now on the server's bytes are read and dropped, until the next cut."""
         with self._lock:
             self._swallowing = True
+
+    def vanish(self) -> None:
+        """From now on nothing comes through the connections there are, though they stay open; new ones are whole."""
+        with self._lock:
+            self._vanished.update(end for pair in self._connections for end in pair)
 
     def cut(self) -> None:
         """Ends every connection; new ones are whole."""
@@ -76,7 +82,7 @@ class LossyProxy:
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 16):
                 with self._lock:
-                    is_lost = is_answers and self._swallowing
+                    is_lost = (is_answers and self._swallowing) or source in self._vanished
                 if not is_lost:
                     sink.sendall(data)
         for end in (source, sink):

@@ -15,7 +15,7 @@ from rowlock_proto.v1 import catalog_pb2, region_pb2
 
 from rowlock import methods
 from rowlock.aio.stream import Converse, PointStream
-from rowlock.channels import CHANNEL_OPTIONS
+from rowlock.channels import channel_options
 from rowlock.conversation import Request
 from rowlock.errors import ClosedError, DeadlineError, NotServingRegionError, RowlockError, ServerUnavailableError
 from rowlock.fork import check_usable, keep, register
@@ -198,7 +198,7 @@ class Servers:
         channel = self._channels.get(address)
         if channel is None:
             check_usable()
-            channel = self._channels[address] = grpc.aio.insecure_channel(address, options=list(CHANNEL_OPTIONS))
+            channel = self._channels[address] = grpc.aio.insecure_channel(address, options=channel_options())
             register(self)
         return channel
 

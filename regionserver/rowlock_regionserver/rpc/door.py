@@ -20,6 +20,11 @@ REGION_SERVICE: ServiceDescriptor = region_pb2.DESCRIPTOR.services_by_name["Regi
 
 # How much longer than a request may be a message may be, before gRPC ends the call with a less friendly word than ours.
 _MESSAGE_SLACK_BYTES = 1 * MIB
+# A client whose machine vanished is noticed after both together, and its streams and scans end.
+KEEPALIVE_MS = 60_000
+KEEPALIVE_TIMEOUT_MS = 20_000
+# How often clients may ask whether we are still there; ours do every 30 s. Whoever asks more often is not sent away.
+_PING_INTERVAL_MS = 5_000
 # Between the last of our calls and the end of the connections: what health and reflection clients get.
 _LAST_WORDS_SECONDS = 0.5
 
@@ -31,12 +36,14 @@ def _options(config: Config) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", config.request_bytes_max + _MESSAGE_SLACK_BYTES),
         ("grpc.max_send_message_length", -1),
         # Clients hold one connection for hours, often idle, and may ping to learn whether we are still there.
-        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ("grpc.http2.min_ping_interval_without_data_ms", _PING_INTERVAL_MS),
         ("grpc.http2.max_ping_strikes", 0),
         ("grpc.keepalive_permit_without_calls", 1),
-        # A client whose machine vanished is noticed within a minute and a half, and its scans end.
-        ("grpc.keepalive_time_ms", 60_000),
-        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+        ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+        # No question is sent while a ping of gRPC's own is under way, which has a minute otherwise.
+        ("grpc.http2.ping_timeout_ms", KEEPALIVE_MS + KEEPALIVE_TIMEOUT_MS),
     ]
 
 

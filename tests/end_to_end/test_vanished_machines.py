@@ -1,0 +1,108 @@
+"""A machine that vanished closes no connection: each side asks the other whether it is still there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import rowlock
+import rowlock.aio
+from rowlock import channels
+from rowlock_proto.v1 import region_pb2
+from rowlock_regionserver.rpc import door
+from rowlock_regionserver.server import Server
+
+from tests.end_to_end.lossy_proxy import LossyProxy
+from tests.end_to_end.raw_client import RawClient, RawConversation, get, put
+from tests.end_to_end.server_command import ServerCommand
+from tests.unit.wal.log_case import wait_until
+
+# Far beyond the time in which a vanished server is noticed here, far below the calls' own deadline.
+NOTICED_S = 20.0
+DEADLINE_S = 120.0
+ROW_COUNT = 4000
+
+
+@pytest.fixture(autouse=True)
+def _ask_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for side in (channels, door):
+        monkeypatch.setattr(side, "KEEPALIVE_MS", 300)
+        monkeypatch.setattr(side, "KEEPALIVE_TIMEOUT_MS", 1000)
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> Iterator[LossyProxy]:
+    """Before a server that tells clients the proxy's address."""
+    proxy = LossyProxy()
+    words = ("--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--advertise", proxy.address)
+    with ServerCommand(*words) as server:
+        proxy.stand_before(server.ready())
+        yield proxy
+    proxy.close()
+
+
+def test_a_call_goes_to_another_connection_when_the_server_vanished(proxy: LossyProxy) -> None:
+    with rowlock.connect(proxy.address, timeout=DEADLINE_S) as db:
+        table = db.create_table("t", ["f"])
+        table.increment("r", "f:n")
+        proxy.vanish()
+        started = time.monotonic()
+        assert table.increment("r", "f:n") == 2
+        assert time.monotonic() - started < NOTICED_S
+
+
+def test_a_scan_goes_on_when_the_server_vanished(proxy: LossyProxy) -> None:
+    with rowlock.connect(proxy.address, timeout=DEADLINE_S) as db:
+        scan = iter(filled(db).scan())
+        rows = [next(scan)[0]]
+        proxy.vanish()
+        started = time.monotonic()
+        rows.extend(row for row, _ in scan)
+        assert time.monotonic() - started < NOTICED_S
+        assert rows == [b"%04d" % i for i in range(ROW_COUNT)]
+
+
+def test_an_asyncio_call_goes_to_another_connection_when_the_server_vanished(proxy: LossyProxy) -> None:
+    async def run() -> float:
+        async with rowlock.aio.connect(proxy.address, timeout=DEADLINE_S) as db:
+            table = await db.create_table("t", ["f"])
+            await table.increment("r", "f:n")
+            proxy.vanish()
+            started = time.monotonic()
+            assert await table.increment("r", "f:n") == 2
+            return time.monotonic() - started
+
+    assert asyncio.run(run()) < NOTICED_S
+
+
+def test_streams_and_scans_of_a_client_that_vanished_end(tmp_path: Path) -> None:
+    proxy = LossyProxy()
+    with Server(tmp_path / "data") as server:
+        proxy.stand_before(server.address)
+        with RawClient(proxy.address) as client:
+            region_id = client.create_table("t", b"f")
+            rows = [put(b"%04d" % i, b"v" * 10_000) for i in range(1000)]
+            client.regions.Mutate(region_pb2.MutateCall(region_id=region_id, mutate=region_pb2.Mutate(mutations=rows)))
+            conversation = RawConversation(client)
+            conversation.ask(get(1, region_id, b"0000"))
+            scan = client.regions.Scan(region_pb2.ScanRequest(region_id=region_id))
+            next(iter(scan))
+            (region,) = server.region_server.regions_of("t")
+            assert server.statistics().region_service.conversations_open == 1
+            assert region.statistics().mvcc.registered_readers == 1
+            proxy.vanish()
+            wait_until(lambda: server.statistics().region_service.conversations_open == 0)
+            wait_until(lambda: region.statistics().mvcc.registered_readers == 0)
+    proxy.close()
+
+
+def filled(db: rowlock.Client) -> rowlock.Table[bytes]:
+    """A table with more than a scan's connection holds unread."""
+    table = db.create_table("t", ["f"])
+    with table.batch() as batch:
+        for i in range(ROW_COUNT):
+            batch.put(b"%04d" % i, {"f:q": b"v" * 4000})
+    return table
