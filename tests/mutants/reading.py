@@ -209,6 +209,20 @@ READING = [
         f"{FLUSH}::test_a_flush_without_space_loses_nothing_and_the_next_one_takes_all[manifest-*]",
     ),
     Mutant(
+        "a region that was only opened is written again",
+        "region/flush.py",
+        "            self._clean_up_to = last\n",
+        "            pass\n",
+        f"{FLUSH}::test_a_region_that_was_only_opened_is_not_written_again",
+    ),
+    Mutant(
+        "what the log brought is taken for flushed",
+        "region/flush.py",
+        "        if self._clean_up_to == first - 1:\n",
+        "        if True:\n",
+        f"{FLUSH}::test_a_region_that_was_only_opened_is_not_written_again",
+    ),
+    Mutant(
         "each flush that fails seals another segment",
         "region/flush.py",
         "            self._sealed_up_to = sealed.write_number\n",

@@ -152,7 +152,7 @@ RECOVERY = [
     Mutant(
         "write numbers are handed out again after a restart",
         "region/region.py",
-        "        contents.mvcc.restore(max(contents.mvcc.last, numbers_until))\n",
+        "        contents.mvcc.restore(max(replayed, numbers_until))\n",
         "",
         f"{INTERLEAVINGS}::test_numbers_go_on_past_what_was_reserved_after_a_restart",
     ),

@@ -95,6 +95,8 @@ class Flusher:
         # Guarded by self._lock, which is held for a whole flush or alter:
         self._live = live
         self._is_closed = False
+        # Nothing up to this number is left to flush.
+        self._clean_up_to = live.manifest.flushed_write_number
         # Of a flush that sealed and did not commit, the number that it sealed up to.
         self._sealed_up_to: int | None = None
 
@@ -113,7 +115,7 @@ class Flusher:
                 raise NotServingRegionError(f"the region in {self._folder} is closed and is not flushed any more")
             left = FlushResult(0, 0) if self._sealed_up_to is None else self._flush(self._left(self._sealed_up_to))
             sealed = self._switch()
-            if sealed.write_number == self.manifest.flushed_write_number:
+            if sealed.write_number == self._clean_up_to:
                 return left
             self._sealed_up_to = sealed.write_number
             rest = self._flush(sealed)
@@ -127,6 +129,7 @@ class Flusher:
         self._commit(self._with_files(written, sealed.write_number))
         self._show(sealed, written)
         self._sealed_up_to = None
+        self._clean_up_to = sealed.write_number
         self._flushed(sealed.write_number)
         rows = [row for _, segments in sealed.segments for segment in segments for row in _rows_of_cells(segment)]
         del sealed
@@ -145,6 +148,14 @@ class Flusher:
             ),
             write_number,
         )
+
+    def pass_over_unused(self, first: int, last: int) -> None:
+        """The numbers from `first` to `last` are given to no write: a region with nothing else stays as it is on disk.
+
+        For a start, which goes on past the numbers that were reserved and may have been used by what was lost.
+        """
+        if self._clean_up_to == first - 1:
+            self._clean_up_to = last
 
     def _switch(self) -> _Sealed:
         """1. Seals all active segments together. Families come by name."""

@@ -61,7 +61,9 @@ class Region:
     ) -> None:
         """Begins to serve what the contents hold after replay; numbers and stamps go on past what was reserved."""
         clock, config = contents.shared.clock, contents.shared.config
-        contents.mvcc.restore(max(contents.mvcc.last, numbers_until))
+        replayed = contents.mvcc.last
+        contents.mvcc.restore(max(replayed, numbers_until))
+        contents.flusher.pass_over_unused(replayed + 1, contents.mvcc.last)
         stamps = Stamps(clock, max(stamps_until, contents.stamp_at_least))
         numbering = Numbering(contents.region_id, contents.mvcc, stamps, log, config)
         self._contents = contents

@@ -79,6 +79,26 @@ def test_answers_never_depend_on_what_has_been_flushed(engine: Engine) -> None:
     assert engine.values(b"r") == {b"f:q": b"c"}
 
 
+def test_a_region_that_was_only_opened_is_not_written_again(tmp_path: Path) -> None:
+    engine = Engine(tmp_path, Config(), Clock(), Files(), Durability.OS)
+    engine.change(b"a", Put(b"f", b"q", b"1"))
+    engine.restart()
+    folder = tmp_path / "regions" / str(engine.region.region_id)
+    before = sorted(folder.iterdir())
+    engine.restart()
+    assert sorted(folder.iterdir()) == before
+    engine.change(b"b", Put(b"f", b"q", b"2"))
+    engine.restart()
+    assert sorted(folder.iterdir()) != before
+    assert [cell[0] for cell in engine.scan()] == [b"a", b"b"]
+    engine.crash()
+    assert [cell[0] for cell in engine.scan()] == [b"a", b"b"]
+    engine.change(b"c", Put(b"f", b"q", b"3"))
+    engine.crash()  # What the log brought is flushed, though nothing was written since.
+    assert engine.server.flush("t").cell_count == 1
+    engine.server.stop()
+
+
 class FullDisk(Files):
     """A disk that takes no rename to these names while it is full."""
 
