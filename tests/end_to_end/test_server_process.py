@@ -325,24 +325,24 @@ def test_a_stop_on_a_full_disk_ends_soon_says_what_it_left_and_loses_nothing(tmp
     with ServerCommand(*words, program=("-c", may_be_full)) as server, RawClient(server.ready()) as client:
         region_id = client.create_table("t", b"f", durability=DURABILITY_FSYNC)
 
-        def put_row(row: bytes, value: bytes) -> None:
+        def put_row(row: bytes, value: bytes, timeout: float = 60.0) -> None:
             call = region_pb2.MutateCall(region_id=region_id, mutate=region_pb2.Mutate(mutations=[put(row, value)]))
-            client.regions.Mutate(call, timeout=STOP_GRACE_SECONDS)
+            client.regions.Mutate(call, timeout=timeout)
 
         put_row(b"r", b"v")
         full.touch()
         errors: dict[bytes, grpc.RpcError] = {}
 
-        def put_until_refused(row: bytes, value: bytes) -> None:
+        def put_until_refused(row: bytes, value: bytes, timeout: float = 60.0) -> None:
             try:
                 while True:
-                    put_row(row, value)
+                    put_row(row, value, timeout)
             except grpc.RpcError as error:
                 errors[row] = error
 
         late = threading.Thread(target=put_until_refused, args=(b"late", b"v" * 100_000))  # needs a segment of its own
         late.start()
-        put_until_refused(b"more", b"v")  # Refused, or behind the other one.
+        put_until_refused(b"more", b"v", 1.0)  # Refused, or behind the other one.
         assert b"late" not in errors
         server.signal(signal.SIGTERM)
         code = server.process.wait(timeout=STOP_GRACE_SECONDS)
