@@ -11,6 +11,8 @@ import fcntl
 import os
 from pathlib import Path
 
+_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+
 
 class Files:
     """The real file system. Methods raise OSError as the system calls do; none retries."""
@@ -32,6 +34,18 @@ class Files:
     def pread_into(self, descriptor: int, buffer: memoryview, offset: int) -> int:
         """Reads into writable memory; bytes read, which may be fewer than it has room for, and 0 at the end."""
         return os.preadv(descriptor, [buffer], offset)
+
+    def pread_into_at_once(self, descriptor: int, buffer: memoryview, offset: int) -> int | None:
+        """The same from the system's memory alone; None when it would have to wait for a disk, or may have to.
+
+        Linux can tell (RWF_NOWAIT), other systems can't. An error is left to who reads again and may wait.
+        """
+        if not _NOWAIT:
+            return None
+        try:
+            return os.preadv(descriptor, [buffer], offset, _NOWAIT)
+        except OSError:
+            return None
 
     def fdatasync(self, descriptor: int) -> None:
         """Data, and what is needed to find it, are on stable storage. A failure is final: never call it again."""

@@ -58,6 +58,14 @@ def read_payload(files: Files, descriptor: int, path: Path, extent: Extent) -> p
     return read_payloads(files, descriptor, path, [extent])[0]
 
 
+def read_payload_at_once(files: Files, descriptor: int, path: Path, extent: Extent) -> pa.Buffer | None:
+    """The same, if all of it is in the system's memory; None if a disk would have to be waited for."""
+    buffer = pa.allocate_buffer(extent.stop - extent.offset)
+    if files.pread_into_at_once(descriptor, memoryview(buffer), extent.offset) != buffer.size:
+        return None
+    return _verified_payload(buffer, path, extent)
+
+
 def read_payloads(files: Files, descriptor: int, path: Path, extents: Sequence[Extent]) -> list[pa.Buffer]:
     """The payloads of values that ascend and lie close together: by one read, and each verified."""
     start = extents[0].offset

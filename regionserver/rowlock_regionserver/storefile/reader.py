@@ -20,19 +20,21 @@ from pathlib import Path
 import pyarrow as pa
 
 from rowlock_regionserver.cells import CELL_SCHEMA, Cell
-from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.errors import CorruptionError, RegionServerError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.sources import Chunk
 from rowlock_regionserver.storefile import bloom, metadata
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile.block import Block, decoded
 from rowlock_regionserver.storefile.cache import BlockCache
-from rowlock_regionserver.storefile.extents import Extent, read_payload, read_payloads
+from rowlock_regionserver.storefile.extents import Extent, read_payload, read_payload_at_once, read_payloads
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.row_windows import Load, read_backwards, read_forwards
 
 # What one read takes at most of neighbouring blocks.
 _RUN_BYTES_MAX = 1 << 20
+# What is read at once, by the event loop perhaps, is small.
+_AT_ONCE_BYTES_MAX = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +118,15 @@ class StoreFile:
         return [cell for number in blocks for cell in self._block(number).column_cells(row, qualifier)]
 
     def is_row_in_memory(self, row: bytes) -> bool:
-        """row_cells(row) will not wait for a disk, unless the cache loses a block in between."""
+        """row_cells(row) will not wait for a disk, unless the cache loses a block in between.
+
+        A block that the system has in its memory is brought into the cache: that takes some 100 µs, and handing the
+        read over to a thread takes longer.
+        """
         if not self.may_have_row(row):
             return True
-        return all(self._cache.holds(self._reader, number) for number in self._index.blocks_of_row(row))
+        blocks = self._index.blocks_of_row(row)
+        return all(self._cache.holds(self._reader, number) or self._bring(number) for number in blocks)
 
     def read_rows(self, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False) -> Chunk:
         """Whole rows of [start, stop); see Source. Uncompressed blocks are not copied."""
@@ -156,6 +163,22 @@ class StoreFile:
             block = Block(self._read([number])[0])
             self._cache.put(self._reader, number, block)
         return block
+
+    def _bring(self, number: int) -> bool:
+        """Brings a block of ordinary size into the cache if that takes no waiting; whether it is there."""
+        extent = self._index.extent(number)
+        if extent.header.payload_bytes > _AT_ONCE_BYTES_MAX:
+            return False
+        try:
+            payload = read_payload_at_once(self._files, self._descriptor, self.path, extent)
+            if payload is None:
+                return False
+            batch = decoded(payload, extent.header.cell_count, self.path, extent.offset)
+        except RegionServerError:
+            return False  # The read that may wait comes to the same damage, and tells of it.
+        self._count(1, payload.size)
+        self._cache.put(self._reader, number, Block(batch))
+        return self._cache.holds(self._reader, number)
 
     def _batch(self, number: int, bytes_max: int) -> pa.RecordBatch:
         """A block's cells for a bulk read, which does not push point reads' blocks out of the cache.
@@ -195,13 +218,16 @@ class StoreFile:
         """The cells of blocks that lie close together."""
         extents = [self._index.extent(number) for number in numbers]
         payloads = read_payloads(self._files, self._descriptor, self.path, extents)
-        with self._lock:
-            self._block_read_count += len(payloads)
-            self._block_read_bytes += sum(payload.size for payload in payloads)
+        self._count(len(payloads), sum(payload.size for payload in payloads))
         return [
             decoded(payload, extent.header.cell_count, self.path, extent.offset)
             for payload, extent in zip(payloads, extents, strict=True)
         ]
+
+    def _count(self, block_count: int, byte_count: int) -> None:
+        with self._lock:
+            self._block_read_count += block_count
+            self._block_read_bytes += byte_count
 
 
 def read_metadata(path: Path, info: StoreFileInfo, files: Files, descriptor: int) -> metadata.Metadata:

@@ -148,7 +148,14 @@ def test_flags_of_chunks_tell_of_tombstones_and_versions(case: Case) -> None:
     assert (chunk.has_tombstones, chunk.has_versions) == (True, False)
 
 
-def test_a_row_is_in_memory_when_it_was_read_or_is_certainly_not_there(case: Case) -> None:
+def must_wait(*_: object) -> None:
+    """Files.pread_into_at_once of a system that has nothing in memory."""
+
+
+def test_a_row_is_in_memory_when_it_was_read_or_is_certainly_not_there(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Files, "pread_into_at_once", must_wait)
     cells = [*simple_cells(50), *wide_row(b"s", 20)]
     store_file = case.written(cells)
     assert not store_file.is_row_in_memory(b"r00007")
@@ -161,6 +168,37 @@ def test_a_row_is_in_memory_when_it_was_read_or_is_certainly_not_there(case: Cas
     assert store_file.is_row_in_memory(b"z")
     absent = [b"r%05dx" % number for number in range(50)]
     assert sum(store_file.is_row_in_memory(row) for row in absent) > 40
+
+
+@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="only Linux tells what it has in memory")
+def test_a_row_that_the_system_has_in_memory_is_brought_into_the_cache(case: Case) -> None:
+    store_file = case.written(simple_cells(50))
+    assert store_file.is_row_in_memory(b"r00030")
+    assert store_file.statistics().block_read_count == 1
+    assert store_file.row_cells(b"r00030")
+    assert store_file.statistics().block_read_count == 1
+
+
+@pytest.mark.parametrize("count", [None, 10])
+def test_what_is_not_in_memory_whole_is_left_to_who_may_wait(
+    case: Case, monkeypatch: pytest.MonkeyPatch, count: int | None
+) -> None:
+    store_file = case.written(simple_cells(50))
+    monkeypatch.setattr(Files, "pread_into_at_once", lambda *_: count)
+    assert not store_file.is_row_in_memory(b"r00030")
+    assert store_file.statistics().block_read_count == 0
+
+
+def test_damage_that_is_met_at_once_is_told_by_the_read(case: Case) -> None:
+    store_file = case.written(simple_cells(50))
+    (offset, *_) = store_file._index.offsets
+    data = bytearray(case.path.read_bytes())
+    data[offset + 100] ^= 1
+    case.path.write_bytes(data)
+    row = store_file.info.first_row
+    assert not store_file.is_row_in_memory(row)
+    with pytest.raises(CorruptionError):
+        store_file.row_cells(row)
 
 
 def test_a_cached_row_is_not_read_from_the_disk_again(case: Case) -> None:
