@@ -33,8 +33,9 @@ from rowlock_regionserver.storefile.row_windows import Load, read_backwards, rea
 
 # What one read takes at most of neighbouring blocks.
 _RUN_BYTES_MAX = 1 << 20
-# What is read at once, by the event loop perhaps, is small.
+# What is read at once, by the event loop perhaps, is small: blocks of ordinary size, and rows of few of them.
 _AT_ONCE_BYTES_MAX = 1 << 18
+_AT_ONCE_BLOCKS_MAX = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +121,13 @@ class StoreFile:
     def is_row_in_memory(self, row: bytes) -> bool:
         """row_cells(row) will not wait for a disk, unless the cache loses a block in between.
 
-        A block that the system has in its memory is brought into the cache: that takes some 100 µs, and handing the
-        read over to a thread takes longer.
+        One or two blocks that the system has in its memory are brought into the cache: each takes some 100 µs, and
+        handing the read over to a thread takes longer.
         """
         if not self.may_have_row(row):
             return True
-        blocks = self._index.blocks_of_row(row)
-        return all(self._cache.holds(self._reader, number) or self._bring(number) for number in blocks)
+        missing = [number for number in self._index.blocks_of_row(row) if not self._cache.holds(self._reader, number)]
+        return len(missing) <= _AT_ONCE_BLOCKS_MAX and all(self._bring(number) for number in missing)
 
     def read_rows(self, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False) -> Chunk:
         """Whole rows of [start, stop); see Source. Uncompressed blocks are not copied."""

@@ -179,6 +179,14 @@ def test_a_row_that_the_system_has_in_memory_is_brought_into_the_cache(case: Cas
     assert store_file.statistics().block_read_count == 1
 
 
+def test_a_row_of_many_blocks_is_left_to_who_may_wait(case: Case) -> None:
+    """The event loop asks: a row of megabytes would keep it from everybody else."""
+    store_file = case.written(wide_row(b"s", 2000))
+    assert len(store_file._index.blocks_of_row(b"s")) > 2
+    assert not store_file.is_row_in_memory(b"s")
+    assert store_file.statistics().block_read_count == 0
+
+
 @pytest.mark.parametrize("count", [None, 10])
 def test_what_is_not_in_memory_whole_is_left_to_who_may_wait(
     case: Case, monkeypatch: pytest.MonkeyPatch, count: int | None
