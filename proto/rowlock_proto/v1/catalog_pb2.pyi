@@ -117,6 +117,69 @@ class LocateRegionsResponse(_message.Message):
     regions: _containers.RepeatedCompositeFieldContainer[_types_pb2.RegionDescriptor]
     def __init__(self, regions: _Optional[_Iterable[_Union[_types_pb2.RegionDescriptor, _Mapping]]] = ...) -> None: ...
 
+class Snapshot(_message.Message):
+    __slots__ = ("snapshot_id", "table", "table_id", "made_ms", "lease_ms", "regions")
+    class RegionReadPoint(_message.Message):
+        __slots__ = ("region_id", "read_point")
+        REGION_ID_FIELD_NUMBER: _ClassVar[int]
+        READ_POINT_FIELD_NUMBER: _ClassVar[int]
+        region_id: int
+        read_point: int
+        def __init__(self, region_id: _Optional[int] = ..., read_point: _Optional[int] = ...) -> None: ...
+    SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    MADE_MS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    REGIONS_FIELD_NUMBER: _ClassVar[int]
+    snapshot_id: bytes
+    table: str
+    table_id: int
+    made_ms: int
+    lease_ms: int
+    regions: _containers.RepeatedCompositeFieldContainer[Snapshot.RegionReadPoint]
+    def __init__(self, snapshot_id: _Optional[bytes] = ..., table: _Optional[str] = ..., table_id: _Optional[int] = ..., made_ms: _Optional[int] = ..., lease_ms: _Optional[int] = ..., regions: _Optional[_Iterable[_Union[Snapshot.RegionReadPoint, _Mapping]]] = ...) -> None: ...
+
+class MakeSnapshotRequest(_message.Message):
+    __slots__ = ("table", "snapshot_id", "lease_ms", "incarnation_id")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_ID_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    snapshot_id: bytes
+    lease_ms: int
+    incarnation_id: str
+    def __init__(self, table: _Optional[str] = ..., snapshot_id: _Optional[bytes] = ..., lease_ms: _Optional[int] = ..., incarnation_id: _Optional[str] = ...) -> None: ...
+
+class MakeSnapshotResponse(_message.Message):
+    __slots__ = ("snapshot",)
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    snapshot: Snapshot
+    def __init__(self, snapshot: _Optional[_Union[Snapshot, _Mapping]] = ...) -> None: ...
+
+class RenewSnapshotRequest(_message.Message):
+    __slots__ = ("snapshot_id",)
+    SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    snapshot_id: bytes
+    def __init__(self, snapshot_id: _Optional[bytes] = ...) -> None: ...
+
+class RenewSnapshotResponse(_message.Message):
+    __slots__ = ("snapshot",)
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    snapshot: Snapshot
+    def __init__(self, snapshot: _Optional[_Union[Snapshot, _Mapping]] = ...) -> None: ...
+
+class EndSnapshotRequest(_message.Message):
+    __slots__ = ("snapshot_id",)
+    SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    snapshot_id: bytes
+    def __init__(self, snapshot_id: _Optional[bytes] = ...) -> None: ...
+
+class EndSnapshotResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class ServerInfoRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

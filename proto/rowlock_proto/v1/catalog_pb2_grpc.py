@@ -69,6 +69,21 @@ class CatalogStub(object):
                 request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.LocateRegionsRequest.SerializeToString,
                 response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.LocateRegionsResponse.FromString,
                 _registered_method=True)
+        self.MakeSnapshot = channel.unary_unary(
+                '/rowlock.v1.Catalog/MakeSnapshot',
+                request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.MakeSnapshotRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.MakeSnapshotResponse.FromString,
+                _registered_method=True)
+        self.RenewSnapshot = channel.unary_unary(
+                '/rowlock.v1.Catalog/RenewSnapshot',
+                request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.RenewSnapshotRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.RenewSnapshotResponse.FromString,
+                _registered_method=True)
+        self.EndSnapshot = channel.unary_unary(
+                '/rowlock.v1.Catalog/EndSnapshot',
+                request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotResponse.FromString,
+                _registered_method=True)
         self.ServerInfo = channel.unary_unary(
                 '/rowlock.v1.Catalog/ServerInfo',
                 request_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.ServerInfoRequest.SerializeToString,
@@ -128,6 +143,30 @@ class CatalogServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MakeSnapshot(self, request, context):
+        """A read point of every region of a table, all taken at one moment. Scans that name it see exactly that moment until
+        it ends: by EndSnapshot, when nobody used it for its lease, when the table is dropped or truncated, and when the
+        server stops. Then they are told SNAPSHOT_ENDED, never something else. What it sees is kept on disk meanwhile.
+        A snapshot of this id that is there already is renewed and answered again; one that has ended is never made again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RenewSnapshot(self, request, context):
+        """Begins its lease anew; SNAPSHOT_ENDED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EndSnapshot(self, request, context):
+        """Lets it go; scans that have begun go on to their end. No error when it has ended.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ServerInfo(self, request, context):
         """Who answers here: product version, protocol version, the server's clock.
         """
@@ -172,6 +211,21 @@ def add_CatalogServicer_to_server(servicer, server):
                     servicer.LocateRegions,
                     request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.LocateRegionsRequest.FromString,
                     response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.LocateRegionsResponse.SerializeToString,
+            ),
+            'MakeSnapshot': grpc.unary_unary_rpc_method_handler(
+                    servicer.MakeSnapshot,
+                    request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.MakeSnapshotRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.MakeSnapshotResponse.SerializeToString,
+            ),
+            'RenewSnapshot': grpc.unary_unary_rpc_method_handler(
+                    servicer.RenewSnapshot,
+                    request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.RenewSnapshotRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.RenewSnapshotResponse.SerializeToString,
+            ),
+            'EndSnapshot': grpc.unary_unary_rpc_method_handler(
+                    servicer.EndSnapshot,
+                    request_deserializer=rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotResponse.SerializeToString,
             ),
             'ServerInfo': grpc.unary_unary_rpc_method_handler(
                     servicer.ServerInfo,
@@ -368,6 +422,87 @@ class Catalog(object):
             '/rowlock.v1.Catalog/LocateRegions',
             rowlock__proto_dot_v1_dot_catalog__pb2.LocateRegionsRequest.SerializeToString,
             rowlock__proto_dot_v1_dot_catalog__pb2.LocateRegionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MakeSnapshot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.Catalog/MakeSnapshot',
+            rowlock__proto_dot_v1_dot_catalog__pb2.MakeSnapshotRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_catalog__pb2.MakeSnapshotResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RenewSnapshot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.Catalog/RenewSnapshot',
+            rowlock__proto_dot_v1_dot_catalog__pb2.RenewSnapshotRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_catalog__pb2.RenewSnapshotResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EndSnapshot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.Catalog/EndSnapshot',
+            rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_catalog__pb2.EndSnapshotResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -181,7 +181,7 @@ class RowRange(_message.Message):
     def __init__(self, start: _Optional[bytes] = ..., stop: _Optional[bytes] = ...) -> None: ...
 
 class ScanRequest(_message.Message):
-    __slots__ = ("region_id", "ranges", "columns", "time_range", "versions", "where", "cells", "row_limit", "reverse", "batch_bytes", "batch_rows")
+    __slots__ = ("region_id", "ranges", "columns", "time_range", "versions", "where", "cells", "row_limit", "reverse", "batch_bytes", "batch_rows", "row_form", "snapshot_id")
     REGION_ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
@@ -193,6 +193,8 @@ class ScanRequest(_message.Message):
     REVERSE_FIELD_NUMBER: _ClassVar[int]
     BATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
     BATCH_ROWS_FIELD_NUMBER: _ClassVar[int]
+    ROW_FORM_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
     region_id: int
     ranges: _containers.RepeatedCompositeFieldContainer[RowRange]
     columns: _containers.RepeatedCompositeFieldContainer[_types_pb2.Column]
@@ -204,7 +206,31 @@ class ScanRequest(_message.Message):
     reverse: bool
     batch_bytes: int
     batch_rows: int
-    def __init__(self, region_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[_types_pb2.Column, _Mapping]]] = ..., time_range: _Optional[_Union[_types_pb2.TimeRange, _Mapping]] = ..., versions: _Optional[int] = ..., where: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellFilter, _Mapping]] = ..., row_limit: _Optional[int] = ..., reverse: bool = ..., batch_bytes: _Optional[int] = ..., batch_rows: _Optional[int] = ...) -> None: ...
+    row_form: RowForm
+    snapshot_id: bytes
+    def __init__(self, region_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[_types_pb2.Column, _Mapping]]] = ..., time_range: _Optional[_Union[_types_pb2.TimeRange, _Mapping]] = ..., versions: _Optional[int] = ..., where: _Optional[_Union[_types_pb2.Filter, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellFilter, _Mapping]] = ..., row_limit: _Optional[int] = ..., reverse: bool = ..., batch_bytes: _Optional[int] = ..., batch_rows: _Optional[int] = ..., row_form: _Optional[_Union[RowForm, _Mapping]] = ..., snapshot_id: _Optional[bytes] = ...) -> None: ...
+
+class RowForm(_message.Message):
+    __slots__ = ("columns",)
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    columns: _containers.RepeatedCompositeFieldContainer[RowFormColumn]
+    def __init__(self, columns: _Optional[_Iterable[_Union[RowFormColumn, _Mapping]]] = ...) -> None: ...
+
+class RowFormColumn(_message.Message):
+    __slots__ = ("family", "qualifier", "part")
+    class Part(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        PART_VALUE: _ClassVar[RowFormColumn.Part]
+        PART_TIMESTAMP: _ClassVar[RowFormColumn.Part]
+    PART_VALUE: RowFormColumn.Part
+    PART_TIMESTAMP: RowFormColumn.Part
+    FAMILY_FIELD_NUMBER: _ClassVar[int]
+    QUALIFIER_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
+    family: bytes
+    qualifier: bytes
+    part: RowFormColumn.Part
+    def __init__(self, family: _Optional[bytes] = ..., qualifier: _Optional[bytes] = ..., part: _Optional[_Union[RowFormColumn.Part, str]] = ...) -> None: ...
 
 class ScanBatch(_message.Message):
     __slots__ = ("arrow", "row_continues", "read_point", "row_count")
@@ -217,6 +243,32 @@ class ScanBatch(_message.Message):
     read_point: int
     row_count: int
     def __init__(self, arrow: _Optional[bytes] = ..., row_continues: bool = ..., read_point: _Optional[int] = ..., row_count: _Optional[int] = ...) -> None: ...
+
+class PlanScanRequest(_message.Message):
+    __slots__ = ("region_id", "ranges", "columns", "part_bytes")
+    REGION_ID_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    PART_BYTES_FIELD_NUMBER: _ClassVar[int]
+    region_id: int
+    ranges: _containers.RepeatedCompositeFieldContainer[RowRange]
+    columns: _containers.RepeatedCompositeFieldContainer[_types_pb2.Column]
+    part_bytes: int
+    def __init__(self, region_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[_types_pb2.Column, _Mapping]]] = ..., part_bytes: _Optional[int] = ...) -> None: ...
+
+class PlanScanResponse(_message.Message):
+    __slots__ = ("parts",)
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    parts: _containers.RepeatedCompositeFieldContainer[ScanPart]
+    def __init__(self, parts: _Optional[_Iterable[_Union[ScanPart, _Mapping]]] = ...) -> None: ...
+
+class ScanPart(_message.Message):
+    __slots__ = ("ranges", "byte_count")
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    BYTE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ranges: _containers.RepeatedCompositeFieldContainer[RowRange]
+    byte_count: int
+    def __init__(self, ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., byte_count: _Optional[int] = ...) -> None: ...
 
 class BulkBatch(_message.Message):
     __slots__ = ("region_id", "arrow", "uncompressed_bytes", "client_id", "sequence", "sequence_floor", "durability")

@@ -54,6 +54,11 @@ class RegionServiceStub(object):
                 request_serializer=rowlock__proto_dot_v1_dot_region__pb2.ScanRequest.SerializeToString,
                 response_deserializer=rowlock__proto_dot_v1_dot_region__pb2.ScanBatch.FromString,
                 _registered_method=True)
+        self.PlanScan = channel.unary_unary(
+                '/rowlock.v1.RegionService/PlanScan',
+                request_serializer=rowlock__proto_dot_v1_dot_region__pb2.PlanScanRequest.SerializeToString,
+                response_deserializer=rowlock__proto_dot_v1_dot_region__pb2.PlanScanResponse.FromString,
+                _registered_method=True)
         self.BulkPut = channel.stream_stream(
                 '/rowlock.v1.RegionService/BulkPut',
                 request_serializer=rowlock__proto_dot_v1_dot_region__pb2.BulkBatch.SerializeToString,
@@ -109,6 +114,14 @@ class RegionServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PlanScan(self, request, context):
+        """Where a scan may be cut into parts of about equal size, for readers side by side. From the store files' block
+        indexes and from what is in memory; nothing else is read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def BulkPut(self, request_iterator, context):
         """Batches of cells as Arrow, each applied whole at one moment, begun and answered in order. A batch that is refused
         is answered with its error, and the next one goes on. A client may send ahead: the server reads a third batch when
@@ -148,6 +161,11 @@ def add_RegionServiceServicer_to_server(servicer, server):
                     servicer.Scan,
                     request_deserializer=rowlock__proto_dot_v1_dot_region__pb2.ScanRequest.FromString,
                     response_serializer=rowlock__proto_dot_v1_dot_region__pb2.ScanBatch.SerializeToString,
+            ),
+            'PlanScan': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlanScan,
+                    request_deserializer=rowlock__proto_dot_v1_dot_region__pb2.PlanScanRequest.FromString,
+                    response_serializer=rowlock__proto_dot_v1_dot_region__pb2.PlanScanResponse.SerializeToString,
             ),
             'BulkPut': grpc.stream_stream_rpc_method_handler(
                     servicer.BulkPut,
@@ -268,6 +286,33 @@ class RegionService(object):
             '/rowlock.v1.RegionService/Scan',
             rowlock__proto_dot_v1_dot_region__pb2.ScanRequest.SerializeToString,
             rowlock__proto_dot_v1_dot_region__pb2.ScanBatch.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PlanScan(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rowlock.v1.RegionService/PlanScan',
+            rowlock__proto_dot_v1_dot_region__pb2.PlanScanRequest.SerializeToString,
+            rowlock__proto_dot_v1_dot_region__pb2.PlanScanResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -357,6 +357,7 @@ class Error(_message.Message):
         LEASE_EXPIRED: _ClassVar[Error.Code]
         SERVER_STOPPING: _ClassVar[Error.Code]
         INTERNAL: _ClassVar[Error.Code]
+        SNAPSHOT_ENDED: _ClassVar[Error.Code]
         DISK_FULL: _ClassVar[Error.Code]
     CODE_UNSPECIFIED: Error.Code
     INVALID_ARGUMENT: Error.Code
@@ -375,6 +376,7 @@ class Error(_message.Message):
     LEASE_EXPIRED: Error.Code
     SERVER_STOPPING: Error.Code
     INTERNAL: Error.Code
+    SNAPSHOT_ENDED: Error.Code
     DISK_FULL: Error.Code
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
