@@ -29,6 +29,7 @@ from rowlock.scan_plan import scan_plan
 from rowlock.schema import Durability
 from rowlock.selection import VERSIONS_ALL, CellFilter, Selection, TimeRange
 from rowlock.servers import Servers
+from rowlock.snapshot_requests import TakenSnapshot, snapshot_id_for
 from rowlock.view import View
 
 
@@ -257,6 +258,7 @@ class Table(Generic[Text]):
         cells: CellFilter | None = None,
         strict: bool = False,
         batch_bytes: int = 0,
+        snapshot: TakenSnapshot | bytes | None = None,
     ) -> Scan[Text]:
         """Rows of [start, stop), or that start with a prefix, or of several ranges; all rows without any of them.
 
@@ -264,7 +266,8 @@ class Table(Generic[Text]):
         the whole scan. reverse: the same rows backwards. keys_only: values are empty. timestamp, time_range: as in
         `row`. versions: newest versions of each column, which Scan.cells() shows. cells: which cells of a row.
         strict: fail rather than go on at a new read point after a loss. batch_bytes: about how large the server's
-        batches are, 0: its default.
+        batches are, 0: its default. snapshot: reads what this snapshot (or its id) sees; SnapshotEndedError when it has
+        ended.
         """
         plan = scan_plan(
             self._view.table,
@@ -277,6 +280,7 @@ class Table(Generic[Text]):
             reverse=reverse,
             strict=strict,
             batch_bytes=batch_bytes,
+            snapshot_id=snapshot_id_for(self._view.table, snapshot),
         )
         return Scan(self._servers, self._view, plan)
 

@@ -30,6 +30,7 @@ from rowlock.retry import Attempts, Kind
 from rowlock.scan_plan import scan_plan
 from rowlock.schema import Durability
 from rowlock.selection import VERSIONS_ALL, CellFilter, Selection, TimeRange
+from rowlock.snapshot_requests import TakenSnapshot, snapshot_id_for
 from rowlock.view import View
 
 
@@ -260,6 +261,7 @@ class Table(Generic[Text]):
         cells: CellFilter | None = None,
         strict: bool = False,
         batch_bytes: int = 0,
+        snapshot: TakenSnapshot | bytes | None = None,
     ) -> Scan[Text]:
         """Rows of [start, stop), or that start with a prefix, or of several ranges; all rows without any of them.
 
@@ -280,6 +282,7 @@ class Table(Generic[Text]):
             reverse=reverse,
             strict=strict,
             batch_bytes=batch_bytes,
+            snapshot_id=snapshot_id_for(self._view.table, snapshot),
         )
         return Scan(self._servers, self._view, plan)
 
