@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     )
     from rowlock.selection import CellFilter
     from rowlock.snapshot import Snapshot
+    from rowlock.split_plan import Split
     from rowlock.table import Table
 
 _MODULES = {
@@ -122,6 +123,7 @@ _MODULES = {
     ),
     "rowlock.selection": ("CellFilter",),
     "rowlock.snapshot": ("Snapshot",),
+    "rowlock.split_plan": ("Split",),
     "rowlock.table": ("Table",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
@@ -172,6 +174,7 @@ __all__ = [
     "ServerUnavailableError",
     "Snapshot",
     "SnapshotEndedError",
+    "Split",
     "Table",
     "TableDescription",
     "TableExistsError",

@@ -30,6 +30,8 @@ from rowlock.schema import Durability
 from rowlock.selection import VERSIONS_ALL, CellFilter, Selection, TimeRange
 from rowlock.servers import Servers
 from rowlock.snapshot_requests import TakenSnapshot, snapshot_id_for
+from rowlock.split_plan import PART_BYTES_DEFAULT, Split, plan_to_cut
+from rowlock.splits import splits
 from rowlock.view import View
 
 
@@ -283,6 +285,23 @@ class Table(Generic[Text]):
             snapshot_id=snapshot_id_for(self._view.table, snapshot),
         )
         return Scan(self._servers, self._view, plan)
+
+    def splits(
+        self,
+        start: Name | None = None,
+        stop: Name | None = None,
+        prefix: Name | None = None,
+        *,
+        ranges: Iterable[tuple[Name | None, Name | None]] | None = None,
+        columns: Sequence[Name] | None = None,
+        part_bytes: int = PART_BYTES_DEFAULT,
+    ) -> list[Split]:
+        """Where a scan may be cut, for readers side by side: `scan(ranges=split.ranges)` over all is the whole scan.
+
+        Each has about part_bytes of the columns' families, as far as block indexes and memory tell. In row order.
+        """
+        plan = plan_to_cut(self._view.table, start, stop, prefix, ranges, columns, part_bytes)
+        return splits(self._servers, plan, part_bytes, self._view.timeout_s)
 
     # How it is done
 
