@@ -21,7 +21,7 @@ from bench.bench import temporary_folder
 from bench.processes import end_in_order_when_told
 from bench.report import Result
 from bench.spark import session
-from bench.spark.figures import Group, goals, groups
+from bench.spark.figures import AGAINST_HBASE, Group, goals, groups
 from bench.spark.hbase import HBasePeer
 from bench.spark.stage import Stage
 
@@ -54,6 +54,8 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     unknown = sorted(set(parsed.figures) - {goal.name for goal in goals()})
     if unknown:
         parser.error(f"there is no figure {', '.join(unknown)}; --list says which there are")
+    if AGAINST_HBASE.name in parsed.figures and parsed.hbase is None:
+        parser.error(f"{AGAINST_HBASE.name} needs --hbase HOST:PORT")
     return parsed
 
 

@@ -37,7 +37,7 @@ class PacedCalls:
         """Starts calling."""
         assert self._thread is None, "it was begun twice"
         self._stopped.clear()
-        self._taken = []
+        self._taken, self._failure = [], None
         self._thread = threading.Thread(target=self._call)
         self._thread.start()
 

@@ -30,6 +30,15 @@ def mapping_text(column_count: int = cell_tables.COLUMN_COUNT) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """The rows with keys in [start, stop)."""
+
+    start: str
+    stop: str
+    row_count: int
+
+
+@dataclass(frozen=True, slots=True)
 class ParquetRows:
     """Rows 0 to row_count in a folder of Parquet files."""
 
@@ -37,11 +46,11 @@ class ParquetRows:
     row_count: int
 
     @classmethod
-    def made_in(cls, folder: Path, row_count: int) -> ParquetRows:
+    def made_in(cls, folder: Path, row_count: int, file_row_count: int = _ROWS_A_FILE) -> ParquetRows:
         """Writes the files."""
         folder.mkdir()
-        for number, first in enumerate(range(0, row_count, _ROWS_A_FILE)):
-            count = min(_ROWS_A_FILE, row_count - first)
+        for number, first in enumerate(range(0, row_count, file_row_count)):
+            count = min(file_row_count, row_count - first)
             rows = cell_tables.wide_rows_in_order(first, count, seed=number)
             pq.write_table(
                 rows, folder / f"{number:05d}.parquet", compression="none", use_dictionary=False, row_group_size=count
@@ -52,22 +61,19 @@ class ParquetRows:
         """The rows as Spark reads them from the files."""
         return spark.read.schema(SCHEMA).parquet(str(self.folder))
 
-    def tables(self) -> list[Path]:
+    def files(self) -> list[Path]:
         """The files, in the order of their keys."""
         return sorted(self.folder.glob("*.parquet"))
 
     def put_into(self, table: rowlock.Table[bytes]) -> None:
         """All rows by put_arrow, in the order of their keys."""
-        for path in self.tables():
+        for path in self.files():
             table.put_arrow(pq.read_table(path), rowlock.Mapping(mapping_text()))
 
-    def part(self, percent: float) -> tuple[str, str]:
-        """The keys from which and up to which so much of the rows lies, in their middle."""
-        first = self.row_count // 2
-        return (
-            row_key(first).decode(),
-            row_key(first + max(1, int(self.row_count * percent / 100))).decode(),
-        )
+    def part(self, percent: float) -> Part:
+        """So much of the rows, from their middle on."""
+        first, count = self.row_count // 2, max(1, int(self.row_count * percent / 100))
+        return Part(row_key(first).decode(), row_key(first + count).decode(), count)
 
 
 def table_reader(

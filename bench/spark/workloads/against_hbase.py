@@ -20,7 +20,7 @@ _HBASE_WARM_UP_PUTS = 4
 def against_hbase(stage: Stage, hbase: HBasePeer) -> Mapping[str, Measurement]:
     """Rows a second: the job's, starting and planning it included, and one batch put's of the first of its rows."""
     plain = stage.fresh_path("rows.plain")
-    write_plain_rows(stage.rows.tables()[0], plain, _HBASE_ROWS_MAX)
+    write_plain_rows(stage.rows.files()[0], plain, _HBASE_ROWS_MAX)
     rates: list[tuple[float, float]] = []
     with running_server(stage.fresh_path("written")) as (server, client), hbase.writer(plain) as writer:
 

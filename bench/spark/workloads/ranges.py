@@ -25,22 +25,21 @@ def ranges(stage: Stage) -> Mapping[str, Measurement]:
     What the server computed for each stands beside them: it would be as much, if it read everything.
     """
     rowlock.spark.configure(stage.spark)
-    start, stop = stage.rows.part(_PERCENT)
-    expected = max(1, int(stage.row_count * _PERCENT / 100))
+    part = stage.rows.part(_PERCENT)
     with Relay() as relay, running_server(stage.loaded_data, advertise=relay.address) as (server, _):
         relay.begin(server.address)
         reader = table_reader(stage.spark, relay.address, LOADED)
 
         def by_option() -> DataFrame:
-            return table_reader(stage.spark, relay.address, LOADED).options(start=start, stop=stop).load()
+            return table_reader(stage.spark, relay.address, LOADED).options(start=part.start, stop=part.stop).load()
 
         def by_filter() -> DataFrame:
             frame = table_reader(stage.spark, relay.address, LOADED).option("pushdown", "true").load()
-            return frame.where(f"key >= '{start}' and key < '{stop}'")
+            return frame.where(f"key >= '{part.start}' and key < '{part.stop}'")
 
         for read in (by_option, by_filter):
             found = read().count()
-            assert found == expected, f"{found} rows were read, not {expected}"
+            assert found == part.row_count, f"{found} rows were read, not {part.row_count}"
 
         def cost(frame: DataFrame) -> tuple[int, float]:
             sent, computed = relay.sent_bytes, tree_seconds(server.pid)
