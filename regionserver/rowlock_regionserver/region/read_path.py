@@ -18,8 +18,8 @@ from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.stores import is_row_in_memory
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.point import read_row
-from rowlock_regionserver.scan.row_form import check_row_form
 from rowlock_regionserver.scan.ranges import EVERYTHING, joined
+from rowlock_regionserver.scan.row_form import check_row_form
 from rowlock_regionserver.scan.scanner import ScanAnswer, scan
 from rowlock_regionserver.scan.selection import check_plan, check_selection
 from rowlock_regionserver.scan.split_points import Part, RowWeights, parts, scaled
