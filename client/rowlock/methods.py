@@ -9,6 +9,8 @@ from typing import Generic, TypeVar
 from rowlock_proto.v1 import catalog_pb2 as catalog
 from rowlock_proto.v1 import region_pb2 as region
 
+from rowlock.scan_message import parse_scan_message
+
 Q = TypeVar("Q")
 A = TypeVar("A")
 
@@ -50,7 +52,7 @@ SERVER_INFO = Method(
     _CATALOG + "ServerInfo", catalog.ServerInfoRequest.SerializeToString, catalog.ServerInfoResponse.FromString
 )
 FLUSH = Method(_REGION + "Flush", region.FlushRequest.SerializeToString, region.FlushResponse.FromString)
-SCAN = Method(_REGION + "Scan", region.ScanRequest.SerializeToString, region.ScanBatch.FromString)
+SCAN = Method(_REGION + "Scan", region.ScanRequest.SerializeToString, parse_scan_message)
 BULK_PUT = Method(_REGION + "BulkPut", region.BulkBatch.SerializeToString, region.BulkAnswer.FromString)
 # The conversation sends messages that are bytes already: see Request.message in conversation.py.
 CONVERSE: Method[bytes, region.PointAnswers] = Method(_REGION + "Converse", bytes, region.PointAnswers.FromString)

@@ -16,6 +16,7 @@ from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.stores import is_row_in_memory
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.point import read_row
+from rowlock_regionserver.scan.row_form import check_row_form
 from rowlock_regionserver.scan.scanner import ScanAnswer, scan
 from rowlock_regionserver.scan.selection import check_plan, check_selection
 
@@ -64,6 +65,8 @@ class ReadPath:
         table = self.table
         try:
             check_plan(plan, table.by_name, self._config)
+            if plan.row_form is not None:
+                check_row_form(plan.row_form, plan.selection.columns, table.by_name, self._config)
         except FamilyNotFoundError as error:
             raise unknown_family(error.family, table.by_name, table.name) from None
         with self._mvcc.reading() as read_point:
@@ -75,6 +78,7 @@ class ReadPath:
                 read_point,
                 window_bytes=self._config.scan_window_bytes,
                 merge_bytes_max=self._config.merge_window_bytes_max,
+                line_bytes_max=self._config.request_bytes_max,
             )
             yield read_point.write_number, answers
 
