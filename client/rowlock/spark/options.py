@@ -50,6 +50,8 @@ READ_OPTIONS = (
     "timeout",
     "pushdown",
 )
+# A temporary view is read and written with the same options, so each side lets the other's pass.
+WRITING_ONLY = ("nulls", "duplicates", "create", "durability")
 # What load("t") and save("t") become.
 PATH = "path"
 TIMEOUT_S_DEFAULT = 60.0
@@ -86,10 +88,10 @@ class ReadOptions:
 def checked_names(options: Dict[str, str], known: tuple[str, ...]) -> dict[str, str]:
     """The options with their names in lower case; raises InvalidArgumentError for one that is not known."""
     found = {name.lower(): value for name, value in options.items()}
-    unknown = sorted(set(found) - {*known, PATH})
+    unknown = sorted(set(found) - {*known, *WRITING_ONLY, PATH})
     if unknown:
         raise InvalidArgumentError(
-            f"rowlock has no option {', '.join(map(repr, unknown))}; its options here are {', '.join(known)}"
+            f"rowlock has no option {', '.join(map(repr, unknown))}; the options for reading are {', '.join(known)}"
         )
     return found
 
