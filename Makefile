@@ -7,7 +7,7 @@ UV := $(VENV)/bin/uv
 UV_VERSION := 0.13.9
 PROTOS := $(wildcard proto/rowlock_proto/v1/*.proto)
 
-.PHONY: help setup demo test check crash bench proto lock clean
+.PHONY: help setup demo test check crash bench spark-bench proto lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,9 @@ crash: setup ## the long campaigns: kills, crashes at each file-system call, bit
 
 bench: setup ## every figure of the README, each a ratio in one run
 	@$(PYTHON) -m bench $(ARGS)
+
+spark-bench: setup ## what rowlock costs from Spark, beside Parquet and HBase
+	@$(PYTHON) -m bench.spark $(ARGS)
 
 proto: setup ## generate the protocol's code
 	@$(PYTHON) -m grpc_tools.protoc -Iproto --python_out=proto --pyi_out=proto --grpc_python_out=proto $(PROTOS)
