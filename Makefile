@@ -14,7 +14,7 @@ help: ## what can be made
 
 setup: $(VENV)/.ready ## make .venv with everything in it
 
-$(VENV)/.ready: pyproject.toml requirements.lock
+$(VENV)/.ready: pyproject.toml requirements.lock requirements-java.lock .ci/setup.py
 	@python3 .ci/setup.py $(VENV) $(UV_VERSION)
 	@touch $@
 
@@ -43,8 +43,10 @@ proto: setup ## generate the protocol's code
 	@$(PYTHON) -m grpc_tools.protoc -Iproto --python_out=proto --pyi_out=proto --grpc_python_out=proto $(PROTOS)
 
 lock: setup ## pin the newest dependencies that fit
-	@$(UV) pip compile -q --universal --all-extras --group pyproject.toml:dev pyproject.toml \
+	@$(UV) pip compile -q --universal --extra pandas --extra spark --group pyproject.toml:dev pyproject.toml \
 	  --generate-hashes --no-header --upgrade -o requirements.lock
+	@sed -n 's/^java = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(UV) pip compile -q --universal - \
+	  --generate-hashes --no-header --upgrade -o requirements-java.lock
 
 clean: ## remove .venv and caches
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

@@ -1,8 +1,8 @@
-"""Rows of typed columns turned into cells and back, by a mapping. Vectorised: nothing loops over cells in Python.
+"""Rows of typed columns turned into cells, and back from row form, by a mapping. Vectorised: no loop over cells.
 
 Forth: of N rows and C value columns all encoded values stand column by column in one array; taking them row by row
 gives cells in the rows' order, so rows that are sorted stay so. A row's cells are ordered by family and qualifier.
-Back: each cell's place is (number of its row, number of its column); each column takes its values from there.
+Back: the server answers one row a line (row_form.py), so that only the bytes are left to be read as values.
 """
 
 from __future__ import annotations
@@ -13,21 +13,17 @@ import pyarrow as pa
 from rowlock.arrow_buffers import (
     BINARY_BYTES_MAX,
     Array,
-    Ints,
     bools_of,
     cells_schema,
     int64_array,
-    joined,
     names_array,
     one_array,
     primitive_array,
-    values_of,
 )
 from rowlock.encodings import first_refused
 from rowlock.errors import MappingError
 from rowlock.keys import decoded_keys, encoded_keys
 from rowlock.mapping import MappedColumn, Mapping
-from rowlock.scan_progress import row_starts
 
 # What BulkPut takes. A null timestamp is stamped by the server; a null value deletes.
 BULK_SCHEMA = cells_schema(nullable=("timestamp", "value"))
@@ -69,40 +65,19 @@ def cells_from_rows(batch: pa.RecordBatch, mapping: Mapping, timestamp: int | No
     return pa.RecordBatch.from_arrays(arrays, schema=BULK_SCHEMA)
 
 
-def rows_from_cells(cells: pa.Table, mapping: Mapping) -> pa.Table:
-    """Rows of the mapping's schema from cells of whole rows; of several versions the newest, which comes first.
+def rows_from_form(form: pa.Table | pa.RecordBatch, mapping: Mapping) -> pa.Table:
+    """Rows of the mapping's schema from rows in row form, whose columns are the mapping's values in their order.
 
-    Columns that the mapping does not name are left out. Raises MappingError when a row or value can't be read.
+    Text and bytes stay where they are. Raises MappingError when a row or value can't be read.
     """
-    starts = row_starts(cells)
-    row_count = len(starts)
-    row_of = np.repeat(np.arange(row_count), np.diff(np.append(starts, cells.num_rows)))
-    rows = one_array(cells.column("row")).take(int64_array(starts))
+    rows = one_array(form.column(0))
     parts = dict(zip(mapping.keys, decoded_keys(mapping, rows), strict=True))
-    names = joined(one_array(cells.column("family")), b":", one_array(cells.column("qualifier"))).dictionary_encode()
-    codes = values_of(names.indices, np.int32)
-    code_of = {name: code for code, name in enumerate(names.dictionary.to_pylist())}
-    values = one_array(cells.column("value"))
-    arrays: list[Array] = []
-    for column in mapping.columns:
-        if column.is_key:
-            arrays.append(parts[column])
-            continue
-        code = code_of.get(column.column, -1)
-        places = np.flatnonzero(codes == code) if code >= 0 else np.empty(0, np.int64)
-        taken = values.take(_places_by_row(places, row_of, row_count))
-        arrays.append(_decoded(column, taken, rows))
+    places = {column: place for place, column in enumerate(mapping.values, start=1)}
+    arrays = [
+        parts[column] if column.is_key else _decoded(column, one_array(form.column(places[column])), rows)
+        for column in mapping.columns
+    ]
     return pa.Table.from_arrays(arrays, schema=mapping.schema)
-
-
-def _places_by_row(places: Ints, row_of: Ints, row_count: int) -> Array:
-    """For each row the place of its cell among `places`, null where it has none."""
-    by_row = np.zeros(row_count, np.int64)
-    is_there = np.zeros(row_count, np.bool_)
-    # Backwards: of several versions the first one is written last.
-    by_row[row_of[places[::-1]]] = places[::-1]
-    is_there[row_of[places]] = True
-    return primitive_array(pa.int64(), by_row, is_there)
 
 
 def _typed(batch: pa.RecordBatch, column: MappedColumn) -> Array:

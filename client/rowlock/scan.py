@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -16,9 +16,11 @@ from rowlock.columns import Text
 from rowlock.errors import ClosedError, DeadlineError, InvalidArgumentError, NotServingRegionError, RowlockError
 from rowlock.fork import gate
 from rowlock.mapping import Mapping, as_mapping
-from rowlock.pivot import rows_from_cells
+from rowlock.pivot import rows_from_form
+from rowlock.row_form import FormColumn, form_of
 from rowlock.rows import Cell, check_pandas, python_cells, python_rows
-from rowlock.scan_plan import ScanPlan, narrowed
+from rowlock.scan_message import ScanMessage
+from rowlock.scan_plan import ScanPlan, in_row_form
 from rowlock.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock.schema import Region
 from rowlock.servers import Servers
@@ -33,7 +35,7 @@ T = TypeVar("T")
 class ScanCall(Protocol):
     """The receiving half of a scan."""
 
-    def __next__(self) -> region_pb2.ScanBatch: ...
+    def __next__(self) -> ScanMessage: ...
 
     def cancel(self) -> bool: ...
 
@@ -76,9 +78,21 @@ class Scan(Generic[Text]):
 
         With a mapping only its columns are read; rows that have none of them are left out.
         """
-        parsed = None if mapping is None else as_mapping(mapping)
-        for table in self._begin(parsed):
-            yield from (table if parsed is None else rows_from_cells(table, parsed)).to_batches()
+        if mapping is None:
+            for table in self._begin(None):
+                yield from table.to_batches()
+            return
+        parsed = as_mapping(mapping)
+        for batch in self.form_batches(form_of(parsed)):
+            yield from rows_from_form(batch, parsed).to_batches()
+
+    def form_batches(self, columns: Sequence[FormColumn]) -> Iterator[pa.RecordBatch]:
+        """Batches in row form, as row_form.py says, in the memory that they came in; for use inside rowlock.
+
+        Unless the scan's caller chose columns, rows that have none of these are left out.
+        """
+        for table in self._begin(columns):
+            yield from table.to_batches()
 
     def to_arrow(self, mapping: Mapping | str | None = None) -> pa.Table:
         """All of it as one Arrow table; see to_batches."""
@@ -108,11 +122,11 @@ class Scan(Generic[Text]):
     ) -> None:
         self.close()
 
-    def _begin(self, mapping: Mapping | None) -> Iterator[pa.Table]:
+    def _begin(self, columns: Sequence[FormColumn] | None) -> Iterator[pa.Table]:
         if self._tables is not None:
             raise InvalidArgumentError("a scan is read once, in one way; make another one with scan()")
-        if mapping is not None:
-            self._reader.narrow(mapping)
+        if columns is not None:
+            self._reader.use_row_form(columns)
         # It must not know the scan: without a cycle it ends, and frees the server, as soon as the scan is dropped.
         self._tables = self._reader.tables()
         return self._tables
@@ -135,9 +149,9 @@ class _Reader:
         self._timeout_s = timeout_s
         self.progress = ScanProgress(plan, timeout_s)
 
-    def narrow(self, mapping: Mapping) -> None:
-        """Reads only the mapping's columns; nothing was read yet."""
-        self.progress = ScanProgress(narrowed(self.progress.plan, mapping), self._timeout_s)
+    def use_row_form(self, columns: Sequence[FormColumn]) -> None:
+        """Reads only these columns, one row a line; nothing was read yet."""
+        self.progress = ScanProgress(in_row_form(self.progress.plan, columns), self._timeout_s)
 
     def tables(self) -> Iterator[pa.Table]:
         """Tables of whole rows, region by region, over losses."""
@@ -177,7 +191,7 @@ class _Reader:
             # Frees the read point at once; nothing happens if the call is over.
             call.cancel()
 
-    def _next_batch(self, call: ScanCall, region: Region) -> region_pb2.ScanBatch | None:
+    def _next_batch(self, call: ScanCall, region: Region) -> ScanMessage | None:
         """The next batch, None at the region's end."""
         with gate, self._servers.watch.limit(self._timeout_s, call.cancel) as limit:
             try:

@@ -10,11 +10,14 @@ from rowlock_proto.v1 import region_pb2
 
 from rowlock.columns import Name, encoded_bound, prefix_stop
 from rowlock.errors import InvalidArgumentError
-from rowlock.mapping import Mapping
+from rowlock.row_form import FormColumn, is_asked
 from rowlock.selection import Selection
 
 # Half-open; empty bounds are open.
 RowRange = tuple[bytes, bytes]
+
+# Of scans in row form: beyond the server's default, because a batch costs whoever takes it as much as many rows.
+FORM_BATCH_BYTES = 2 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ class ScanPlan:
     limit: int | None
     is_reverse: bool
     is_strict: bool
+    row_form: tuple[FormColumn, ...] | None = None  # see row_form.py; None: cells
 
 
 def scan_plan(
@@ -41,13 +45,14 @@ def scan_plan(
     reverse: bool,
     strict: bool,
     batch_bytes: int,
+    snapshot_id: bytes = b"",
 ) -> ScanPlan:
     """Checks what a caller gave; raises InvalidArgumentError for bounds that exclude each other or make no sense."""
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
         raise InvalidArgumentError(f"limit is a number of rows, not negative; None for no limit; not {limit!r}")
     if batch_bytes < 0:
         raise InvalidArgumentError(f"batch_bytes is not negative, 0 for the server's default; not {batch_bytes}")
-    template = region_pb2.ScanRequest(reverse=reverse, batch_bytes=batch_bytes)
+    template = region_pb2.ScanRequest(reverse=reverse, batch_bytes=batch_bytes, snapshot_id=snapshot_id)
     selection.write(template)
     return ScanPlan(
         table=table,
@@ -99,12 +104,20 @@ def _joined(ranges: Sequence[RowRange]) -> tuple[RowRange, ...]:
     return tuple(joined)
 
 
-def narrowed(plan: ScanPlan, mapping: Mapping) -> ScanPlan:
-    """The same scan, of a mapping's columns only, unless its caller chose columns."""
-    if plan.template.columns or not mapping.values:
-        return plan
+def in_row_form(plan: ScanPlan, columns: Sequence[FormColumn]) -> ScanPlan:
+    """The same scan, in row form, of these columns only unless its caller chose columns.
+
+    Then rows are answered that have one of the chosen columns; what is not among them is null.
+    """
     template = region_pb2.ScanRequest()
     template.CopyFrom(plan.template)
-    for column in mapping.values:
-        template.columns.add(family=column.family, qualifier=column.qualifier)
-    return dataclasses.replace(plan, template=template)
+    template.row_form.SetInParent()
+    template.batch_bytes = template.batch_bytes or FORM_BATCH_BYTES
+    if not plan.template.columns:
+        for family, qualifier in dict.fromkeys((column.family, column.qualifier) for column in columns):
+            template.columns.add(family=family, qualifier=qualifier)
+    for column in columns:
+        if is_asked(template, column):
+            part = region_pb2.RowFormColumn.PART_TIMESTAMP if column.is_timestamp else 0
+            template.row_form.columns.add(family=column.family, qualifier=column.qualifier, part=part)
+    return dataclasses.replace(plan, template=template, row_form=tuple(columns))

@@ -1,9 +1,9 @@
 """How far a scan has come, without I/O: which region is next, which rows are whole, where it goes on after a loss.
 
 A region answers batches of cells at one read point. Cells are handed on only as whole rows: a row that goes on in the
-next batch is held back until it is complete. So after a lost connection the scan can go on behind the last whole row,
-at a new read point, and no row is ever pieced together from two. A strict scan fails instead, once a region has begun
-to answer.
+next batch is held back until it is complete; in row form each is. So after a lost connection the scan can go on behind
+the last whole row, at a new read point, and no row is ever pieced together from two. A strict scan fails instead, once
+a region has begun to answer. A scan of a snapshot goes on at the same read point, so nothing is lost.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from rowlock.errors import (
     ServerUnavailableError,
 )
 from rowlock.retry import Attempts, Kind
+from rowlock.row_form import RowFormReader
+from rowlock.scan_message import ScanMessage
 from rowlock.scan_plan import RowRange, ScanPlan
 from rowlock.schema import Region
 
@@ -38,6 +40,7 @@ class ScanProgress:
         self.has_resumed = False
         self._left = plan.ranges
         self._rows_left = plan.limit
+        self._row_form = None if plan.row_form is None else RowFormReader.of(plan.row_form, plan.template)
         self._held: pa.Table | None = None
         self._region_has_answered = False
         self._attempts: Attempts | None = None
@@ -66,10 +69,13 @@ class ScanProgress:
         self._region_has_answered = False
         return region, request
 
-    def received(self, batch: region_pb2.ScanBatch) -> pa.Table | None:
-        """The whole rows that this batch completes, None if there are none; raises ServerError if it is no cells."""
+    def received(self, batch: ScanMessage) -> pa.Table | None:
+        """The whole rows that this batch completes, None if there are none; raises ServerError if it is none."""
         self._region_has_answered = True
         self._attempts = None
+        if self._row_form is not None:
+            rows = self._row_form.read(batch.arrow)
+            return self._passed_on(rows) if rows.num_rows else None
         cells = read_cells(batch.arrow)
         if self._held is not None:
             cells = pa.concat_tables([self._held, cells]).combine_chunks()
@@ -98,7 +104,7 @@ class ScanProgress:
         may_go_on = isinstance(
             error, ServerUnavailableError | LeaseExpiredError | NotServingRegionError | RegionTooBusyError
         )
-        if self._region_has_answered and may_go_on:
+        if self._region_has_answered and may_go_on and not self.plan.template.snapshot_id:
             if self.plan.is_strict:
                 raise LeaseExpiredError(
                     f"the scan of {self.plan.table!r} lost its read point, and strict=True forbids to go on at a new "
@@ -114,15 +120,16 @@ class ScanProgress:
             error = ServerUnavailableError(error.message)
         return self._attempts.failed(error, now, was_sent=False)
 
-    def _passed_on(self, cells: pa.Table) -> pa.Table:
-        last_row: bytes = cells.column("row")[-1].as_py()
+    def _passed_on(self, whole_rows: pa.Table) -> pa.Table:
+        last_row: bytes = whole_rows.column("row")[-1].as_py()
         if self._rows_left is not None:
-            self._rows_left = max(0, self._rows_left - len(row_starts(cells)))
+            row_count = len(row_starts(whole_rows)) if self._row_form is None else whole_rows.num_rows
+            self._rows_left = max(0, self._rows_left - row_count)
         if self.plan.is_reverse:
             self._cut(stop=last_row)
         else:
             self._cut(start=last_row + b"\0")
-        return cells
+        return whole_rows
 
     def _cut(self, start: bytes = b"", stop: bytes = b"") -> None:
         """Only what lies in [start, stop) is left."""
@@ -137,7 +144,7 @@ class ScanProgress:
         self._left = ()
 
 
-def read_cells(arrow: bytes) -> pa.Table:
+def read_cells(arrow: bytes | pa.Buffer) -> pa.Table:
     """The cells of a batch; raises ServerError unless they have the protocol's schema and are valid."""
     try:
         with pa.ipc.open_stream(pa.py_buffer(arrow)) as reader:

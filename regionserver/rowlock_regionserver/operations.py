@@ -257,6 +257,21 @@ class Selection:
 EVERYTHING = Selection()
 
 
+class FormPart(enum.IntEnum):
+    """What of a column's newest answered version stands in the row form. The numbers are the protocol's."""
+
+    VALUE = 0
+    TIMESTAMP = 1
+
+
+class FormColumn(NamedTuple):
+    """One column of the row form."""
+
+    family: bytes
+    qualifier: bytes
+    part: FormPart = FormPart.VALUE
+
+
 @dataclass(frozen=True, slots=True)
 class ScanPlan:
     """A scan of one region."""
@@ -267,6 +282,7 @@ class ScanPlan:
     reverse: bool = False
     batch_bytes: int = 1 << 20
     batch_rows: int = 50_000
+    row_form: tuple[FormColumn, ...] | None = None  # None: one cell a line; else one row a line, with these columns
 
 
 class WriteOptions(NamedTuple):

@@ -26,6 +26,8 @@ from rowlock_regionserver.operations import (
     ColumnPresence,
     ColumnSelector,
     CompareOp,
+    FormColumn,
+    FormPart,
     NotOf,
     PatternKind,
     RowComparison,
@@ -185,3 +187,16 @@ def random_plan(generator: random.Random) -> ScanPlan:
         generator.choice([1, 70, 200, 1 << 20]),
         generator.choice([1, 2, 50_000]),
     )
+
+
+def random_row_form(generator: random.Random, selection: Selection) -> tuple[FormColumn, ...]:
+    """Some of the columns that the selection asks for, in any order; perhaps none, or some that nobody has."""
+    candidates = [
+        FormColumn(family, qualifier, part)
+        for family in FAMILY_NAMES
+        for qualifier in [*QUALIFIERS, b"nobody's"]
+        for part in FormPart
+        if not selection.columns
+        or any(column.family == family and column.qualifier in (None, qualifier) for column in selection.columns)
+    ]
+    return tuple(generator.sample(candidates, generator.randint(0, min(len(candidates), generator.choice([3, 40])))))

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rowlock.keys import decoded_keys, encoded_keys
 from rowlock.mapping import Mapping
-from rowlock.pivot import cells_from_rows, rows_from_cells
+from rowlock.pivot import cells_from_rows
+
+from tests.unit.client.plain_row_form import rows_from_cells
 
 TYPES: dict[str, st.SearchStrategy[object]] = {
     "BINARY": st.binary(max_size=6),

@@ -8,6 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rowlock.errors import ServerUnavailableError
+from rowlock.scan_message import parse_scan_message
 from rowlock.scan_plan import scan_plan
 from rowlock.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock.schema import Region
@@ -95,7 +96,7 @@ def test_every_row_comes_whole_once_and_in_order(
                 progress.failed(ServerUnavailableError("cut"), 0.0)
                 is_lost = True
                 break
-            take(progress.received(batch))
+            take(progress.received(parse_scan_message(batch.SerializeToString())))
             if progress.is_done:
                 break
         if not is_lost and not progress.is_done:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from rowlock_regionserver.cells import ANSWER_SCHEMA
 from rowlock_regionserver.errors import FilterTypeError
-from rowlock_regionserver.operations import AnswerCell, ScanPlan
+from rowlock_regionserver.operations import AnswerCell, FormColumn, FormPart, ScanPlan
 from rowlock_regionserver.scan.batches import CELL_BYTES
 from rowlock_regionserver.scan.point import read_row
 from rowlock_regionserver.scan.scanner import ScanAnswer, scan
@@ -22,6 +24,7 @@ from tests.property.scan_cases import (
     random_model,
     random_plan,
     random_range,
+    random_row_form,
     random_selection,
     random_stores,
 )
@@ -54,6 +57,61 @@ def test_scan_answers_what_the_model_answers() -> None:
     # The cases would prove little if most of them answered nothing.
     assert endings["answered"] > len(CASES) / 4, endings
     assert endings["misfit"] > len(CASES) / 100, endings
+
+
+def test_row_form_lays_out_what_the_model_answers() -> None:
+    endings = Counter(check_row_form(case) for case in CASES)
+    assert endings["answered"] > len(CASES) / 4, endings
+    assert endings["misfit"] > len(CASES) / 100, endings
+
+
+def laid_out(row: bytes, cells: Sequence[AnswerCell], form: Sequence[FormColumn]) -> tuple[object, ...]:
+    """The line of a row in row form: plainly, of each column the first cell."""
+    line: list[object] = [row]
+    for column in form:
+        found = [cell for cell in cells if cell[:2] == (column.family, column.qualifier)]
+        line.append(found[0][3 if column.part is FormPart.VALUE else 2] if found else None)
+    return tuple(line)
+
+
+def check_row_form(case: int) -> str:
+    """Compares one scan in row form with the model; gives how it ended."""
+    generator = random.Random(case)
+    model, plan = random_model(generator), random_plan(generator)
+    form = random_row_form(generator, plan.selection)
+    plan = replace(plan, row_form=form)
+    view = random_stores(model, generator)
+    window_bytes = generator.choice([1, 2, 5, 1 << 20])
+    expected = []
+    expected_misfit = None
+    try:
+        expected.extend([laid_out(row, cells, form) for row, cells in model.scan(plan, b"", b"")])
+    except MisfitError as error:
+        expected_misfit = error.row
+    answers, misfit = scanned(lambda: view, plan, model, b"", b"", window_bytes)
+    assert misfit == expected_misfit, f"case {case}"
+    lines = []
+    for answer in answers:
+        answer.table.validate(full=True)
+        assert answer.table.schema.names == ["row", *map(str, range(len(form)))], f"case {case}"
+        assert 0 < answer.row_count == answer.table.num_rows <= plan.batch_rows, f"case {case}"
+        assert answer.row_count == 1 or line_bytes(answer.table) <= plan.batch_bytes, f"case {case}"
+        assert not answer.row_continues, f"case {case}"
+        lines += list(zip(*[column.to_pylist() for column in answer.table.columns], strict=True))
+    if misfit is not None:
+        assert lines == expected[: len(lines)], f"case {case}"
+        return "misfit"
+    assert lines == expected, f"case {case}"
+    return "answered" if expected else "nothing"
+
+
+def line_bytes(table: pa.Table) -> int:
+    """The table's bytes as batches count them: an offset or a number each, and the bytes."""
+    return sum(
+        8 if isinstance(value, int) else 4 + len(value or b"") if kind == pa.binary() else 8
+        for column, kind in zip(table.columns, table.schema.types, strict=True)
+        for value in column.to_pylist()
+    )
 
 
 def check_scan(case: int) -> str:

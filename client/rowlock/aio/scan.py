@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -17,9 +17,11 @@ from rowlock.aio.servers import Servers
 from rowlock.columns import Text
 from rowlock.errors import ClosedError, DeadlineError, InvalidArgumentError, NotServingRegionError, RowlockError
 from rowlock.mapping import Mapping, as_mapping
-from rowlock.pivot import rows_from_cells
+from rowlock.pivot import rows_from_form
+from rowlock.row_form import FormColumn, form_of
 from rowlock.rows import Cell, check_pandas, python_cells, python_rows
-from rowlock.scan_plan import ScanPlan, narrowed
+from rowlock.scan_message import ScanMessage
+from rowlock.scan_plan import ScanPlan, in_row_form
 from rowlock.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock.schema import Region
 from rowlock.view import View
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
-ScanCall: TypeAlias = "grpc.aio.UnaryStreamCall[Any, region_pb2.ScanBatch]"  # Any: what it sends is sent
+ScanCall: TypeAlias = "grpc.aio.UnaryStreamCall[Any, ScanMessage]"  # Any: what it sends is sent
 
 
 class Scan(Generic[Text]):
@@ -71,9 +73,23 @@ class Scan(Generic[Text]):
 
         With a mapping only its columns are read; rows that have none of them are left out.
         """
-        parsed = None if mapping is None else as_mapping(mapping)
-        async for table in self._begin(parsed):
-            for batch in (table if parsed is None else rows_from_cells(table, parsed)).to_batches():
+        if mapping is None:
+            async for table in self._begin(None):
+                for batch in table.to_batches():
+                    yield batch
+            return
+        parsed = as_mapping(mapping)
+        async for batch in self.form_batches(form_of(parsed)):
+            for mapped in rows_from_form(batch, parsed).to_batches():
+                yield mapped
+
+    async def form_batches(self, columns: Sequence[FormColumn]) -> AsyncIterator[pa.RecordBatch]:
+        """Batches in row form, as row_form.py says, in the memory that they came in; for use inside rowlock.
+
+        Unless the scan's caller chose columns, rows that have none of these are left out.
+        """
+        async for table in self._begin(columns):
+            for batch in table.to_batches():
                 yield batch
 
     async def to_arrow(self, mapping: Mapping | str | None = None) -> pa.Table:
@@ -99,12 +115,12 @@ class Scan(Generic[Text]):
     ) -> None:
         await self.close()
 
-    def _begin(self, mapping: Mapping | None) -> AsyncIterator[pa.Table]:
+    def _begin(self, columns: Sequence[FormColumn] | None) -> AsyncIterator[pa.Table]:
         if self._has_begun or self._reader.is_closed:
             raise InvalidArgumentError("a scan is read once, in one way; make another one with scan()")
         self._has_begun = True
-        if mapping is not None:
-            self._reader.narrow(mapping)
+        if columns is not None:
+            self._reader.use_row_form(columns)
         # It must not know the scan: without a cycle the server is freed as soon as the scan is dropped.
         return self._reader.tables()
 
@@ -129,9 +145,9 @@ class _Reader:
         self.progress = ScanProgress(plan, timeout_s)
         self.is_closed = False
 
-    def narrow(self, mapping: Mapping) -> None:
-        """Reads only the mapping's columns; nothing was read yet."""
-        self.progress = ScanProgress(narrowed(self.progress.plan, mapping), self._timeout_s)
+    def use_row_form(self, columns: Sequence[FormColumn]) -> None:
+        """Reads only these columns, one row a line; nothing was read yet."""
+        self.progress = ScanProgress(in_row_form(self.progress.plan, columns), self._timeout_s)
 
     def close(self) -> None:
         """Frees the read point at once; nothing happens if the call is over."""
@@ -180,7 +196,7 @@ class _Reader:
             self._call = None
             call.cancel()
 
-    async def _next_batch(self, call: ScanCall, region: Region) -> region_pb2.ScanBatch | None:
+    async def _next_batch(self, call: ScanCall, region: Region) -> ScanMessage | None:
         """The next batch, None at the region's end."""
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -190,4 +206,4 @@ class _Reader:
         except TimeoutError:
             table = self.progress.plan.table
             raise DeadlineError(f"no batch of the scan of {table!r} came within {self._timeout_s:g} s") from None
-        return batch if isinstance(batch, region_pb2.ScanBatch) else None
+        return batch if isinstance(batch, ScanMessage) else None

@@ -6,12 +6,22 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock_regionserver.config import MIB, Config
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
-from rowlock_regionserver.operations import EVERY_CELL, EVERYTHING, ColumnSelector, ScanPlan, Selection
+from rowlock_regionserver.operations import (
+    EVERY_CELL,
+    EVERYTHING,
+    ColumnSelector,
+    FormColumn,
+    FormPart,
+    ScanPlan,
+    Selection,
+)
+from rowlock_regionserver.rpc.enums import member_of
 from rowlock_regionserver.rpc.filters import cell_filter, row_filter
 
 # What a client may ask for as the size of one scan answer; beyond it the server takes this.
 SCAN_BATCH_BYTES_MAX = 16 * MIB
 SCAN_BATCH_ROWS_MAX = 1_000_000
+FORM_COLUMNS_MAX = 10_000
 # Greater than any count that a scan can reach, and still 64 signed bits.
 _COUNT_MAX = (1 << 63) - 1
 
@@ -63,6 +73,7 @@ def scan_plan(message: region_pb2.ScanRequest, config: Config) -> ScanPlan:
             limit_value=config.rows_per_request_max,
             found=len(message.ranges),
         )
+    has_form = message.HasField("row_form")
     return ScanPlan(
         selection=selection(message, config),
         ranges=tuple([(each.start, each.stop) for each in message.ranges]),
@@ -70,4 +81,21 @@ def scan_plan(message: region_pb2.ScanRequest, config: Config) -> ScanPlan:
         reverse=message.reverse,
         batch_bytes=min(message.batch_bytes, SCAN_BATCH_BYTES_MAX) or config.scan_batch_bytes,
         batch_rows=min(message.batch_rows, SCAN_BATCH_ROWS_MAX) or config.scan_batch_rows,
+        row_form=_row_form(message.row_form) if has_form else None,
+    )
+
+
+def _row_form(message: region_pb2.RowForm) -> tuple[FormColumn, ...]:
+    if len(message.columns) > FORM_COLUMNS_MAX:
+        raise LimitExceededError(
+            f"the row form has {len(message.columns)} columns, at most {FORM_COLUMNS_MAX} go into one; scan twice",
+            limit="row_form_columns_max",
+            limit_value=FORM_COLUMNS_MAX,
+            found=len(message.columns),
+        )
+    return tuple(
+        [
+            FormColumn(column.family, column.qualifier, member_of(FormPart, column.part, "RowFormColumn.part"))
+            for column in message.columns
+        ]
     )

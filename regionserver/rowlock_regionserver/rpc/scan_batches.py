@@ -10,8 +10,6 @@ from __future__ import annotations
 import pyarrow as pa
 from rowlock_proto.v1.region_pb2 import ScanBatch
 
-from rowlock_regionserver.cells import ANSWER_SCHEMA
-
 # Field 1 (ScanBatch.arrow) of wire type 2 (length and bytes).
 _ARROW_TAG = b"\x0a"
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
@@ -19,17 +17,12 @@ _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 def scan_batch(table: pa.Table, row_count: int, *, row_continues: bool, read_point: int) -> bytes:
     """The message. The table's chunks become record batches of one Arrow IPC stream; each byte is copied twice."""
-    assert table.schema.equals(ANSWER_SCHEMA), table.schema
-    parts: list[bytes | pa.Buffer] = [_schema_message()]
+    parts: list[bytes | pa.Buffer] = [table.schema.serialize()]
     parts.extend(batch.serialize() for batch in table.to_batches())
     parts.append(_END_OF_STREAM)
     rest = ScanBatch(row_continues=row_continues, read_point=read_point, row_count=row_count)
     head = _ARROW_TAG + _varint(sum(len(part) for part in parts))
     return b"".join([head, *parts, rest.SerializeToString()])
-
-
-def _schema_message() -> bytes:
-    return bytes(ANSWER_SCHEMA.serialize())
 
 
 def _varint(number: int) -> bytes:

@@ -1,29 +1,33 @@
 """A scan's answers cut to batches: whole rows, about as many bytes and at most as many rows as asked.
 
-Only a row that is larger than a batch by itself is cut, between cells; the next batch begins with its rest.
+Only a row that is larger than a batch by itself is cut, between cells; the next batch begins with its rest. In row form
+a row is one line, so it is a batch of its own then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowlock_regionserver.scan.columns import Integers, numbers, single_array
+from rowlock_regionserver.errors import LimitExceededError
+from rowlock_regionserver.scan.columns import Integers, numbers, offsets, single_array
+from rowlock_regionserver.scan.merge import first_row
 
-# What a cell takes beside its bytes: a timestamp, and an offset in each of four binary columns.
+# What a cell takes beside its bytes: a timestamp, and an offset in each of four columns of bytes.
 CELL_BYTES = 8 + 4 * 4
-_BINARY_COLUMNS = ("row", "family", "qualifier", "value")
 
 
 @dataclass(frozen=True, slots=True)
 class ScanAnswer:
     """One batch of a scan. `row_count` counts the rows that end in it, so the sum over a scan is its rows."""
 
-    table: pa.Table  # ANSWER_SCHEMA, any number of chunks, never empty
+    table: pa.Table  # ANSWER_SCHEMA or a RowForm's, any number of chunks, never empty
     row_count: int
     row_continues: bool  # the last row goes on in the next batch
 
@@ -31,17 +35,21 @@ class ScanAnswer:
 class Batches:
     """Collects whole rows, gives batches. Holds less than a batch between calls, in slices of what it was given."""
 
-    def __init__(self, batch_bytes: int, batch_rows: int) -> None:
+    def __init__(self, batch_bytes: int, batch_rows: int, line_bytes_max: int | None = None) -> None:
         assert batch_bytes >= 1, f"batches of {batch_bytes} bytes"
         assert batch_rows >= 1, f"batches of {batch_rows} rows"
         self._batch_bytes = batch_bytes
         self._batch_rows = batch_rows
+        self._line_bytes_max = line_bytes_max
         self._slices: list[pa.Table] = []
         self._bytes = 0
         self._rows = 0  # all of them end here
 
     def add(self, table: pa.Table, starts: Integers) -> Iterator[ScanAnswer]:
-        """The batches that are full now; `table` holds whole rows of ANSWER_SCHEMA, `starts` is where they begin."""
+        """The batches that are full now; `table` holds whole rows, `starts` is where they begin.
+
+        Raises LimitExceededError when it comes to a line of more than `line_bytes_max`.
+        """
         bounds = np.append(starts, table.num_rows)
         sizes = _bytes_before(table, bounds)
         row, row_count = 0, len(starts)
@@ -71,6 +79,8 @@ class Batches:
         start = 0
         while True:
             stop = max(start + 1, _last_within(sizes, int(sizes[start]) + self._batch_bytes))
+            if self._line_bytes_max is not None:
+                _check_line(cells, int(sizes[1]), self._line_bytes_max)
             part = cells.slice(start, stop - start)
             if stop == cells.num_rows:
                 self._take(part, int(sizes[stop] - sizes[start]), 1)
@@ -99,12 +109,37 @@ def _last_within(sizes: Integers, bytes_max: int) -> int:
     return int(np.searchsorted(sizes, bytes_max, "right")) - 1
 
 
+def _check_line(line: pa.Table, byte_count: int, bytes_max: int) -> None:
+    if byte_count > bytes_max:
+        row = first_row(line)
+        raise LimitExceededError(
+            f"Row {row!r} takes {byte_count} bytes in the row form, more than an answer may (request_bytes_max = "
+            f"{bytes_max}); ask for fewer columns, or scan without the row form.",
+            limit="request_bytes_max",
+            limit_value=bytes_max,
+            found=byte_count,
+            row=row,
+        )
+
+
 def _bytes_before(table: pa.Table, places: Integers) -> Integers:
-    """How many bytes of cells stand before each of the places, which ascend from 0 to the end. 50 M cells/s."""
+    """How many bytes of lines stand before each of the places, which ascend from 0 to the end. 50 M cells/s."""
     sizes = np.zeros(table.num_rows + 1, np.int64)
-    if table.num_rows:
-        lengths = [pc.call_function("binary_length", [table.column(name)]) for name in _BINARY_COLUMNS]
-        for length in lengths:
-            sizes[1:] += np.frombuffer(numbers(single_array(length), "i"), np.int32)
-        np.cumsum(sizes, out=sizes)
-    return sizes[places] + places * CELL_BYTES
+    line_bytes = 0
+    for field, chunked in zip(table.schema, table.columns, strict=True):
+        if field.type == pa.int64():
+            line_bytes += 8
+            continue
+        line_bytes += 4
+        if table.num_rows:
+            sizes[1:] += _lengths(chunked)
+    np.cumsum(sizes, out=sizes)
+    return sizes[places] + places * line_bytes
+
+
+def _lengths(chunked: pa.ChunkedArray[Any]) -> Integers | npt.NDArray[np.int32]:
+    """The length of each element, 0 for a null."""
+    if chunked.num_chunks == 1:
+        return np.diff(offsets(chunked.chunks[0]))
+    # Many chunks are of cells, which have no nulls.
+    return np.frombuffer(numbers(single_array(pc.call_function("binary_length", [chunked])), "i"), np.int32)

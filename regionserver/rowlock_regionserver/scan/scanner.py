@@ -1,8 +1,9 @@
 """The scanner: a plan's ranges, window by window, as batches of visible cells.
 
 For each window: the sources' cells up to a common row (windows.py), what the read point sees of them (visibility.py),
-what the selection answers of that (window_answer.py), cut to batches (batches.py). The rest is counting: ranges,
-direction, the row limit, and how large a window to read.
+what the selection answers of that (window_choice.py), laid out one cell a line (window_answer.py) or one row a line
+(pivot.py), cut to batches (batches.py). The rest is counting: ranges, direction, the row limit, and how large a window
+to read.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from rowlock_regionserver.operations import ScanPlan, Selection
 from rowlock_regionserver.scan.batches import Batches, ScanAnswer
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.ranges import EVERYTHING, clipped, joined, rows_that_may_match
+from rowlock_regionserver.scan.row_form import RowForm
 from rowlock_regionserver.scan.selection import qualifiers_asked
 from rowlock_regionserver.scan.window_answer import WindowAnswer, answer_window
 from rowlock_regionserver.scan.windows import ColumnsRead, View, WindowReader
@@ -36,18 +38,21 @@ def scan(
     *,
     window_bytes: int = 4 * MIB,
     merge_bytes_max: int = 256 * MIB,
+    line_bytes_max: int = 64 * MIB,
 ) -> Iterator[ScanAnswer]:
     """The batches of a scan of [start, stop) at a read point; the plan has passed check_plan.
 
     Rows ascend, or descend in a reverse scan; a row's cells are always by family, qualifier, then newest first. Rows
     without an answered cell don't count. Blocks on the sources' disks between batches. Memory: about a window
-    (`window_bytes`) of each source and a batch. The caller keeps the read point registered until the end.
+    (`window_bytes`) of each source and a batch. The caller keeps the read point registered until the end. In row form a
+    row of more than `line_bytes_max` raises LimitExceededError when the scan comes to it.
 
     sources_now() is asked before each window and gives a view that has all the read point sees; it may raise, which
     ends the scan: the place for deadlines, leases and cancelling. Raises FilterTypeError when the scan comes to a row
     where a filter meets a value that doesn't fit its type; a limit that is met before it is not disturbed.
     """
-    batches = Batches(plan.batch_bytes, plan.batch_rows)
+    # One line is one row then, and is never cut.
+    batches = Batches(plan.batch_bytes, plan.batch_rows, None if plan.row_form is None else line_bytes_max)
     rows_left = plan.row_limit
     for answer in _answers(sources_now, plan, start, stop, read_point, window_bytes, merge_bytes_max):
         table, starts = answer.table, answer.starts
@@ -74,6 +79,7 @@ def _answers(
 ) -> Iterator[WindowAnswer]:
     """What the selection answers of each window, in the scan's order."""
     selection = plan.selection
+    form = None if plan.row_form is None else RowForm(plan.row_form)
     bounds = clipped((start, stop), rows_that_may_match(selection.where))
     ranges = joined(plan.ranges or (EVERYTHING,), bounds)
     columns_read = _columns_read(selection)
@@ -81,7 +87,7 @@ def _answers(
     for row_range in reversed(ranges) if plan.reverse else ranges:
         reader = WindowReader(sources_now, columns_read, read_point, row_range, reverse=plan.reverse)
         while (window := reader.next(bytes_max, merge_bytes_max)) is not None:
-            yield answer_window(window, selection, reverse=plan.reverse)
+            yield answer_window(window, selection, form, reverse=plan.reverse)
             bytes_max = min(window_bytes, bytes_max * WINDOW_GROWTH)
 
 

@@ -10,14 +10,13 @@ from rowlock_regionserver.scan.columns import (
     QUALIFIER,
     ROW,
     TIMESTAMP,
-    VALUE,
     Integers,
     Mask,
-    boolean_array,
     column,
     equals_previous,
     integers,
     run_starts,
+    values_where,
 )
 from rowlock_regionserver.scan.filter_columns import NewestValues
 from rowlock_regionserver.scan.masks import compares, is_one_of, matches_pattern
@@ -65,7 +64,7 @@ def newest_values(table: pa.Table, rows: Integers, qualifier: bytes) -> NewestVa
     found = found[first_of_runs(rows[found])]
     is_found = np.zeros(table.num_rows, np.bool_)
     is_found[found] = True
-    return NewestValues(rows[found], column(table, VALUE).filter(boolean_array(is_found)))
+    return NewestValues(rows[found], values_where(table, is_found))
 
 
 def qualifiers_pass(table: pa.Table, cell_filter: CellFilter) -> Mask:
@@ -85,7 +84,7 @@ def values_pass(table: pa.Table, left: Mask, cell_filter: CellFilter) -> tuple[M
     """Which of the cells `left` have a value that the CellFilter leaves, and the places of the unfit ones."""
     if cell_filter.value_op is None or not left.any():
         return left, np.zeros(0, np.int64)
-    values = column(table, VALUE).filter(boolean_array(left))
+    values = values_where(table, left)
     matches, fits = compare_column(values, cell_filter.value_op, cell_filter.value_operand, cell_filter.value_type)
     places = np.flatnonzero(left)
     mask = np.zeros(len(left), np.bool_)

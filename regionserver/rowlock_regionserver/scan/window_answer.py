@@ -1,4 +1,4 @@
-"""What a scan answers of one window: visible cells of each family in, one table of all families out.
+"""What a scan answers of one window, one cell a line: the chosen cells of each family as one table of all families.
 
 A window whose selection asks for everything of one family is answered by its own columns, uncopied, with a column of
 the family's name beside them.
@@ -24,56 +24,48 @@ from rowlock_regionserver.scan.columns import (
     Column,
     Integers,
     Mask,
-    column,
     constant_binary_array,
     keep,
     single_chunk,
     take,
+    values_where,
 )
-from rowlock_regionserver.scan.filter_columns import NewestValues, mask
-from rowlock_regionserver.scan.filters import misfit_error
-from rowlock_regionserver.scan.selection import is_whole_time, qualifiers_asked
-from rowlock_regionserver.scan.selection_columns import (
-    chosen,
-    first_of_runs,
-    newest_values,
-    page,
-    qualifiers_pass,
-    values_pass,
-)
-from rowlock_regionserver.scan.window_rows import WindowRows, row_starts, window_rows
+from rowlock_regionserver.scan.pivot import pivoted
+from rowlock_regionserver.scan.row_form import RowForm
+from rowlock_regionserver.scan.selection import is_whole_time
+from rowlock_regionserver.scan.selection_columns import first_of_runs
+from rowlock_regionserver.scan.window_choice import ChosenCells, FamilyCells, chosen_cells, in_order_of_rows
+from rowlock_regionserver.scan.window_rows import row_starts
 
 _KEYS_ONLY = CellFilter(keys_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class FamilyCells:
-    """One family's visible cells of a window, in store order; CELL_SCHEMA, any number of chunks."""
-
-    family: Family
-    table: pa.Table
-    versions_max: int  # how many versions of a column may be there
-
-
-@dataclass(frozen=True, slots=True)
 class WindowAnswer:
-    """Whole rows of ANSWER_SCHEMA in the scan's order, where each starts, and the error of the row that comes next."""
+    """Whole rows in the scan's order, where each starts in the table, and the error of the row that comes next.
+
+    The table is of ANSWER_SCHEMA, or has one line a row if the scan asked for that.
+    """
 
     table: pa.Table
     starts: Integers
     error: FilterTypeError | None = None
 
 
-def answer_window(window: Sequence[FamilyCells], selection: Selection, *, reverse: bool) -> WindowAnswer:
+def answer_window(
+    window: Sequence[FamilyCells], selection: Selection, form: RowForm | None, *, reverse: bool
+) -> WindowAnswer:
     """The answer of a window; `window` has the families that are asked or judged, by name, each with its whole rows."""
+    if form is not None:
+        chosen = chosen_cells(window, selection, reverse=reverse)
+        table = pivoted(chosen, form, keys_only=selection.cells.keys_only, reverse=reverse)
+        return WindowAnswer(table, np.arange(table.num_rows), chosen.error)
     present = [cells for cells in window if cells.table.num_rows]
-    if not present:
-        return WindowAnswer(_EMPTY_ANSWER, np.zeros(0, np.int64))
     if len(present) == 1 and _asks_everything(selection, present[0]):
-        table = _answer_columns(present[0].family, present[0].table, keys_only=selection.cells.keys_only)
+        table = _answer_columns(present[0].family, present[0].table, None, keys_only=selection.cells.keys_only)
         answer = WindowAnswer(table, row_starts(table))
     else:
-        answer = _choose(present, selection, reverse)
+        answer = _cells(chosen_cells(present, selection, reverse=reverse), keys_only=selection.cells.keys_only)
     return _backwards(answer) if reverse else answer
 
 
@@ -87,117 +79,14 @@ def _asks_everything(selection: Selection, cells: FamilyCells) -> bool:
     )
 
 
-def _choose(window: Sequence[FamilyCells], selection: Selection, reverse: bool) -> WindowAnswer:
-    tables = [single_chunk(cells.table) for cells in window]
-    rows = window_rows(tables)
-    left = _chosen_by_column(window, tables, selection)
-    error = None
-    if selection.where is not None:
-        matching, error = _matching_rows(window, tables, rows, left, selection, reverse)
-        left = [mask & matching[places] for mask, places in zip(left, rows.of_cells, strict=True)]
-    if selection.cells != EVERY_CELL:
-        left, misfit = _chosen_by_cell_filter(window, tables, rows, left, selection.cells, reverse)
-        # A misfit among the cells that are left stands in a row before that of the filter's error.
-        error = misfit or error
+def _cells(chosen: ChosenCells, *, keys_only: bool) -> WindowAnswer:
+    """The chosen cells, by row and then by family."""
     parts = [
-        _answer_columns(cells.family, keep(table, mask), keys_only=selection.cells.keys_only)
-        for cells, table, mask in zip(window, tables, left, strict=True)
+        _answer_columns(cells.family, table, None if mask.all() else mask, keys_only=keys_only)
+        for cells, table, mask in zip(chosen.families, chosen.tables, chosen.masks, strict=True)
     ]
-    table, places = _interleaved(parts, [places[mask] for mask, places in zip(left, rows.of_cells, strict=True)])
-    paged = page(places, selection.cells)
-    return WindowAnswer(keep(table, paged), first_of_runs(places[paged]), error)
-
-
-def _chosen_by_column(window: Sequence[FamilyCells], tables: Sequence[pa.Table], selection: Selection) -> list[Mask]:
-    """Which cells of each table are asked by column, time and version."""
-    asked = qualifiers_asked(selection.columns)
-    left = []
-    for cells, table in zip(window, tables, strict=True):
-        if asked is None or cells.family.name in asked:
-            qualifiers = None if asked is None else asked[cells.family.name]
-            left.append(chosen(table, qualifiers, selection, cells.versions_max))
-        else:
-            left.append(np.zeros(table.num_rows, np.bool_))
-    return left
-
-
-def _matching_rows(
-    window: Sequence[FamilyCells],
-    tables: Sequence[pa.Table],
-    rows: WindowRows,
-    left: Sequence[Mask],
-    selection: Selection,
-    reverse: bool,
-) -> tuple[Mask, FilterTypeError | None]:
-    """Which rows with a cell left match, up to the first one that can't be judged; and that one's error."""
-
-    def newest(family: bytes, qualifier: bytes) -> NewestValues:
-        for cells, table, places in zip(window, tables, rows.of_cells, strict=True):
-            if cells.family.name == family:
-                return newest_values(table, places, qualifier)
-        return NewestValues(np.zeros(0, np.int64), rows.keys.slice(0, 0))
-
-    assert selection.where is not None
-    candidates = np.zeros(len(rows.keys), np.bool_)
-    for mask_left, places in zip(left, rows.of_cells, strict=True):
-        candidates[places[mask_left]] = True
-    judgement = mask(selection.where, rows.keys, newest, candidates)
-    if not judgement.misfits.any():
-        return judgement.matches, None
-    first = _first(np.flatnonzero(judgement.misfits), reverse)
-    return _cut(judgement.matches, first, reverse), judgement.error(first, _key(rows, first))
-
-
-def _chosen_by_cell_filter(
-    window: Sequence[FamilyCells],
-    tables: Sequence[pa.Table],
-    rows: WindowRows,
-    left: Sequence[Mask],
-    cell_filter: CellFilter,
-    reverse: bool,
-) -> tuple[list[Mask], FilterTypeError | None]:
-    """Which of the cells left pass by qualifier and value, up to the first row with a value that doesn't fit."""
-    passed: list[Mask] = []
-    misfits: list[tuple[int, int, int]] = []  # row, table, cell
-    for index, (table, mask_left, places) in enumerate(zip(tables, left, rows.of_cells, strict=True)):
-        passes, unfit = values_pass(table, mask_left & qualifiers_pass(table, cell_filter), cell_filter)
-        passed.append(passes)
-        if len(unfit):
-            row = _first(places[unfit], reverse)
-            misfits.append((-row if reverse else row, index, int(unfit[places[unfit] == row][0])))
-    if not misfits:
-        return passed, None
-    row, index, cell = min(misfits)
-    row = abs(row)
-    everything = np.ones(len(rows.keys), np.bool_)
-    before = _cut(everything, row, reverse)
-    qualifier = column(tables[index], QUALIFIER)[cell].as_py()
-    value = column(tables[index], VALUE)[cell].as_py()
-    assert isinstance(qualifier, bytes)
-    assert isinstance(value, bytes)
-    error = misfit_error(_key(rows, row), window[index].family.name, qualifier, value, cell_filter.value_type)
-    return [mask & before[places] for mask, places in zip(passed, rows.of_cells, strict=True)], error
-
-
-def _first(rows: Integers, reverse: bool) -> int:
-    """The row that the scan comes to first, of rising ones."""
-    return int(rows[-1] if reverse else rows[0])
-
-
-def _cut(mask: Mask, row: int, reverse: bool) -> Mask:
-    """The mask without `row` and what the scan comes to after it."""
-    cut = mask.copy()
-    if reverse:
-        cut[: row + 1] = False
-    else:
-        cut[row:] = False
-    return cut
-
-
-def _key(rows: WindowRows, row: int) -> bytes:
-    key = rows.keys[row].as_py()
-    assert isinstance(key, bytes)
-    return key
+    table, places = _interleaved(parts, chosen.rows_of_chosen())
+    return WindowAnswer(table, first_of_runs(places), chosen.error)
 
 
 def _interleaved(parts: Sequence[pa.Table], places: Sequence[Integers]) -> tuple[pa.Table, Integers]:
@@ -208,21 +97,23 @@ def _interleaved(parts: Sequence[pa.Table], places: Sequence[Integers]) -> tuple
     if len(filled) == 1:
         return filled[0]
     of_rows = np.concatenate([place for _, place in filled])
-    # Stable, so a row's families stay in order; the runs are sorted already, which makes it a merge.
-    order = np.argsort(of_rows, kind="stable")
+    order = in_order_of_rows(of_rows)
     return take(pa.concat_tables([part for part, _ in filled]).combine_chunks(), order), of_rows[order]
 
 
-def _answer_columns(family: Family, table: pa.Table, *, keys_only: bool) -> pa.Table:
-    """ANSWER_SCHEMA of one family's cells; row, qualifier, timestamp and value are the table's own columns."""
-    names = constant_binary_array(family.name, table.num_rows)
-    values = constant_binary_array(b"", table.num_rows) if keys_only else table.column(VALUE)
+def _answer_columns(family: Family, table: pa.Table, mask: Mask | None, *, keys_only: bool) -> pa.Table:
+    """ANSWER_SCHEMA of one family's cells where `mask` is true; without a mask, by the table's own columns."""
+    keys = table.select([ROW, QUALIFIER, TIMESTAMP])
+    values: Column | pa.ChunkedArray[Any] = table.column(VALUE)
+    if mask is not None:
+        keys, values = keep(keys, mask), values_where(table, mask)
+    count = keys.num_rows
     columns: list[Column | pa.ChunkedArray[Any]] = [
-        table.column(ROW),
-        names,
-        table.column(QUALIFIER),
-        table.column(TIMESTAMP),
-        values,
+        keys.column(0),
+        constant_binary_array(family.name, count),
+        keys.column(1),
+        keys.column(2),
+        constant_binary_array(b"", count) if keys_only else values,
     ]
     return pa.Table.from_arrays(columns, schema=ANSWER_SCHEMA)
 

@@ -19,7 +19,7 @@ from rowlock_regionserver.scan.masks import is_one_of
 from rowlock_regionserver.scan.merge import first_at_or_after, joined_rows, merged
 from rowlock_regionserver.scan.ranges import RowRange, is_empty
 from rowlock_regionserver.scan.visibility import visible
-from rowlock_regionserver.scan.window_answer import FamilyCells
+from rowlock_regionserver.scan.window_choice import FamilyCells
 from rowlock_regionserver.sources import Chunk, Source
 
 View = Sequence[tuple[Family, Sequence[Source]]]

@@ -15,6 +15,8 @@ from concurrent import futures
 import grpc
 from rowlock_proto.v1 import catalog_pb2, catalog_pb2_grpc, region_pb2, region_pb2_grpc, types_pb2
 
+from tests.unit.client.plain_row_form import as_asked
+
 
 class Mishap(enum.Enum):
     """What befalls a point request."""
@@ -188,7 +190,8 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
             self._changed.notify_all()
         assert scan is not None, "the test says what scans answer"
         try:
-            yield from scan(request)
+            for batch in scan(request):
+                yield as_asked(request, batch)
         except ConnectionError as error:
             context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
 

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pytest
 from rowlock import Mapping, MappingError
 from rowlock.arrow_buffers import Array
-from rowlock.pivot import cells_from_rows, rows_from_cells
+from rowlock.pivot import cells_from_rows
+
+from tests.unit.client.plain_row_form import rows_from_cells
 
 UTC = datetime.UTC
 

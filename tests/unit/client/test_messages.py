@@ -11,10 +11,12 @@ import pytest
 import rowlock
 from rowlock import point
 from rowlock.columns import encoded_rows
-from rowlock.pivot import cells_from_rows, rows_from_cells
+from rowlock.pivot import cells_from_rows
 from rowlock.retry import Attempts, Kind
 from rowlock.rows import check_pandas
 from rowlock_proto.v1 import types_pb2
+
+from tests.unit.client.plain_row_form import rows_from_cells
 
 UNSPECIFIED = types_pb2.DURABILITY_UNSPECIFIED
 

@@ -9,13 +9,16 @@ import pytest
 import rowlock
 from rowlock.arrow_buffers import Array
 from rowlock.columns import Name
-from rowlock.scan_plan import ScanPlan, narrowed, scan_plan
+from rowlock.row_form import FormColumn, form_of, form_schema
+from rowlock.scan_message import ScanMessage, parse_scan_message
+from rowlock.scan_plan import ScanPlan, in_row_form, scan_plan
 from rowlock.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock.schema import Region
 from rowlock.selection import Selection
 from rowlock_proto.v1 import region_pb2
 
 from tests.unit.client.fake_server import FakeServer
+from tests.unit.client.plain_row_form import as_asked, laid_out, stream_of
 
 WHOLE = Region(1, "t", b"", b"", "127.0.0.1:1")
 
@@ -34,6 +37,11 @@ def batch(*rows: bytes, row_continues: bool = False, qualifier: bytes = b"q") ->
     with pa.ipc.new_stream(sink, CELL_SCHEMA) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=CELL_SCHEMA))
     return region_pb2.ScanBatch(arrow=sink.getvalue().to_pybytes(), row_continues=row_continues, row_count=count)
+
+
+def came(*rows: bytes, row_continues: bool = False) -> ScanMessage:
+    """The same as it comes to a client."""
+    return parse_scan_message(batch(*rows, row_continues=row_continues).SerializeToString())
 
 
 def plan(
@@ -107,10 +115,10 @@ def test_each_region_is_asked_for_its_part_in_the_direction_of_the_scan() -> Non
 def test_a_row_that_goes_on_is_held_back_until_it_is_whole() -> None:
     progress = ScanProgress(plan(), 10)
     progress.request_for((WHOLE,))
-    assert rows_of(progress.received(batch(b"a", b"b", row_continues=True))) == [b"a"]
-    assert rows_of(progress.received(batch(b"b", row_continues=True))) == []
-    assert rows_of(progress.received(batch(b"b", b"c"))) == [b"b", b"b", b"b", b"c"]
-    assert progress.received(batch(b"d", row_continues=True)) is None
+    assert rows_of(progress.received(came(b"a", b"b", row_continues=True))) == [b"a"]
+    assert rows_of(progress.received(came(b"b", row_continues=True))) == []
+    assert rows_of(progress.received(came(b"b", b"c"))) == [b"b", b"b", b"b", b"c"]
+    assert progress.received(came(b"d", row_continues=True)) is None
     assert rows_of(progress.region_is_done(WHOLE)) == [b"d"]
     assert progress.is_done
 
@@ -118,19 +126,19 @@ def test_a_row_that_goes_on_is_held_back_until_it_is_whole() -> None:
 def test_after_a_loss_it_goes_on_behind_the_last_whole_row() -> None:
     progress = ScanProgress(plan("a", "z", limit=10), 10)
     progress.request_for((WHOLE,))
-    progress.received(batch(b"b", b"c", row_continues=True))
+    progress.received(came(b"b", b"c", row_continues=True))
     assert progress.failed(rowlock.ServerUnavailableError("cut"), 0.0) > 0
     assert progress.has_resumed
     _, request = progress.request_for((WHOLE,))
     assert asked(request) == [(b"b\0", b"z")]
     assert request.row_limit == 9
-    assert rows_of(progress.received(batch(b"c"))) == [b"c"]
+    assert rows_of(progress.received(came(b"c"))) == [b"c"]
 
 
 def test_backwards_it_goes_on_before_the_last_whole_row() -> None:
     progress = ScanProgress(plan("a", "z", reverse=True), 10)
     progress.request_for((WHOLE,))
-    progress.received(batch(b"y", b"x"))
+    progress.received(came(b"y", b"x"))
     progress.failed(rowlock.LeaseExpiredError("idle"), 0.0)
     assert asked(progress.request_for((WHOLE,))[1]) == [(b"a", b"x")]
 
@@ -145,7 +153,7 @@ def test_a_loss_before_the_first_answer_is_no_resumption() -> None:
 def test_a_strict_scan_does_not_go_on_at_another_read_point() -> None:
     progress = ScanProgress(plan(strict=True), 10)
     progress.request_for((WHOLE,))
-    progress.received(batch(b"a"))
+    progress.received(came(b"a"))
     with pytest.raises(rowlock.LeaseExpiredError, match="strict=True"):
         progress.failed(rowlock.ServerUnavailableError("cut"), 0.0)
 
@@ -159,7 +167,7 @@ def test_a_scan_gives_up_when_nothing_came_for_its_timeout() -> None:
     fresh = ScanProgress(plan(), 10)
     fresh.request_for((WHOLE,))
     fresh.failed(rowlock.ServerUnavailableError("cut"), 0.0)
-    fresh.received(batch(b"a"))
+    fresh.received(came(b"a"))
     assert fresh.failed(rowlock.ServerUnavailableError("cut"), 10.0) > 0
 
 
@@ -183,17 +191,114 @@ def test_bytes_that_are_no_cells_are_not_believed(arrow: bytes) -> None:
     progress = ScanProgress(plan(), 10)
     progress.request_for((WHOLE,))
     with pytest.raises(rowlock.ServerError):
-        progress.received(region_pb2.ScanBatch(arrow=arrow))
+        progress.received(parse_scan_message(region_pb2.ScanBatch(arrow=arrow).SerializeToString()))
+
+
+def columns_asked(request: region_pb2.ScanRequest) -> list[tuple[bytes, bytes]]:
+    return [(item.family, item.qualifier) for item in request.columns]
+
+
+def form_asked(request: region_pb2.ScanRequest) -> list[tuple[bytes, bytes, int]]:
+    return [(item.family, item.qualifier, item.part) for item in request.row_form.columns]
 
 
 def test_a_mapping_narrows_what_is_read_unless_columns_were_chosen() -> None:
     mapping = rowlock.Mapping("k STRING :key, a INT f:a, b INT g:b")
-    columns = [(item.family, item.qualifier) for item in narrowed(plan(), mapping).template.columns]
-    assert columns == [(b"f", b"a"), (b"g", b"b")]
+    template = in_row_form(plan(), form_of(mapping)).template
+    assert columns_asked(template) == [(b"f", b"a"), (b"g", b"b")]
+    assert form_asked(template) == [(b"f", b"a", 0), (b"g", b"b", 0)]
+    assert template.batch_bytes == 2 << 20
     chosen = plan()
     chosen.template.columns.add(family=b"f")
-    assert narrowed(chosen, mapping) is chosen
+    chosen.template.batch_bytes = 5
+    narrowed = in_row_form(chosen, form_of(mapping))
+    assert columns_asked(narrowed.template) == [(b"f", b"")]
+    # The server would refuse a column that nobody asked for.
+    assert form_asked(narrowed.template) == [(b"f", b"a", 0)]
+    assert narrowed.row_form == (FormColumn(b"f", b"a"), FormColumn(b"g", b"b"))
+    assert narrowed.template.batch_bytes == 5
     assert not plan().template.columns
+    assert not plan().template.HasField("row_form")
+
+
+def test_a_form_without_columns_asks_for_the_keys_of_all_rows() -> None:
+    template = in_row_form(plan(), ()).template
+    assert template.HasField("row_form")
+    assert columns_asked(template) == []
+    assert form_asked(template) == []
+
+
+def test_value_and_timestamp_of_a_column_are_asked_for_once() -> None:
+    columns = [FormColumn(b"f", b"a", is_timestamp=True), FormColumn(b"f", b"a")]
+    template = in_row_form(plan(), columns).template
+    assert columns_asked(template) == [(b"f", b"a")]
+    assert form_asked(template) == [(b"f", b"a", 1), (b"f", b"a", 0)]
+
+
+def test_rows_come_in_row_form_one_a_line(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a", b"b"), batch(b"c")])
+    columns = [FormColumn(b"f", b"q"), FormColumn(b"f", b"q", is_timestamp=True), FormColumn(b"f", b"absent")]
+    batches = list(db.table("t").scan().form_batches(columns))
+    assert [each.schema for each in batches] == [form_schema(columns)] * 2
+    assert [line for each in batches for line in each.to_pylist()] == [
+        {"row": row, "0": row, "1": 1, "2": None} for row in (b"a", b"b", b"c")
+    ]
+
+
+def test_what_was_not_chosen_is_null_in_row_form(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a")])
+    columns = [FormColumn(b"g", b"x", is_timestamp=True), FormColumn(b"f", b"q"), FormColumn(b"g", b"x")]
+    (read,) = db.table("t").scan(columns=["f"]).form_batches(columns)
+    assert read.schema == form_schema(columns)
+    assert read.to_pylist() == [{"row": b"a", "0": None, "1": b"a", "2": None}]
+    assert form_asked(fake_server.scans[0]) == [(b"f", b"q", 0)]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_in_row_form_a_scan_goes_on_behind_the_last_row(reverse: bool) -> None:
+    progress = ScanProgress(in_row_form(plan("a", "z", limit=10, reverse=reverse), [FormColumn(b"f", b"q")]), 10)
+    _, request = progress.request_for((WHOLE,))
+    two = parse_scan_message(as_asked(request, batch(*((b"c", b"b") if reverse else (b"b", b"c")))).SerializeToString())
+    assert rows_of(progress.received(two)) == ([b"c", b"b"] if reverse else [b"b", b"c"])
+    assert progress.failed(rowlock.ServerUnavailableError("cut"), 0.0) > 0
+    _, request = progress.request_for((WHOLE,))
+    assert asked(request) == ([(b"a", b"b")] if reverse else [(b"c\0", b"z")])
+    assert (request.row_limit, form_asked(request)) == (8, [(b"f", b"q", 0)])
+
+
+def test_batches_without_rows_are_passed_over_in_row_form() -> None:
+    progress = ScanProgress(in_row_form(plan(), [FormColumn(b"f", b"q")]), 10)
+    _, request = progress.request_for((WHOLE,))
+    assert progress.received(parse_scan_message(as_asked(request, batch()).SerializeToString())) is None
+
+
+@pytest.mark.parametrize("column", [FormColumn(b"f", b"q"), FormColumn(b"f", b"q", is_timestamp=True)])
+def test_bytes_that_are_no_rows_are_not_believed(column: FormColumn) -> None:
+    progress = ScanProgress(in_row_form(plan(), [column]), 10)
+    progress.request_for((WHOLE,))
+    of_another_kind = FormColumn(b"f", b"q", is_timestamp=not column.is_timestamp)
+    good = stream_of(laid_out(CELL_SCHEMA.empty_table(), [column]))
+    for arrow in (
+        b"",
+        good[:20],
+        batch(b"a").arrow,
+        stream_of(laid_out(CELL_SCHEMA.empty_table(), [of_another_kind])),
+        stream_of(laid_out(CELL_SCHEMA.empty_table(), [column, column])),
+    ):
+        with pytest.raises(rowlock.ServerError):
+            progress.received(parse_scan_message(region_pb2.ScanBatch(arrow=arrow).SerializeToString()))
+
+
+def test_batches_stay_in_the_memory_that_they_came_in() -> None:
+    progress = ScanProgress(in_row_form(plan(), [FormColumn(b"f", b"q")]), 10)
+    _, request = progress.request_for((WHOLE,))
+    data = as_asked(request, batch(b"a", b"b")).SerializeToString()
+    whole = pa.py_buffer(data)
+    table = progress.received(parse_scan_message(data))
+    assert table is not None
+    for column in table.columns:
+        for buffer in column.chunks[0].buffers():
+            assert buffer is None or whole.address <= buffer.address < whole.address + whole.size
 
 
 def test_rows_come_as_dicts_cells_and_arrow(db: rowlock.Client, fake_server: FakeServer) -> None:

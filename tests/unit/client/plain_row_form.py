@@ -1,0 +1,51 @@
+"""Cells laid out one row a line, plainly: what a server answers to a scan in row form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from rowlock.mapping import Mapping
+from rowlock.pivot import rows_from_form
+from rowlock.row_form import FormColumn, form_of, form_schema
+from rowlock_proto.v1 import region_pb2
+
+TIMESTAMP = region_pb2.RowFormColumn.PART_TIMESTAMP
+
+
+def laid_out(cells: pa.Table, columns: Sequence[FormColumn]) -> pa.Table:
+    """Cells of whole rows in row form; of several versions the first, which is the newest."""
+    lines: dict[object, list[object]] = {}
+    for cell in cells.to_pylist():
+        line = lines.setdefault(cell["row"], [None] * len(columns))
+        for place, column in enumerate(columns):
+            if (cell["family"], cell["qualifier"]) == (column.family, column.qualifier) and line[place] is None:
+                line[place] = cell["timestamp" if column.is_timestamp else "value"]
+    schema = form_schema(columns)
+    data = [list(lines), *([line[place] for line in lines.values()] for place in range(len(columns)))]
+    return pa.Table.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(data, schema, strict=True)], schema=schema
+    )
+
+
+def rows_from_cells(cells: pa.Table, mapping: Mapping) -> pa.Table:
+    """Rows of the mapping's schema, by way of the row form."""
+    return rows_from_form(laid_out(cells, form_of(mapping)), mapping)
+
+
+def as_asked(request: region_pb2.ScanRequest, batch: region_pb2.ScanBatch) -> region_pb2.ScanBatch:
+    """A batch of cells as the request wants it: in row form if it has one."""
+    if not request.HasField("row_form"):
+        return batch
+    columns = [FormColumn(item.family, item.qualifier, item.part == TIMESTAMP) for item in request.row_form.columns]
+    with pa.ipc.open_stream(batch.arrow) as reader:
+        table = laid_out(reader.read_all(), columns)
+    return region_pb2.ScanBatch(arrow=stream_of(table), row_count=table.num_rows)
+
+
+def stream_of(table: pa.Table) -> bytes:
+    """The table as a whole IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
