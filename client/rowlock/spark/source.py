@@ -20,6 +20,8 @@ from rowlock.spark.frame import Frame, mapped_frame, plain_frame
 from rowlock.spark.inference import inferred_mapping
 from rowlock.spark.options import READ_OPTIONS, ReadOptions, checked_names, read_options, server_of, timeout_of
 from rowlock.spark.read_points import ReadPoint, new_read_point
+from rowlock.spark.write_options import WRITING
+from rowlock.spark.writer import RowlockWriter
 from rowlock.spark.reader import PushingReader, Reading, RowlockReader
 
 _MAKING_S_MAX = 10.0
@@ -30,9 +32,7 @@ class RowlockSource(DefaultSource):
 
     def __init__(self, options: Dict[str, str]) -> None:
         # Whether it is to be read or written is not known yet.
-        self.options = checked_names(options, READ_OPTIONS)
-        # A schema that the user gives keeps Spark from asking for ours: what is wrong is found here or much later.
-        read_options(self.options)
+        self.options = checked_names(options, (*READ_OPTIONS, *WRITING))
         self._inferred: Mapping | None = None
         server = server_of(self.options)
         try:
@@ -44,6 +44,9 @@ class RowlockSource(DefaultSource):
     def _patience_s(self) -> float:
         """How long making a DataFrame waits for a server; a plan or a task waits for the whole timeout."""
         return min(timeout_of(self.options), _MAKING_S_MAX)
+
+    def writer(self, schema: StructType, overwrite: bool) -> RowlockWriter:
+        return RowlockWriter(self.options, schema, overwrite)
 
     def schema(self) -> StructType:
         """Of all columns. Refuses here, when the DataFrame is made, what could not be read."""
