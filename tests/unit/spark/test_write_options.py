@@ -19,10 +19,10 @@ def test_defaults_skip_nulls_and_let_the_last_win(monkeypatch: pytest.MonkeyPatc
 
 
 def test_names_and_words_are_taken_in_either_case() -> None:
-    given = {"Nulls": "DELETE", "DUPLICATES": "Fail", "Durability": "OS", "batch_bytes": "1024", "timeOut": "1.5"}
+    given = {"Nulls": "DELETE", "DUPLICATES": "Fail", "Durability": "OS", "batch_bytes": "2KiB", "timeOut": "1.5"}
     found = write_options({**_SERVER, **given})
     assert (found.nulls, found.duplicates, found.durability) == ("delete", "fail", "os")
-    assert (found.batch_bytes, found.timeout_s) == (1024, 1.5)
+    assert (found.batch_bytes, found.timeout_s) == (2048, 1.5)
 
 
 def test_families_to_make_are_written_as_on_the_command_line() -> None:
@@ -46,12 +46,11 @@ def test_options_that_only_reading_knows_are_let_pass_for_the_sake_of_views() ->
         ({"nulls": "keep"}, "skip or delete, not 'keep'"),
         ({"duplicates": "first"}, "last or fail"),
         ({"durability": "none"}, "fsync, os, async, skip, not 'none'"),
-        ({"batch_bytes": "0"}, f"1 to {BATCH_BYTES_MAX}"),
-        ({"batch_bytes": "2MiB"}, f"1 to {BATCH_BYTES_MAX}"),
-        ({"batch_bytes": str(BATCH_BYTES_MAX + 1)}, f"1 to {BATCH_BYTES_MAX}"),
-        ({"timeout": "0"}, "a number of seconds above 0, not '0'"),
-        ({"timeout": "soon"}, "a number of seconds above 0, not 'soon'"),
-        ({"timeout": "nan"}, "a number of seconds above 0, not 'nan'"),
+        ({"batch_bytes": "0"}, "batch_bytes is a number of bytes.*not '0'"),
+        ({"batch_bytes": "2 apples"}, "batch_bytes is a number of bytes"),
+        ({"batch_bytes": str(BATCH_BYTES_MAX + 1)}, f"at most {BATCH_BYTES_MAX}"),
+        ({"timeout": "0"}, "timeout is a number of seconds"),
+        ({"timeout": "soon"}, "timeout is a number of seconds"),
         ({"create": "info,colour=red"}, "'create'.*colour"),
         ({"create": "info info"}, "each once"),
         ({"create": " "}, "true, false, or families"),
@@ -71,6 +70,7 @@ def test_a_malformed_mapping_is_refused() -> None:
         write_options({**_SERVER, "mapping": "id STRING"})
 
 
-def test_options_that_were_lost_on_the_way_are_explained() -> None:
+def test_options_that_were_lost_on_the_way_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ROWLOCK_SERVER", raising=False)
     with pytest.raises(InvalidArgumentError, match=r"CREATE TABLE.*INSERT INTO t WITH.*TEMPORARY VIEW"):
         write_options({})
