@@ -21,8 +21,8 @@ $(VENV)/.ready: pyproject.toml requirements.lock requirements-java.lock .ci/setu
 demo: setup ## the main job on real data
 	@$(PYTHON) -m bench.demo
 
-test: setup ## every test that fits in ten minutes
-	@$(PYTHON) -m pytest -q
+test: setup ## every test that fits in ten minutes; the few that fail have a second chance, and are named
+	@$(PYTHON) -m tests.again -q
 
 check: setup ## format, lint, strict types, tidy
 	@$(PYTHON) -m ruff format --check .

@@ -50,6 +50,8 @@ READ_OPTIONS = (
     "timeout",
     "pushdown",
 )
+# A temporary view is read and written with the same options, so each side lets the other's pass.
+WRITING_ONLY = ("nulls", "duplicates", "create", "durability")
 # What load("t") and save("t") become.
 PATH = "path"
 TIMEOUT_S_DEFAULT = 60.0
@@ -86,10 +88,10 @@ class ReadOptions:
 def checked_names(options: Dict[str, str], known: tuple[str, ...]) -> dict[str, str]:
     """The options with their names in lower case; raises InvalidArgumentError for one that is not known."""
     found = {name.lower(): value for name, value in options.items()}
-    unknown = sorted(set(found) - {*known, PATH})
+    unknown = sorted(set(found) - {*known, *WRITING_ONLY, PATH})
     if unknown:
         raise InvalidArgumentError(
-            f"rowlock has no option {', '.join(map(repr, unknown))}; its options here are {', '.join(known)}"
+            f"rowlock has no option {', '.join(map(repr, unknown))}; the options for reading are {', '.join(known)}"
         )
     return found
 
@@ -135,7 +137,7 @@ def read_options(options: Dict[str, str]) -> ReadOptions:
     if mapping is not None and infer_rows is not None:
         raise InvalidArgumentError("the options mapping and infer exclude each other: infer makes a mapping")
     is_latest, snapshot_id = _snapshot(given.get("snapshot", "token"))
-    batch_bytes = _bytes(given, "batch_bytes") or BATCH_BYTES_DEFAULT
+    batch_bytes = byte_count(given, "batch_bytes") or BATCH_BYTES_DEFAULT
     if batch_bytes > BATCH_BYTES_MAX:
         raise InvalidArgumentError(f"the option batch_bytes is at most {BATCH_BYTES_MAX}, not {batch_bytes}")
     return ReadOptions(
@@ -148,7 +150,7 @@ def read_options(options: Dict[str, str]) -> ReadOptions:
         timestamps=_timestamps(given.get("timestamps", ""), mapping, infer_rows),
         is_latest=is_latest,
         snapshot_id=snapshot_id,
-        part_bytes=_bytes(given, "partition_bytes"),
+        part_bytes=byte_count(given, "partition_bytes"),
         batch_bytes=batch_bytes,
         malformed_is_null=_word(given, "malformed", "fail", ("fail", "null")) == "null",
         timeout_s=timeout_of(given),
@@ -237,7 +239,8 @@ def _count(given: Dict[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _bytes(given: Dict[str, str], name: str) -> int | None:
+def byte_count(given: Dict[str, str], name: str) -> int | None:
+    """The option as a number of bytes, None without it; raises InvalidArgumentError unless at least 1."""
     text = given.get(name)
     if text is None:
         return None

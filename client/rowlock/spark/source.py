@@ -13,27 +13,31 @@ from pyspark.sql.types import StructType
 from pyspark_rowlock import DefaultSource
 
 from rowlock.client import Client
-from rowlock.errors import FamilyNotFoundError, ServerUnavailableError
+from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, ServerUnavailableError
 from rowlock.mapping import Mapping
 from rowlock.spark.connections import client_of, gone
 from rowlock.spark.frame import Frame, mapped_frame, plain_frame
 from rowlock.spark.inference import inferred_mapping
-from rowlock.spark.options import READ_OPTIONS, ReadOptions, checked_names, read_options, server_of, timeout_of
+from rowlock.spark.options import ReadOptions, read_options, server_of, timeout_of
 from rowlock.spark.read_points import ReadPoint, new_read_point
 from rowlock.spark.reader import PushingReader, Reading, RowlockReader
+from rowlock.spark.write_options import write_options
+from rowlock.spark.writer import RowlockWriter
 
 _MAKING_S_MAX = 10.0
 
 
 class RowlockSource(DefaultSource):
-    """A table of a rowlock server, to read."""
+    """A table of a rowlock server, to read or to write."""
 
     def __init__(self, options: Dict[str, str]) -> None:
-        # Whether it is to be read or written is not known yet.
-        self.options = checked_names(options, READ_OPTIONS)
-        # A schema that the user gives keeps Spark from asking for ours: what is wrong is found here or much later.
-        read_options(self.options)
+        self.options = {name.lower(): value for name, value in options.items()}
         self._inferred: Mapping | None = None
+        self._drawn: ReadPoint | None = None
+        if not self.options:
+            # Of a table that CREATE TABLE made: schema, reader and writer say what to do.
+            return
+        _check_either(self.options)
         server = server_of(self.options)
         try:
             self._drawn = new_read_point(client_of(server, self._patience_s))
@@ -56,8 +60,12 @@ class RowlockSource(DefaultSource):
         frame = self._frame(options, client_of(options.server, options.timeout_s)).narrowed(schema)
         reading = Reading(options, frame, self._point(options))
         if options.pushes_filters:
+            assert self._drawn is not None, self.options
             return PushingReader(reading, self._drawn.snapshot_id)
         return RowlockReader(reading)
+
+    def writer(self, schema: StructType, overwrite: bool) -> RowlockWriter:
+        return RowlockWriter(self.options, schema, overwrite)
 
     def _frame(self, options: ReadOptions, client: Client) -> Frame:
         try:
@@ -88,3 +96,20 @@ class RowlockSource(DefaultSource):
         if options.snapshot_id is not None:
             return ReadPoint(options.snapshot_id, "", is_held=True)
         return None if options.is_latest else self._drawn
+
+
+def _check_either(options: Dict[str, str]) -> None:
+    """Raises InvalidArgumentError for options that neither reading nor writing takes: which it will be is not known.
+
+    A schema that the user gives keeps Spark from asking for ours: what is wrong is found here or much later.
+    """
+    try:
+        read_options(options)
+    except InvalidArgumentError:
+        try:
+            write_options(options)
+        except InvalidArgumentError:
+            pass
+        else:
+            return
+        raise

@@ -5,7 +5,6 @@ import datetime
 import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
-
 from rowlock import Mapping, MappingError
 from rowlock.spark.decoding import rows_of_cells, rows_of_form
 from rowlock.spark.frame import Frame, mapped_frame, plain_frame
@@ -41,7 +40,7 @@ def test_rows_have_exactly_the_schema_that_spark_checks() -> None:
             "delay": -5,
             "dest": None,
             "count": 12,
-            "delay_timestamp": datetime.datetime(2023, 11, 14, 22, 13, 20, 123_000, datetime.timezone.utc),
+            "delay_timestamp": datetime.datetime(2023, 11, 14, 22, 13, 20, 123_000, datetime.UTC),
         },
         {"id": "b", "delay": None, "dest": "JFK", "count": None, "delay_timestamp": None},
     ]

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-
 from rowlock import Mapping
 from rowlock.keys import encoded_keys
 from rowlock.scan_plan import RowRange
@@ -47,9 +46,7 @@ def _date(rng: random.Random) -> datetime.date:
 
 
 def _time(rng: random.Random) -> datetime.datetime:
-    return datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc) + datetime.timedelta(
-        seconds=rng.randrange(-3, 3)
-    )
+    return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(seconds=rng.randrange(-3, 3))
 
 
 # Parts of keys of which every comparison is told, and the making of their values.

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pickle
 
 import pytest
-
 from rowlock import MappingError
 from rowlock.errors import InvalidArgumentError
 from rowlock.spark.options import READ_OPTIONS, ReadOptions, checked_names, read_options
@@ -43,7 +42,9 @@ def test_lost_options_of_create_table_are_explained() -> None:
 
 def test_names_of_options_are_known_in_any_case() -> None:
     assert checked_names({"Server": "x", "TABLE": "t"}, READ_OPTIONS) == {"server": "x", "table": "t"}
-    with pytest.raises(InvalidArgumentError, match=r"no option 'tabel'; its options here are server, table, mapping"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"no option 'tabel'; the options for reading are server, table, mapping"
+    ):
         checked_names({"tabel": "t"}, READ_OPTIONS)
 
 
