@@ -7,22 +7,22 @@ UV := $(VENV)/bin/uv
 UV_VERSION := 0.13.9
 PROTOS := $(wildcard proto/rowlock_proto/v1/*.proto)
 
-.PHONY: help setup demo test check crash bench proto lock clean
+.PHONY: help setup demo test check crash bench spark-bench proto lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 setup: $(VENV)/.ready ## make .venv with everything in it
 
-$(VENV)/.ready: pyproject.toml requirements.lock
+$(VENV)/.ready: pyproject.toml requirements.lock requirements-java.lock .ci/setup.py
 	@python3 .ci/setup.py $(VENV) $(UV_VERSION)
 	@touch $@
 
 demo: setup ## the main job on real data
 	@$(PYTHON) -m bench.demo
 
-test: setup ## every test that fits in ten minutes
-	@$(PYTHON) -m pytest -q
+test: setup ## every test that fits in ten minutes; the few that fail have a second chance, and are named
+	@$(PYTHON) -m tests.again -q
 
 check: setup ## format, lint, strict types, tidy
 	@$(PYTHON) -m ruff format --check .
@@ -39,12 +39,17 @@ crash: setup ## the long campaigns: kills, crashes at each file-system call, bit
 bench: setup ## every figure of the README, each a ratio in one run
 	@$(PYTHON) -m bench $(ARGS)
 
+spark-bench: setup ## what rowlock costs from Spark, beside Parquet and HBase
+	@$(PYTHON) -m bench.spark $(ARGS)
+
 proto: setup ## generate the protocol's code
 	@$(PYTHON) -m grpc_tools.protoc -Iproto --python_out=proto --pyi_out=proto --grpc_python_out=proto $(PROTOS)
 
 lock: setup ## pin the newest dependencies that fit
-	@$(UV) pip compile -q --universal --all-extras --group pyproject.toml:dev pyproject.toml \
+	@$(UV) pip compile -q --universal --extra pandas --extra spark --group pyproject.toml:dev pyproject.toml \
 	  --generate-hashes --no-header --upgrade -o requirements.lock
+	@sed -n 's/^java = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(UV) pip compile -q --universal - \
+	  --generate-hashes --no-header --upgrade -o requirements-java.lock
 
 clean: ## remove .venv and caches
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

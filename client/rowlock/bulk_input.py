@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -45,12 +45,29 @@ def cell_batches(
     data: ArrowInput, mapping: Mapping | None, timestamp: int | None, batch_bytes: int
 ) -> Iterator[CellBatch]:
     """The input as cells, in its order. Raises MappingError or InvalidArgumentError where it can't be."""
+
+    def as_cells(piece: pa.RecordBatch) -> pa.RecordBatch:
+        return _as_cells(piece, timestamp) if mapping is None else cells_from_rows(piece, mapping, timestamp)
+
+    yield from cut_batches(record_batches(data), as_cells, mapping, batch_bytes)
+
+
+def cut_batches(
+    batches: Iterable[pa.RecordBatch],
+    as_cells: Callable[[pa.RecordBatch], pa.RecordBatch],
+    mapping: Mapping | None,
+    batch_bytes: int,
+) -> Iterator[CellBatch]:
+    """Batches of rows, cut between rows into pieces that give about batch_bytes of cells, if they give any.
+
+    mapping is what their size is estimated by; None: as large as the rows.
+    """
     position = 0
-    for batch in record_batches(data):
+    for batch in batches:
         step = _rows_per_batch(batch, mapping, batch_bytes)
         for start in range(0, batch.num_rows, step):
             piece = batch.slice(start, step)
-            yield from _sized(piece, position, mapping, timestamp, batch_bytes)
+            yield from _sized(piece, position, as_cells, batch_bytes)
             position += piece.num_rows
 
 
@@ -77,19 +94,19 @@ def record_batches(data: ArrowInput) -> Iterator[pa.RecordBatch]:
 
 
 def _sized(
-    piece: pa.RecordBatch, position: int, mapping: Mapping | None, timestamp: int | None, batch_bytes: int
+    piece: pa.RecordBatch, position: int, as_cells: Callable[[pa.RecordBatch], pa.RecordBatch], batch_bytes: int
 ) -> Iterator[CellBatch]:
     """One piece as cells, halved as long as it came out far too large."""
     rows = range(position, position + piece.num_rows)
     try:
-        cells = _as_cells(piece, timestamp) if mapping is None else cells_from_rows(piece, mapping, timestamp)
+        cells = as_cells(piece)
     except MappingError as error:
         raise MappingError(f"{error} (rows counted from row {position} of the data)") from error
     made = CellBatch(rows, cells)
     if made.byte_count > _OVERSHOOT_MAX * batch_bytes and piece.num_rows > 1:
         half = piece.num_rows // 2
-        yield from _sized(piece.slice(0, half), position, mapping, timestamp, batch_bytes)
-        yield from _sized(piece.slice(half), position + half, mapping, timestamp, batch_bytes)
+        yield from _sized(piece.slice(0, half), position, as_cells, batch_bytes)
+        yield from _sized(piece.slice(half), position + half, as_cells, batch_bytes)
     elif cells.num_rows:
         yield made
 

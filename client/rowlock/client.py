@@ -29,6 +29,8 @@ from rowlock.schema import (
     server_info_from,
 )
 from rowlock.servers import Servers
+from rowlock.snapshot import Snapshot, make_snapshot
+from rowlock.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of, new_snapshot_id
 from rowlock.table import Table
 from rowlock.view import View
 
@@ -172,6 +174,16 @@ class Client:
         regions = [region_from(region, self._servers.catalog_address) for region in answer.regions]
         self._servers.regions.store(name, regions)
         return regions
+
+    def snapshot(self, name: str, lease_s: float = LEASE_S_DEFAULT) -> Snapshot:
+        """One moment of a whole table: every scan that is given it sees exactly what was acknowledged before this call.
+
+        It ends with its `with` block, or when nothing used it for lease_s seconds, at most a day; see Snapshot.
+        """
+        check_table_name(name)
+        lease_ms = lease_ms_of(lease_s)
+        message = make_snapshot(self._servers, name, new_snapshot_id(), "", lease_ms, self._timeout_s)
+        return Snapshot(self._servers, message, self._timeout_s)
 
     def server_info(self) -> ServerInfo:
         """Who answers: version, clock, limits."""

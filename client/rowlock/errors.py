@@ -19,6 +19,7 @@ RowlockError
 ├── UnknownOutcomeError        the change may or may not have happened
 ├── CorruptionError            the server found damage; what it says can't be read
 ├── LeaseExpiredError          a strict scan lost its read point
+├── SnapshotEndedError         the snapshot is not there any more; make a new one
 ├── ServerError                the server failed in a way that it does not know; a bug
 ├── BatchError                 some rows of a batch were not changed, or it is not known
 ├── BulkError                  some rows of a put_arrow were not written, or it is not known
@@ -174,6 +175,13 @@ class CorruptionError(RowlockError):
 
 class LeaseExpiredError(RowlockError):
     """A strict scan lost its read point: it waited too long for its caller, or the server went away."""
+
+
+class SnapshotEndedError(RowlockError):
+    """The snapshot is not there any more: it was ended, not used for its lease, or its table or server went away.
+
+    Make a new one, and begin anew what was read by it.
+    """
 
 
 class ServerError(RowlockError):

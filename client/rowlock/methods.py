@@ -48,10 +48,20 @@ LIST_TABLES = Method(
 LOCATE_REGIONS = Method(
     _CATALOG + "LocateRegions", catalog.LocateRegionsRequest.SerializeToString, catalog.LocateRegionsResponse.FromString
 )
+MAKE_SNAPSHOT = Method(
+    _CATALOG + "MakeSnapshot", catalog.MakeSnapshotRequest.SerializeToString, catalog.MakeSnapshotResponse.FromString
+)
+RENEW_SNAPSHOT = Method(
+    _CATALOG + "RenewSnapshot", catalog.RenewSnapshotRequest.SerializeToString, catalog.RenewSnapshotResponse.FromString
+)
+END_SNAPSHOT = Method(
+    _CATALOG + "EndSnapshot", catalog.EndSnapshotRequest.SerializeToString, catalog.EndSnapshotResponse.FromString
+)
 SERVER_INFO = Method(
     _CATALOG + "ServerInfo", catalog.ServerInfoRequest.SerializeToString, catalog.ServerInfoResponse.FromString
 )
 FLUSH = Method(_REGION + "Flush", region.FlushRequest.SerializeToString, region.FlushResponse.FromString)
+PLAN_SCAN = Method(_REGION + "PlanScan", region.PlanScanRequest.SerializeToString, region.PlanScanResponse.FromString)
 SCAN = Method(_REGION + "Scan", region.ScanRequest.SerializeToString, parse_scan_message)
 BULK_PUT = Method(_REGION + "BulkPut", region.BulkBatch.SerializeToString, region.BulkAnswer.FromString)
 # The conversation sends messages that are bytes already: see Request.message in conversation.py.

@@ -29,14 +29,16 @@ from rowlock.mapping import MappedColumn, Mapping
 BULK_SCHEMA = cells_schema(nullable=("timestamp", "value"))
 
 
-def cells_from_rows(batch: pa.RecordBatch, mapping: Mapping, timestamp: int | None) -> pa.RecordBatch:
-    """Cells of BULK_SCHEMA, in the order of the rows; a null gives no cell.
+def cells_from_rows(
+    batch: pa.RecordBatch, mapping: Mapping, timestamp: int | None, *, nulls_delete: bool = False
+) -> pa.RecordBatch:
+    """Cells of BULK_SCHEMA, in the order of the rows; a null gives no cell, or, with nulls_delete, one that deletes.
 
     Raises MappingError when a column is missing, or a value does not fit.
     """
     import pyarrow.compute as pc
 
-    keys = encoded_keys(mapping, [_typed(batch, column) for column in mapping.keys])
+    keys = keys_of_rows(batch, mapping)
     columns = sorted(mapping.values, key=lambda column: (column.family, column.qualifier))
     if not columns:
         raise MappingError(f"{mapping!r} has only a key; a row exists by having at least one cell")
@@ -49,7 +51,7 @@ def cells_from_rows(batch: pa.RecordBatch, mapping: Mapping, timestamp: int | No
     row_of, column_of = cell // column_count, cell % column_count
     value_at = column_of * row_count + row_of
     values = pa.concat_arrays(encoded)
-    if values.null_count:
+    if values.null_count and not nulls_delete:
         is_there = bools_of(values.is_valid())[value_at]
         row_of, column_of, value_at = row_of[is_there], column_of[is_there], value_at[is_there]
     families = names_array([column.family for column in columns])
@@ -63,6 +65,11 @@ def cells_from_rows(batch: pa.RecordBatch, mapping: Mapping, timestamp: int | No
         pc.take(values, int64_array(value_at)),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=BULK_SCHEMA)
+
+
+def keys_of_rows(batch: pa.RecordBatch, mapping: Mapping) -> Array:
+    """The rows' keys as bytes; raises MappingError when one is null, empty or does not fit."""
+    return encoded_keys(mapping, [_typed(batch, column) for column in mapping.keys])
 
 
 def rows_from_form(form: pa.Table | pa.RecordBatch, mapping: Mapping) -> pa.Table:

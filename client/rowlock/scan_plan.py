@@ -45,13 +45,14 @@ def scan_plan(
     reverse: bool,
     strict: bool,
     batch_bytes: int,
+    snapshot_id: bytes = b"",
 ) -> ScanPlan:
     """Checks what a caller gave; raises InvalidArgumentError for bounds that exclude each other or make no sense."""
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
         raise InvalidArgumentError(f"limit is a number of rows, not negative; None for no limit; not {limit!r}")
     if batch_bytes < 0:
         raise InvalidArgumentError(f"batch_bytes is not negative, 0 for the server's default; not {batch_bytes}")
-    template = region_pb2.ScanRequest(reverse=reverse, batch_bytes=batch_bytes)
+    template = region_pb2.ScanRequest(reverse=reverse, batch_bytes=batch_bytes, snapshot_id=snapshot_id)
     selection.write(template)
     return ScanPlan(
         table=table,

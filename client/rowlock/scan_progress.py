@@ -3,7 +3,7 @@
 A region answers batches of cells at one read point. Cells are handed on only as whole rows: a row that goes on in the
 next batch is held back until it is complete; in row form each is. So after a lost connection the scan can go on behind
 the last whole row, at a new read point, and no row is ever pieced together from two. A strict scan fails instead, once
-a region has begun to answer.
+a region has begun to answer. A scan of a snapshot goes on at the same read point, so nothing is lost.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class ScanProgress:
         may_go_on = isinstance(
             error, ServerUnavailableError | LeaseExpiredError | NotServingRegionError | RegionTooBusyError
         )
-        if self._region_has_answered and may_go_on:
+        if self._region_has_answered and may_go_on and not self.plan.template.snapshot_id:
             if self.plan.is_strict:
                 raise LeaseExpiredError(
                     f"the scan of {self.plan.table!r} lost its read point, and strict=True forbids to go on at a new "

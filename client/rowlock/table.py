@@ -29,6 +29,9 @@ from rowlock.scan_plan import scan_plan
 from rowlock.schema import Durability
 from rowlock.selection import VERSIONS_ALL, CellFilter, Selection, TimeRange
 from rowlock.servers import Servers
+from rowlock.snapshot_requests import TakenSnapshot, snapshot_id_for
+from rowlock.split_plan import PART_BYTES_DEFAULT, Split, plan_to_cut
+from rowlock.splits import splits
 from rowlock.view import View
 
 
@@ -257,6 +260,7 @@ class Table(Generic[Text]):
         cells: CellFilter | None = None,
         strict: bool = False,
         batch_bytes: int = 0,
+        snapshot: TakenSnapshot | bytes | None = None,
     ) -> Scan[Text]:
         """Rows of [start, stop), or that start with a prefix, or of several ranges; all rows without any of them.
 
@@ -264,7 +268,8 @@ class Table(Generic[Text]):
         the whole scan. reverse: the same rows backwards. keys_only: values are empty. timestamp, time_range: as in
         `row`. versions: newest versions of each column, which Scan.cells() shows. cells: which cells of a row.
         strict: fail rather than go on at a new read point after a loss. batch_bytes: about how large the server's
-        batches are, 0: its default.
+        batches are, 0: its default. snapshot: reads what this snapshot (or its id) sees; SnapshotEndedError when it has
+        ended.
         """
         plan = scan_plan(
             self._view.table,
@@ -277,8 +282,26 @@ class Table(Generic[Text]):
             reverse=reverse,
             strict=strict,
             batch_bytes=batch_bytes,
+            snapshot_id=snapshot_id_for(self._view.table, snapshot),
         )
         return Scan(self._servers, self._view, plan)
+
+    def splits(
+        self,
+        start: Name | None = None,
+        stop: Name | None = None,
+        prefix: Name | None = None,
+        *,
+        ranges: Iterable[tuple[Name | None, Name | None]] | None = None,
+        columns: Sequence[Name] | None = None,
+        part_bytes: int = PART_BYTES_DEFAULT,
+    ) -> list[Split]:
+        """Where a scan may be cut, for readers side by side: `scan(ranges=split.ranges)` over all is the whole scan.
+
+        Each has about part_bytes of the columns' families, as far as block indexes and memory tell. In row order.
+        """
+        plan = plan_to_cut(self._view.table, start, stop, prefix, ranges, columns, part_bytes)
+        return splits(self._servers, plan, part_bytes, self._view.timeout_s)
 
     # How it is done
 

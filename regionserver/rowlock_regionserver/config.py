@@ -52,6 +52,12 @@ class Config:
     scans_open_max: int = 1000
     scan_bytes_held_max: int = 1 * GIB  # of windows and batches that clients have not taken; beyond it none begins
 
+    # Snapshots.
+    snapshots_open_max: int = 10_000
+    snapshot_lease_ms: int = 3600 * 1000  # of those that name none
+    snapshot_lease_ms_max: int = 24 * 3600 * 1000
+    snapshot_ids_remembered: int = 100_000  # of those that ended, so that none is made again
+
     # Threads, queues and waiting.
     worker_threads: int = 8
     requests_in_flight_max: int = 10_000

@@ -16,6 +16,7 @@ RegionServerError
 ├── UnknownOutcomeError        the change may or may not have happened
 ├── CorruptionError            bytes on disk or wire are not what was written
 ├── LeaseExpiredError          a scan waited too long, or the server started anew
+├── SnapshotEndedError         the snapshot is not there, or not any more
 ├── StoppingError              the server is going down
 └── DataFolderError            the folder can't be used: another version, in use, read-only, not ours
 """
@@ -150,6 +151,10 @@ class CorruptionError(RegionServerError):
 
 class LeaseExpiredError(RegionServerError):
     """A scan waited too long for its caller, or the server started anew."""
+
+
+class SnapshotEndedError(RegionServerError):
+    """The snapshot is not there, or not any more; nothing else is read in its place."""
 
 
 class StoppingError(RegionServerError):

@@ -243,7 +243,7 @@ class Server:
         calls = Calls(self._config.request_bytes_max, presence.count_changed)
         regions = RegionService(region_server, workers, calls, self._config, self._clock)
         server = str(self._advertise or self._address)
-        catalog = CatalogService(region_server, workers, server, folder.folder_id, self._config, self._clock)
+        catalog = CatalogService(region_server, workers, server, folder.folder_id, self._config)
         self._region_service = regions
         await door.open(calls, catalog.methods(), regions.methods())
         address_file = AddressFile(self._path, self._files)

@@ -79,7 +79,7 @@ def test_packages_import_from_the_wheel_alone(wheel: Path, tmp_path: Path) -> No
         archive.extractall(tmp_path)
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "import rowlock, rowlock.cli.main, rowlock.pytest_plugin, rowlock_regionserver.__main__\n"
+        "import rowlock, rowlock.cli.main, rowlock.pytest_plugin, rowlock.spark, rowlock_regionserver.__main__\n"
         "import rowlock_proto.v1.region_pb2, pyspark_rowlock\n"
         "for module in (rowlock, rowlock_regionserver, rowlock_proto, pyspark_rowlock):\n"
         "    assert module.__file__.startswith(sys.argv[1]), module.__file__\n"

@@ -15,6 +15,7 @@ from rowlock.aio.batch import Batch
 from rowlock.aio.client import Client
 from rowlock.aio.connect import connect, open
 from rowlock.aio.scan import Scan
+from rowlock.aio.snapshot import Snapshot
 from rowlock.aio.table import Table
 
-__all__ = ["Batch", "Client", "Scan", "Table", "connect", "open"]
+__all__ = ["Batch", "Client", "Scan", "Snapshot", "Table", "connect", "open"]

@@ -10,6 +10,7 @@ from rowlock_proto.v1 import catalog_pb2, region_pb2
 
 from rowlock import methods
 from rowlock.aio.servers import Servers
+from rowlock.aio.snapshot import Snapshot, make_snapshot
 from rowlock.aio.table import Table
 from rowlock.catalog import (
     alter_request,
@@ -30,6 +31,7 @@ from rowlock.schema import (
     region_from,
     server_info_from,
 )
+from rowlock.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of, new_snapshot_id
 from rowlock.view import View
 
 
@@ -173,6 +175,16 @@ class Client:
         regions = [region_from(region, self._servers.catalog_address) for region in answer.regions]
         self._servers.regions.store(name, regions)
         return regions
+
+    async def snapshot(self, name: str, lease_s: float = LEASE_S_DEFAULT) -> Snapshot:
+        """One moment of a whole table: every scan that is given it sees exactly what was acknowledged before this call.
+
+        It ends with its `async with` block, or when nothing used it for lease_s seconds, at most a day; see Snapshot.
+        """
+        check_table_name(name)
+        lease_ms = lease_ms_of(lease_s)
+        message = await make_snapshot(self._servers, name, new_snapshot_id(), "", lease_ms, self._timeout_s)
+        return Snapshot(self._servers, message, self._timeout_s)
 
     async def server_info(self) -> ServerInfo:
         """Who answers: version, clock, limits."""

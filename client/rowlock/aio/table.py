@@ -14,6 +14,7 @@ from rowlock.aio.batch import Batch
 from rowlock.aio.bulk import put_arrow
 from rowlock.aio.scan import Scan
 from rowlock.aio.servers import Servers
+from rowlock.aio.splits import splits
 from rowlock.batch_lines import MAX_BYTES_DEFAULT, SIZE_DEFAULT
 from rowlock.batch_send import RowsRead
 from rowlock.bulk_input import ArrowInput
@@ -30,6 +31,8 @@ from rowlock.retry import Attempts, Kind
 from rowlock.scan_plan import scan_plan
 from rowlock.schema import Durability
 from rowlock.selection import VERSIONS_ALL, CellFilter, Selection, TimeRange
+from rowlock.snapshot_requests import TakenSnapshot, snapshot_id_for
+from rowlock.split_plan import PART_BYTES_DEFAULT, Split, plan_to_cut
 from rowlock.view import View
 
 
@@ -260,6 +263,7 @@ class Table(Generic[Text]):
         cells: CellFilter | None = None,
         strict: bool = False,
         batch_bytes: int = 0,
+        snapshot: TakenSnapshot | bytes | None = None,
     ) -> Scan[Text]:
         """Rows of [start, stop), or that start with a prefix, or of several ranges; all rows without any of them.
 
@@ -280,8 +284,26 @@ class Table(Generic[Text]):
             reverse=reverse,
             strict=strict,
             batch_bytes=batch_bytes,
+            snapshot_id=snapshot_id_for(self._view.table, snapshot),
         )
         return Scan(self._servers, self._view, plan)
+
+    async def splits(
+        self,
+        start: Name | None = None,
+        stop: Name | None = None,
+        prefix: Name | None = None,
+        *,
+        ranges: Iterable[tuple[Name | None, Name | None]] | None = None,
+        columns: Sequence[Name] | None = None,
+        part_bytes: int = PART_BYTES_DEFAULT,
+    ) -> list[Split]:
+        """Where a scan may be cut, for readers side by side: `scan(ranges=split.ranges)` over all is the whole scan.
+
+        Each has about part_bytes of the columns' families, as far as block indexes and memory tell. In row order.
+        """
+        plan = plan_to_cut(self._view.table, start, stop, prefix, ranges, columns, part_bytes)
+        return await splits(self._servers, plan, part_bytes, self._view.timeout_s)
 
     # How it is done
 

@@ -25,6 +25,8 @@ from rowlock_regionserver.catalog import catalog
 from rowlock_regionserver.catalog.catalog import CatalogState, TableEntry
 from rowlock_regionserver.catalog.flushing import FlushThread
 from rowlock_regionserver.catalog.opening import Opened, Opening, region_contents, region_folder, remove_region_folder
+from rowlock_regionserver.catalog.snapshot_region import SnapshotRegion
+from rowlock_regionserver.catalog.snapshots import Snapshot, Snapshots, SnapshotStatistics, ended_error
 from rowlock_regionserver.catalog.stopping import Unflushed, flush_at_the_end
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
@@ -59,6 +61,7 @@ class RegionServerStatistics:
     damaged_region_count: int
     memstore_bytes: int
     log: LogStatistics
+    snapshots: SnapshotStatistics
 
 
 class RegionServer:
@@ -81,6 +84,7 @@ class RegionServer:
             BlockCache(config.block_cache_bytes),
             self._fail_and_end,
         )
+        self.snapshots = Snapshots(config, clock)
         self._log: Log
         self._flusher: FlushThread | None = None
         self._bulk_numbers: BulkNumbers
@@ -90,6 +94,7 @@ class RegionServer:
         self._state = CatalogState()
         self._regions: dict[int, Region] = {}
         self._damaged: dict[int, RegionServerError] = {}
+        self._stamp_of_removed = 0  # the newest that a region gave which is gone
         self._failing_lock = threading.Lock()
         # Guarded by self._failing_lock:
         self._has_failed = False
@@ -130,11 +135,14 @@ class RegionServer:
         self._log.stop_waiting_for_space()
 
     def stop(self) -> list[Unflushed]:
-        """Flushes every region, syncs and closes the log. The caller lets no new call in. Blocks, but not for space.
+        """Ends the snapshots, flushes every region, syncs and closes the log. Blocks, but not for space.
+
+        The caller lets no new call in.
 
         Gives what could not be flushed for want of space: the log keeps it, and nothing that it took is lost.
         """
         self.stop_waiting_for_space()
+        self.snapshots.stop()
         if self._flusher is not None:
             self._flusher.stop()
         left = flush_at_the_end(list(self._regions.values()), self.flush_region)
@@ -204,7 +212,7 @@ class RegionServer:
             old = self._state.entry(name)
             state = self._state.with_truncated_table(name)
             self._make_regions(state.entry(name), state)
-            self._remove_regions(old)
+            self._remove_regions(old, "its table was truncated")
             return old.table
 
     def drop_table(self, name: str) -> None:
@@ -212,7 +220,7 @@ class RegionServer:
         with self._catalog_lock, self._disk_failures_are_final():
             entry = self._state.entry(name)
             self._commit(self._state.without_table(name))
-            self._remove_regions(entry)
+            self._remove_regions(entry, "its table was dropped")
 
     def _make_regions(self, entry: TableEntry, state: CatalogState) -> None:
         """Folders first, then the commit, then the regions serve."""
@@ -228,13 +236,15 @@ class RegionServer:
                 contents, self._log, self._bulk_numbers, numbers_until=0, stamps_until=0
             )
 
-    def _remove_regions(self, entry: TableEntry) -> None:
+    def _remove_regions(self, entry: TableEntry, reason: str) -> None:
         for entry_region in entry.regions:
             region = self._regions.get(entry_region.region_id)
             self._damaged.pop(entry_region.region_id, None)
             if region is not None:
                 # It is found until it is closed: if the log fails, those who wait for it must be told.
                 region.close()
+                self._stamp_of_removed = max(self._stamp_of_removed, region.last_stamp)
+                self.snapshots.end_those_of((region.region_id,), reason)
                 del self._regions[entry_region.region_id]
                 region.discard()
             self._log.forget(entry_region.region_id)
@@ -283,6 +293,27 @@ class RegionServer:
             if (not stop or region.start < stop) and (not region.stop or start < region.stop)
         ]
 
+    # Snapshots.
+
+    def make_snapshot(self, name: str, snapshot_id: bytes, lease_ms: int, incarnation_id: str) -> Snapshot:
+        """A read point of every region of a table; see Snapshots.make. An incarnation that is empty is not looked at.
+
+        Raises SnapshotEndedError also when the id was chosen before this server was started.
+        """
+        if incarnation_id and incarnation_id != self.incarnation_id:
+            raise ended_error(snapshot_id, name, "the server was started anew since it was asked for")
+        return self.snapshots.make(snapshot_id, lambda: self.regions_of(name), lease_ms)
+
+    def region_at(self, region_id: int, snapshot_id: bytes) -> SnapshotRegion:
+        """The region as a snapshot sees it. Raises SnapshotEndedError."""
+        self.snapshots.check(snapshot_id, region_id)
+        return SnapshotRegion(self.snapshots, snapshot_id, region_id)
+
+    def now_ms(self) -> int:
+        """The clock, but never below a stamp that a region has given: who writes with it is hidden by none of them."""
+        stamps = [region.last_stamp for region in list(self._regions.values())]
+        return max(self._shared.clock.now_ms(), self._stamp_of_removed, *stamps)
+
     def flush(self, name: str) -> FlushResult:
         """Writes the memstores of a table's regions to store files. Blocks."""
         results = [self.flush_region(region) for region in self.regions_of(name)]
@@ -302,6 +333,7 @@ class RegionServer:
             damaged_region_count=len(self._damaged),
             memstore_bytes=self._memory.bytes_held,
             log=self._log.statistics(),
+            snapshots=self.snapshots.statistics(),
         )
 
     def damaged_regions(self) -> dict[int, RegionServerError]:

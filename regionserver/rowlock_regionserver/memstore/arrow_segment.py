@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from rowlock_regionserver.cells import CELL_SCHEMA, Cell
-from rowlock_regionserver.memstore.segment import SegmentStatistics
+from rowlock_regionserver.memstore.segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.scan.cell_columns import CellColumns
 from rowlock_regionserver.scan.columns import QUALIFIER, ROW, VALUE, column, numbers, single_chunk
 from rowlock_regionserver.scan.sorted_cells import SortedCells, TableFacts, changes
@@ -103,6 +103,15 @@ class ArrowSegment:
 
     def _bytes_of(self, start: int, stop: int) -> int:
         return sum(at[stop] - at[start] for at in self._offsets) + _NUMBER_BYTES * (stop - start)
+
+    def row_weights(self, count: int = WEIGHTS_COUNT) -> list[tuple[bytes, int]]:
+        """(row, bytes of the cells from it on), rows ascending, about `count`: where a scan may be cut."""
+        stride = max(1, -(-self.cell_count // count))
+        weights: dict[bytes, int] = {}
+        for first in range(0, self.cell_count, stride):
+            row = self._cells.row(first)
+            weights[row] = weights.get(row, 0) + self._bytes_of(first, min(first + stride, self.cell_count))
+        return list(weights.items())
 
     def tables(self, slice_bytes: int = 1 << 20) -> Iterator[pa.Table]:
         """All cells as sorted tables of whole rows, about `slice_bytes` each: what a flush reads."""

@@ -41,6 +41,12 @@ CELL_BYTES = (
 # A row: its list, its key, and its share of the map's hash table (about 70 bytes at its usual fill) and sorted keys.
 ROW_BYTES = sys.getsizeof([]) + sys.getsizeof(b"") + 8 + 80
 
+# What a cell takes in Arrow beside its row, qualifier and value: timestamp, write number, kind and three offsets.
+ARROW_CELL_BYTES = 8 + 8 + 1 + 3 * 4
+
+# Into how many pieces a segment is divided where a scan may be cut.
+WEIGHTS_COUNT = 256
+
 # Shorter rows are never pruned.
 PRUNE_CELLS_MIN = 64
 
@@ -224,6 +230,25 @@ class RowSegment:
             write_number_max=facts.write_number_max,
             timestamp_min=facts.timestamp_min,
         )
+
+    def row_weights(self, count: int = WEIGHTS_COUNT) -> list[tuple[bytes, int]]:
+        """(row, about the bytes of the cells from it on, as Arrow holds them), rows ascending: where a scan may be cut.
+
+        At most `count` rows, at even distances; what lies between two is taken to be equal.
+        """
+        with self._lock:
+            assert isinstance(self._rows, SortedDict), "a segment is read before it is recovered"
+            row_count, cell_count, bytes_held = len(self._rows), self._cell_count, self._bytes_held
+            stride = max(1, -(-row_count // count))
+            keys = self._rows.keys()
+            rows = [keys[place] for place in range(0, row_count, stride)]
+        if not rows:
+            return []
+        # Each cell of an Arrow table repeats the row's key.
+        key_bytes = sum(map(len, rows)) * (cell_count - row_count) // len(rows)
+        byte_count = bytes_held - ROW_BYTES * row_count - CELL_BYTES * cell_count + key_bytes
+        byte_count += ARROW_CELL_BYTES * cell_count
+        return [(row, byte_count * min(stride, row_count - i * stride) // row_count) for i, row in enumerate(rows)]
 
     def tables(self, slice_bytes: int = 1 << 20) -> Iterator[pa.Table]:
         """All cells as sorted tables of whole rows, about `slice_bytes` each: what a flush reads. About 1 M cells/s.

@@ -163,8 +163,15 @@ class Mvcc:
             self._readers[number] = self._readers.get(number, 0) + 1
         return ReadPoint(number, now_ms)
 
+    def reopen_read_point(self, read_point: ReadPoint) -> None:
+        """Registers once more what is registered, and so still sees all that it saw; `close_read_point` must follow."""
+        number = read_point.write_number
+        with self._lock:
+            assert number in self._readers, f"read point {number} is not registered, so what it saw may be gone"
+            self._readers[number] += 1
+
     def close_read_point(self, read_point: ReadPoint) -> None:
-        """Ends what `open_read_point` began."""
+        """Ends what `open_read_point` or `reopen_read_point` began."""
         number = read_point.write_number
         with self._lock:
             count = self._readers[number] - 1

@@ -9,16 +9,21 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
 
+from rowlock_regionserver.cells import Compression, Family, ReadPoint
 from rowlock_regionserver.errors import FamilyNotFoundError
+from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection
 from rowlock_regionserver.region.check import check_in_region, check_row, unknown_family
 from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.stores import is_row_in_memory
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.point import read_row
+from rowlock_regionserver.scan.ranges import EVERYTHING, joined
 from rowlock_regionserver.scan.row_form import check_row_form
 from rowlock_regionserver.scan.scanner import ScanAnswer, scan
 from rowlock_regionserver.scan.selection import check_plan, check_selection
+from rowlock_regionserver.scan.split_points import Part, RowWeights, parts, scaled
+from rowlock_regionserver.storefile.reader import StoreFile
 
 
 class ReadPath:
@@ -57,11 +62,39 @@ class ReadPath:
             self._mvcc.close_read_point(read_point)
 
     @contextlib.contextmanager
-    def scan(self, plan: ScanPlan) -> Iterator[tuple[int, Iterator[ScanAnswer]]]:
+    def scan(self, plan: ScanPlan, read_point: ReadPoint | None = None) -> Iterator[tuple[int, Iterator[ScanAnswer]]]:
         """The read point and the answers of a scan. Blocking; leaving the context frees the read point.
 
+        With a read point it reads at that one, which the caller keeps registered; else at the current one.
         The view is taken anew for each window, so that a long scan moves from a flushed segment to its file.
         """
+        self._check_plan(plan)
+        with self._mvcc.reading() if read_point is None else contextlib.nullcontext(read_point) as at:
+            answers = scan(
+                lambda: tuple(self._stores.view.values()),
+                plan,
+                self._start,
+                self._stop,
+                at,
+                window_bytes=self._config.scan_window_bytes,
+                merge_bytes_max=self._config.merge_window_bytes_max,
+                line_bytes_max=self._config.request_bytes_max,
+            )
+            yield at.write_number, answers
+
+    def parts(self, plan: ScanPlan, part_bytes: int) -> list[Part]:
+        """Where the scan may be cut; see split_points.parts. Reads nothing from the disk."""
+        self._check_plan(plan)
+        families = _families_read(plan.selection)
+        weights = [
+            _row_weights(family, source)
+            for family, sources in self._stores.view.values()
+            if families is None or family.name in families
+            for source in sources
+        ]
+        return parts(weights, joined(plan.ranges or (EVERYTHING,), (self._start, self._stop)), part_bytes)
+
+    def _check_plan(self, plan: ScanPlan) -> None:
         table = self.table
         try:
             check_plan(plan, table.by_name, self._config)
@@ -69,18 +102,14 @@ class ReadPath:
                 check_row_form(plan.row_form, plan.selection.columns, table.by_name, self._config)
         except FamilyNotFoundError as error:
             raise unknown_family(error.family, table.by_name, table.name) from None
-        with self._mvcc.reading() as read_point:
-            answers = scan(
-                lambda: tuple(self._stores.view.values()),
-                plan,
-                self._start,
-                self._stop,
-                read_point,
-                window_bytes=self._config.scan_window_bytes,
-                merge_bytes_max=self._config.merge_window_bytes_max,
-                line_bytes_max=self._config.request_bytes_max,
-            )
-            yield read_point.write_number, answers
+
+
+def _row_weights(family: Family, source: Segment | StoreFile) -> RowWeights:
+    weights = source.row_weights()
+    if isinstance(source, StoreFile) and family.compression is not Compression.NONE and source.info.block_count > 1:
+        # A block is cut when it has between half of block_bytes and all, before it is compressed.
+        return scaled(weights, source.info.block_count * family.block_bytes * 3 // 4)
+    return weights
 
 
 def _families_read(selection: Selection) -> Collection[bytes] | None:

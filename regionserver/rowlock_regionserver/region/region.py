@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from rowlock_regionserver.cells import NEWEST
+from rowlock_regionserver.cells import NEWEST, ReadPoint
 from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, UnknownOutcomeError
 from rowlock_regionserver.operations import AnswerCell, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
 from rowlock_regionserver.region.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
@@ -24,6 +24,7 @@ from rowlock_regionserver.region.stamps import Stamps
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.region.write_path import Done, WritePath
 from rowlock_regionserver.scan.scanner import ScanAnswer
+from rowlock_regionserver.scan.split_points import Part
 from rowlock_regionserver.wal.log import Log
 
 
@@ -64,8 +65,8 @@ class Region:
         replayed = contents.mvcc.last
         contents.mvcc.restore(max(replayed, numbers_until))
         contents.flusher.pass_over_unused(replayed + 1, contents.mvcc.last)
-        stamps = Stamps(clock, max(stamps_until, contents.stamp_at_least))
-        numbering = Numbering(contents.region_id, contents.mvcc, stamps, log, config)
+        self._stamps = Stamps(clock, max(stamps_until, contents.stamp_at_least))
+        numbering = Numbering(contents.region_id, contents.mvcc, self._stamps, log, config)
         self._contents = contents
         self._row_locks = RowLocks(clock)
         self._write_path = WritePath(contents, self._row_locks, numbering, log)
@@ -94,6 +95,11 @@ class Region:
         return self._write_path.table
 
     @property
+    def last_stamp(self) -> int:
+        """The newest stamp that it gave, or that its reservation of before a restart allowed."""
+        return self._stamps.last
+
+    @property
     def memstore_bytes(self) -> int:
         return self._contents.stores.memstore_bytes
 
@@ -119,10 +125,39 @@ class Region:
         self._check_serving()
         return self._read_path.get(rows, selection, may_wait=may_wait)
 
-    def scan(self, plan: ScanPlan) -> contextlib.AbstractContextManager[tuple[int, Iterator[ScanAnswer]]]:
+    def scan(
+        self, plan: ScanPlan, read_point: ReadPoint | None = None
+    ) -> contextlib.AbstractContextManager[tuple[int, Iterator[ScanAnswer]]]:
         """Scans at one read point; see ReadPath.scan. Blocking."""
         self._check_serving()
-        return self._read_path.scan(plan)
+        return self._read_path.scan(plan, read_point)
+
+    def parts(self, plan: ScanPlan, part_bytes: int) -> list[Part]:
+        """Where a scan may be cut; see ReadPath.parts."""
+        self._check_serving()
+        return self._read_path.parts(plan, part_bytes)
+
+    @contextlib.contextmanager
+    def without_writes(self, deadline: float) -> Iterator[None]:
+        """Holds the gate alone: no write is under way, and none begins. Blocks.
+
+        Raises DeadlineError and NotServingRegionError.
+        """
+        self._check_serving()
+        with self._contents.gate.exclusive(deadline):
+            yield
+
+    def open_read_point(self) -> ReadPoint:
+        """Registers the current read point; see Mvcc. `close_read_point` must follow."""
+        return self._contents.mvcc.open_read_point()
+
+    def reopen_read_point(self, read_point: ReadPoint) -> None:
+        """Registers once more a read point that is registered; `close_read_point` must follow."""
+        self._contents.mvcc.reopen_read_point(read_point)
+
+    def close_read_point(self, read_point: ReadPoint) -> None:
+        """Ends what `open_read_point` or `reopen_read_point` began."""
+        self._contents.mvcc.close_read_point(read_point)
 
     def flush(self) -> FlushResult:
         """Writes the memstore to store files; returns when they are live. Blocking."""

@@ -11,8 +11,8 @@ from typing import Protocol
 from google.protobuf.message import Message
 from rowlock_proto.v1 import catalog_pb2
 
+from rowlock_regionserver.catalog.snapshots import Snapshot, Snapshots
 from rowlock_regionserver.cells import Durability, Family
-from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.region.region import Region
@@ -20,7 +20,13 @@ from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.rpc.calls import Context, Method
 from rowlock_regionserver.rpc.enums import durability
 from rowlock_regionserver.rpc.failures import parsed
-from rowlock_regionserver.rpc.tables import families, region_message, statistics_message, table_message
+from rowlock_regionserver.rpc.tables import (
+    families,
+    region_message,
+    snapshot_message,
+    statistics_message,
+    table_message,
+)
 from rowlock_regionserver.rpc.workers import Workers
 
 PROTOCOL = 1
@@ -31,6 +37,10 @@ class CatalogEngine(Protocol):
 
     @property
     def incarnation_id(self) -> str: ...
+    @property
+    def snapshots(self) -> Snapshots: ...
+    def make_snapshot(self, name: str, snapshot_id: bytes, lease_ms: int, incarnation_id: str) -> Snapshot: ...
+    def now_ms(self) -> int: ...
     def create_table(self, name: str, families: Sequence[Family], durability: Durability) -> Table: ...
     def alter_table(
         self, name: str, set_families: Sequence[Family], drop_families: Sequence[bytes], durability: Durability | None
@@ -52,14 +62,12 @@ class CatalogService:
         server: str,
         data_folder_id: str,
         config: Config,
-        clock: Clock,
     ) -> None:
         self._engine = engine
         self._data_folder_id = data_folder_id
         self._workers = workers
         self._server = server
         self._config = config
-        self._clock = clock
 
     def methods(self) -> dict[str, Method]:
         """By their names in catalog.proto. Each is answered by a worker thread, since a table operation may be slow."""
@@ -71,6 +79,9 @@ class CatalogService:
             "DescribeTable": self._describe_table,
             "ListTables": self._list_tables,
             "LocateRegions": self._locate_regions,
+            "MakeSnapshot": self._make_snapshot,
+            "RenewSnapshot": self._renew_snapshot,
+            "EndSnapshot": self._end_snapshot,
             "ServerInfo": self._server_info,
         }
         return {name: self._in_worker(answer) for name, answer in answers.items()}
@@ -130,13 +141,28 @@ class CatalogService:
         regions = self._engine.regions_of(message.table, message.start, message.stop)
         return catalog_pb2.LocateRegionsResponse(regions=[region_message(region, self._server) for region in regions])
 
+    def _make_snapshot(self, data: bytes) -> catalog_pb2.MakeSnapshotResponse:
+        message = parsed(catalog_pb2.MakeSnapshotRequest, data)
+        snapshot = self._engine.make_snapshot(
+            message.table, message.snapshot_id, message.lease_ms, message.incarnation_id
+        )
+        return catalog_pb2.MakeSnapshotResponse(snapshot=snapshot_message(snapshot))
+
+    def _renew_snapshot(self, data: bytes) -> catalog_pb2.RenewSnapshotResponse:
+        snapshot = self._engine.snapshots.renew(parsed(catalog_pb2.RenewSnapshotRequest, data).snapshot_id)
+        return catalog_pb2.RenewSnapshotResponse(snapshot=snapshot_message(snapshot))
+
+    def _end_snapshot(self, data: bytes) -> catalog_pb2.EndSnapshotResponse:
+        self._engine.snapshots.end(parsed(catalog_pb2.EndSnapshotRequest, data).snapshot_id)
+        return catalog_pb2.EndSnapshotResponse()
+
     def _server_info(self, data: bytes) -> catalog_pb2.ServerInfoResponse:
         parsed(catalog_pb2.ServerInfoRequest, data)
         config = self._config
         return catalog_pb2.ServerInfoResponse(
             version=_version(),
             protocol=PROTOCOL,
-            now_ms=self._clock.now_ms(),
+            now_ms=self._engine.now_ms(),
             data_folder_id=self._data_folder_id,
             incarnation_id=self._engine.incarnation_id,
             limits=catalog_pb2.Limits(

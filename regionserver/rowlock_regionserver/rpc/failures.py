@@ -28,6 +28,7 @@ from rowlock_regionserver.errors import (
     NotServingRegionError,
     RegionServerError,
     RegionTooBusyError,
+    SnapshotEndedError,
     StoppingError,
     TableExistsError,
     TableNotFoundError,
@@ -58,6 +59,7 @@ _CODES: dict[type[RegionServerError], Error.Code] = {
     UnknownOutcomeError: Error.UNKNOWN_OUTCOME,
     CorruptionError: Error.CORRUPTION,
     LeaseExpiredError: Error.LEASE_EXPIRED,
+    SnapshotEndedError: Error.SNAPSHOT_ENDED,
     StoppingError: Error.SERVER_STOPPING,
 }
 
@@ -76,6 +78,7 @@ _STATUSES: dict[int, grpc.StatusCode] = {
     Error.FILTER_TYPE_MISMATCH: grpc.StatusCode.FAILED_PRECONDITION,
     Error.CORRUPTION: grpc.StatusCode.DATA_LOSS,
     Error.LEASE_EXPIRED: grpc.StatusCode.ABORTED,
+    Error.SNAPSHOT_ENDED: grpc.StatusCode.ABORTED,
     Error.SERVER_STOPPING: grpc.StatusCode.UNAVAILABLE,
     Error.INTERNAL: grpc.StatusCode.INTERNAL,
     Error.DISK_FULL: grpc.StatusCode.RESOURCE_EXHAUSTED,

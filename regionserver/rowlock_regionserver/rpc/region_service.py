@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -12,6 +13,7 @@ from rowlock_proto.v1 import region_pb2
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import StoppingError
+from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.rpc.bulk import BulkRegion, BulkStreams
 from rowlock_regionserver.rpc.calls import Calls, Context, Method, read_message
@@ -20,8 +22,10 @@ from rowlock_regionserver.rpc.failures import end_call, parsed
 from rowlock_regionserver.rpc.point_run import PointRegion
 from rowlock_regionserver.rpc.points import Points, PointStatistics
 from rowlock_regionserver.rpc.reads import scan_plan
+from rowlock_regionserver.rpc.scan_parts import parts_message, plan_to_cut
 from rowlock_regionserver.rpc.scans import ScannedRegion, Scans, ScanStatistics
 from rowlock_regionserver.rpc.workers import Workers
+from rowlock_regionserver.scan.split_points import Part
 
 M = TypeVar("M", bound=Message)
 
@@ -32,12 +36,18 @@ _TIMEOUT_MS_MAX = (1 << 32) - 1
 class ServedRegion(PointRegion, ScannedRegion, BulkRegion, Protocol):
     """A region as this service sees it."""
 
+    def parts(self, plan: ScanPlan, part_bytes: int) -> Sequence[Part]:
+        """Where a scan may be cut."""
+
 
 class RegionEngine(Protocol):
     """The region server as this service sees it. Thread-safe."""
 
     def region(self, region_id: int) -> ServedRegion:
         """NotServingRegionError when it is not here."""
+
+    def region_at(self, region_id: int, snapshot_id: bytes) -> ScannedRegion:
+        """The region as a snapshot sees it. SnapshotEndedError when it is not there."""
 
     def flush(self, name: str) -> FlushResult:
         """Writes a table's memstores to store files; blocking."""
@@ -74,6 +84,7 @@ class RegionService:
             "Get": self._get,
             "Mutate": self._mutate,
             "Scan": self._scan,
+            "PlanScan": self._plan_scan,
             "BulkPut": self._bulk_put,
             "Flush": self._flush,
         }
@@ -162,11 +173,23 @@ class RegionService:
 
     async def _scan(self, data: bytes, context: Context) -> None:
         message = await self._parsed(region_pb2.ScanRequest, data)
-        region = self._engine.region(message.region_id)
+        region: ScannedRegion
+        if message.snapshot_id:
+            region = self._engine.region_at(message.region_id, message.snapshot_id)
+        else:
+            region = self._engine.region(message.region_id)
         plan = scan_plan(message, self._config)
         # Sent first, because a batch that is given up while it waits would leave it unknown whether it was.
         await context.send_initial_metadata(())
         await self._scans.serve(region, plan, context.write)
+
+    async def _plan_scan(self, data: bytes, _: Context) -> bytes:
+        return await self._loop.run_in_executor(self._workers.tables, self._parts, data)
+
+    def _parts(self, data: bytes) -> bytes:
+        message = parsed(region_pb2.PlanScanRequest, data)
+        region = self._engine.region(message.region_id)
+        return parts_message(region.parts(*plan_to_cut(message, self._config))).SerializeToString()
 
     async def _bulk_put(self, _: bytes, context: Context) -> None:
         async def read() -> bytes | None:

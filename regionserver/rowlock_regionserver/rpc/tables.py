@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from rowlock_proto.v1 import catalog_pb2, types_pb2
 
+from rowlock_regionserver.catalog.snapshots import Snapshot
 from rowlock_regionserver.cells import TIMESTAMP_MAX, Compression, Family
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.region.region import Region
@@ -90,4 +91,18 @@ def statistics_message(region: Region, server: str) -> catalog_pb2.RegionStatist
         store_file_bytes=statistics.store_file_bytes,
         store_file_cells=statistics.store_file_cells,
         read_point=statistics.read_point,
+    )
+
+
+def snapshot_message(snapshot: Snapshot) -> catalog_pb2.Snapshot:
+    return catalog_pb2.Snapshot(
+        snapshot_id=snapshot.snapshot_id,
+        table=snapshot.table,
+        table_id=snapshot.table_id,
+        made_ms=snapshot.made_ms,
+        lease_ms=snapshot.lease_ms,
+        regions=[
+            catalog_pb2.Snapshot.RegionReadPoint(region_id=region_id, read_point=read_point)
+            for region_id, read_point in snapshot.read_points
+        ],
     )

@@ -145,14 +145,14 @@ class StoreFile:
             timestamp_min=info.timestamp_min,
         )
 
-    def block_boundaries(self) -> list[tuple[bytes, int]]:
-        """(row, bytes on disk of the blocks that begin with it), rows ascending: where a scan may be split."""
-        boundaries: list[tuple[bytes, int]] = []
+    def row_weights(self) -> list[tuple[bytes, int]]:
+        """(row, bytes on disk of the blocks that begin with it), rows ascending: where a scan may be cut."""
+        weights: list[tuple[bytes, int]] = []
         for row, byte_count in zip(self._index.first_rows, self._index.payload_bytes, strict=True):
-            if boundaries and boundaries[-1][0] == row:
-                byte_count += boundaries.pop()[1]
-            boundaries.append((row, byte_count))
-        return boundaries
+            if weights and weights[-1][0] == row:
+                byte_count += weights.pop()[1]
+            weights.append((row, byte_count))
+        return weights
 
     def statistics(self) -> StoreFileStatistics:
         with self._lock:

@@ -39,7 +39,7 @@ def test_each_row_reads_back_and_rows_that_are_not_there_are_empty(case: Case) -
 def test_a_row_that_spans_many_blocks_reads_back_whole(case: Case) -> None:
     cells = [*wide_row(b"a", 1), *wide_row(b"b", 50), *wide_row(b"c", 1)]
     store_file = case.written(cells)
-    assert len({row for row, _ in store_file.block_boundaries()}) < store_file.info.block_count
+    assert len({row for row, _ in store_file.row_weights()}) < store_file.info.block_count
     for row, row_cells in rows_of(cells).items():
         assert list(store_file.row_cells(row)) == row_cells
 
@@ -119,7 +119,7 @@ def test_an_empty_file_has_the_write_numbers_of_an_empty_source(case: Case) -> N
     store_file = case.written([])
     assert (store_file.write_number_min, store_file.write_number_max) == (NEWEST, 0)
     assert list(store_file.row_cells(b"a")) == []
-    assert store_file.block_boundaries() == []
+    assert store_file.row_weights() == []
 
 
 def test_uncompressed_cells_are_not_copied_by_a_bulk_read(case: Case) -> None:
@@ -227,7 +227,7 @@ def test_without_a_bloom_filter_rows_are_found_by_range_and_index(case: Case) ->
 def test_block_boundaries_divide_the_file_by_rows(case: Case) -> None:
     cells = [*simple_cells(20), *wide_row(b"s", 40)]
     store_file = case.written(cells)
-    boundaries = store_file.block_boundaries()
+    boundaries = store_file.row_weights()
     rows = [row for row, _ in boundaries]
     assert rows == sorted(set(rows))
     assert rows[0] == b"r00000"

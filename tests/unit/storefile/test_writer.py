@@ -96,7 +96,7 @@ def test_blocks_are_about_as_large_as_the_family_says_and_end_with_rows(case: Ca
     cells = simple_cells(500, 2, value_bytes=50)
     case.family = replace(case.family, block_bytes=2000)
     store_file = case.written(cells, cache_bytes=0)
-    boundaries = store_file.block_boundaries()
+    boundaries = store_file.row_weights()
     assert len(boundaries) == store_file.info.block_count, "a row begins in one block and ends in another"
     cell_bytes = 50 + 4 + 6 + 29
     assert 0.5 < len(cells) * cell_bytes / store_file.info.block_count / 2000 <= 1

@@ -1,0 +1,21 @@
+"""What of a Spark session's configuration makes rowlock work at its best."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def configure(spark: SparkSession) -> None:
+    """Lets DataFrames with the option pushdown=true hand their filters to the server. Other DataFrames read as before.
+
+    Raises PySparkTooOldError if this PySpark is too old for rowlock.
+    """
+    from rowlock.spark.versions import check_pyspark
+
+    check_pyspark(spark.version)
+    spark.conf.set(PUSHDOWN, "true")

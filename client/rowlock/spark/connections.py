@@ -1,0 +1,38 @@
+"""One client of each server in a Python worker of Spark, kept for the tasks that come after.
+
+Workers are made by fork, used for many tasks, and ended without notice; a client survives the first and needs nothing
+at the last. It is never a part of what is pickled.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from rowlock.channels import parse_addresses
+from rowlock.client import Client
+from rowlock.errors import ServerUnavailableError
+from rowlock.servers import Servers
+
+_lock = threading.Lock()
+# Guarded by _lock. By server and timeout.
+_clients: dict[tuple[str, float], Client] = {}
+
+
+def client_of(server: str, timeout_s: float) -> Client:
+    """The process's client of `host:port`, several divided by commas. Its calls wait so long for a server that is away.
+
+    Nothing is asked of the server yet.
+    """
+    with _lock:
+        client = _clients.get((server, timeout_s))
+        if client is None:
+            client = _clients[server, timeout_s] = Client(Servers(parse_addresses(server)), timeout_s)
+        return client
+
+
+def gone(server: str, error: ServerUnavailableError) -> ServerUnavailableError:
+    """What a user of Spark is told when a server stays away."""
+    return ServerUnavailableError(
+        f"no rowlock server answers at {server}: {error.message}. Is it running, and can the driver and every executor "
+        "reach that address? If it only needs longer to come back, raise the option timeout, and run the job again"
+    )

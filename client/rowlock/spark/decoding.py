@@ -1,0 +1,155 @@
+"""Arrow batches of a DataFrame's columns, from what a scan answers. Vectorised; binary and text are not copied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rowlock.arrow_buffers import (
+    Array,
+    binary_array,
+    data_of,
+    joined,
+    lengths_of,
+    names_array,
+    offsets_of,
+    primitive_array,
+    valid_of,
+    values_of,
+)
+from rowlock.cli.escapes import escaped
+from rowlock.encodings import TIMESTAMP, first_refused
+from rowlock.errors import MappingError
+from rowlock.keys import decoded_keys
+from rowlock.mapping import MappedColumn
+from rowlock.scan_progress import row_starts
+from rowlock.spark.frame import Frame, Source
+
+_MICROS_PER_MILLI = 1000
+
+
+def rows_of_form(batch: pa.RecordBatch, frame: Frame, schema: pa.Schema, malformed_is_null: bool) -> pa.RecordBatch:
+    """Rows of the frame from a batch in row form: the key, then the frame's values and timestamps in its order.
+
+    schema: the frame's, as Arrow. Raises MappingError for bytes that do not fit, unless they become nulls.
+    """
+    rows = batch.column(0)
+    arrays: list[Array] = []
+    place = 1
+    keys: dict[str, Array] | None = None
+    for column in frame.columns:
+        if column.source is Source.KEY:
+            if keys is None:
+                keys = _keys(frame, rows, malformed_is_null)
+            arrays.append(keys[column.name])
+            continue
+        stored = batch.column(place)
+        place += 1
+        if column.source is Source.TIMESTAMP:
+            arrays.append(_timestamps(stored))
+        else:
+            assert column.mapped is not None, column
+            arrays.append(_values(column.mapped, stored, rows, malformed_is_null))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def rows_of_cells(cells: pa.RecordBatch, frame: Frame, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows of a plain frame from cells of whole rows, one version of each column."""
+    table = pa.Table.from_batches([cells])
+    starts = row_starts(table)
+    offsets = np.append(starts, cells.num_rows)
+    rows = cells.column("row").take(_indices(starts))
+    names = joined(cells.column("family"), b":", cells.column("qualifier")).dictionary_encode()
+    texts = names_array([escaped(name).encode() for name in bytes_of(names.dictionary)]).cast(pa.string())
+    arrays: list[Array] = []
+    for column, field in zip(frame.columns, schema, strict=True):
+        if column.source is Source.KEY:
+            arrays.append(rows)
+            continue
+        entries = pa.StructArray.from_arrays(
+            [texts.take(names.indices), cells.column("value")], fields=[field.type.key_field, field.type.item_field]
+        )
+        starts_buffer = pa.py_buffer(np.ascontiguousarray(offsets, np.int32).data)
+        arrays.append(pa.Array.from_buffers(field.type, len(starts), [None, starts_buffer], children=[entries]))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def bytes_of(array: Array) -> list[bytes]:
+    """The values of an array without nulls."""
+    values: list[Any] = array.to_pylist()  # Any: the stubs think that they may be null
+    return values
+
+
+def _indices(places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Array:
+    return primitive_array(pa.int64(), places, None)
+
+
+def _keys(frame: Frame, rows: Array, malformed_is_null: bool) -> dict[str, Array]:
+    """The parts of the key by their names."""
+    names = [part.name for part in frame.mapping.keys]
+    try:
+        return dict(zip(names, decoded_keys(frame.mapping, rows), strict=True))
+    except MappingError as error:
+        if not malformed_is_null:
+            raise MappingError(f"{error}{_ADVICE}", row=error.row) from error
+    types = [part.codec.arrow for part in frame.mapping.keys]
+    return dict(zip(names, _readable(lambda taken: decoded_keys(frame.mapping, taken), types, rows), strict=True))
+
+
+def _values(column: MappedColumn, stored: Array, rows: Array, malformed_is_null: bool) -> Array:
+    try:
+        return column.codec.decode(stored)
+    except MappingError as error:
+        if malformed_is_null:
+            [array] = _readable(
+                lambda taken: [column.codec.decode(taken)], [column.codec.arrow], _of_width(column, stored)
+            )
+            return array
+        row: bytes = rows[first_refused(column.codec.decode, stored)].as_py()
+        raise MappingError(
+            f"the column {column.name!r} ({column.column.decode(errors='backslashreplace')}) of row {row[:100]!r} "
+            f"can't be read as {column.type.upper()}: {error}{_ADVICE}",
+            row=row,
+            family=column.family,
+            qualifier=column.qualifier,
+        ) from error
+
+
+_ADVICE = "; the option malformed=null reads such bytes as null"
+
+
+def _of_width(column: MappedColumn, stored: Array) -> Array:
+    """Without the values whose length says already that they can't be read."""
+    width = column.codec.width
+    if width is None or column.encoding == "text":
+        return stored
+    fits = lengths_of(stored) == width
+    is_valid = valid_of(stored)
+    data = pa.py_buffer(data_of(stored).data)
+    return binary_array(offsets_of(stored), data, fits if is_valid is None else fits & is_valid)
+
+
+def _readable(decode: Callable[[Array], Sequence[Array]], types: Sequence[pa.DataType], stored: Array) -> list[Array]:
+    """What `decode` gives, nulls where it refuses; found by halving, O(refused * log(all)) calls."""
+    try:
+        return list(decode(stored))
+    except MappingError:
+        if len(stored) == 1:
+            return [_null(kind) for kind in types]
+    middle = len(stored) // 2
+    halves = _readable(decode, types, stored.slice(0, middle)), _readable(decode, types, stored.slice(middle))
+    return [pa.concat_arrays(pair) for pair in zip(*halves, strict=True)]
+
+
+def _null(kind: pa.DataType) -> Array:
+    # The stubs know a type only by its class.
+    array: Array = pa.nulls(1, kind)  # type: ignore[call-overload]
+    return array
+
+
+def _timestamps(millis: Array) -> Array:
+    micros = values_of(millis, np.int64) * _MICROS_PER_MILLI
+    return primitive_array(TIMESTAMP, micros, valid_of(millis))

@@ -1,0 +1,205 @@
+"""Comparisons of a key's parts as ranges of rows.
+
+A row is its parts' bytes end to end, each with its end (keys.py). What is known of the parts in front, by equality,
+gives prefixes; what a filter says of the next part gives ranges behind each prefix; all filters' ranges together are
+what a scan reads. Worked example, of the key "carrier STRING :key, day DATE :key ordered":
+
+    carrier IN ('AA', 'UA')      prefixes AA| and UA|            ranges [AA|, AA}) and [UA|, UA})
+    day >= DATE '2013-02-01'     its bytes behind each prefix    ranges [AA|x, AA}) and [UA|x, UA})
+
+Ranges are exact where bytes order and compare as Spark's values do:
+
+    as written    the last part, STRING or BINARY     every comparison, also "starts with"
+    ended         STRING or BINARY, ordered, in front every comparison
+    separated     STRING or BINARY, text, in front    equality and "starts with"; order is not that of the values
+    ordered       integers, dates, timestamps, decimals as ordered                      every comparison
+    big-endian    integers, dates and timestamps as binary: negative ones order last, as a range of their own
+
+Numbers as text have several spellings, Spark's floats order their zeros and NaN in a way of their own, and every byte
+but 0 is true: Spark keeps filters on those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from rowlock.columns import ROW_BYTES_MAX, prefix_stop
+from rowlock.errors import RowlockError
+from rowlock.mapping import MappedColumn, Mapping
+from rowlock.scan_plan import RowRange
+
+# More are not worth their planning: Spark filters then, over what is read.
+RANGES_MAX = 10_000
+ALL_ROWS: tuple[RowRange, ...] = ((b"", b""),)
+_END = b"\0\0"
+
+
+class Op(Enum):
+    """Of a part of the key and a value."""
+
+    EQUAL = "="
+    LESS = "<"
+    LESS_OR_EQUAL = "<="
+    GREATER = ">"
+    GREATER_OR_EQUAL = ">="
+    STARTS_WITH = "starts with"
+
+
+@dataclass(frozen=True, slots=True)
+class PartCondition:
+    """One of `values` stands to the part as the operator says; several only with EQUAL."""
+
+    part: int
+    op: Op
+    values: tuple[Any, ...]  # Any: whatever type the part has in Spark
+
+
+class _NotExactError(Exception):
+    """The condition can't be told by ranges of rows."""
+
+
+def row_ranges(mapping: Mapping, conditions: Sequence[PartCondition]) -> tuple[tuple[RowRange, ...], set[int]]:
+    """The rows for which all conditions that ranges can tell hold, and which conditions those are, by their places."""
+    ranges, told = ALL_ROWS, set[int]()
+    prefixes: list[bytes] = [b""]
+    for number, part in enumerate(mapping.keys):
+        fixed: list[bytes] | None = None
+        for place, condition in enumerate(conditions):
+            if condition.part != number:
+                continue
+            try:
+                found, encoded = _ranges(mapping, part, condition, prefixes)
+            except _NotExactError:
+                continue
+            ranges = intersected(ranges, found)
+            told.add(place)
+            fixed = encoded or fixed
+        if fixed is None or len(fixed) * len(prefixes) > RANGES_MAX:
+            break
+        prefixes = [prefix + value for prefix in prefixes for value in fixed]
+    return ranges, told
+
+
+def intersected(left: Sequence[RowRange], right: Sequence[RowRange]) -> tuple[RowRange, ...]:
+    """Rows that lie in both; each list is in row order without overlaps. Linear."""
+    found: list[RowRange] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        (start, stop), (other_start, other_stop) = left[i], right[j]
+        first = max(start, other_start)
+        last = min(stop, other_stop) if stop and other_stop else stop or other_stop
+        if not last or first < last:
+            found.append((first, last))
+        if stop and (not other_stop or stop <= other_stop):
+            i += 1
+        else:
+            j += 1
+    return tuple(found)
+
+
+def _ranges(
+    mapping: Mapping, part: MappedColumn, condition: PartCondition, prefixes: Sequence[bytes]
+) -> tuple[list[RowRange], list[bytes] | None]:
+    """In row order; with EQUAL also the encoded values with their ends. Raises _NotExactError."""
+    if len(prefixes) * max(1, len(condition.values)) > RANGES_MAX:
+        raise _NotExactError
+    relative, encoded = _relative_ranges(mapping, part, condition)
+    # What is behind a prefix ends where the prefix does.
+    ranges = [
+        (prefix + start, prefix + stop if stop else prefix_stop(prefix))
+        for prefix in sorted(prefixes)
+        for start, stop in sorted(relative)
+    ]
+    return _without_overlaps(ranges), encoded
+
+
+def _without_overlaps(ranges: Sequence[RowRange]) -> list[RowRange]:
+    kept: list[RowRange] = []
+    for start, stop in sorted(ranges):
+        if stop and start >= stop:
+            continue
+        if kept and (not kept[-1][1] or start <= kept[-1][1]):
+            last_start, last_stop = kept[-1]
+            kept[-1] = (last_start, max(last_stop, stop) if last_stop and stop else b"")
+        else:
+            kept.append((start, stop))
+    return kept
+
+
+def _relative_ranges(
+    mapping: Mapping, part: MappedColumn, condition: PartCondition
+) -> tuple[list[RowRange], list[bytes] | None]:
+    """Ranges of what stands behind a prefix; an empty stop is the prefix's end."""
+    is_last = part is mapping.keys[-1]
+    is_bytes = part.codec.arrow in (pa.string(), pa.binary())
+    # Other parts in front end by themselves: by their width, or by what their codec adds.
+    separator = mapping.separator if part.encoding == "text" and not is_last else b""
+    if condition.op is Op.STARTS_WITH:
+        return [_starting_with(part, condition.values[0], is_last, separator)], None
+    if not is_bytes and not _is_fixed(part):
+        raise _NotExactError
+    encoded = [_encoded(part, value, separator) for value in condition.values]
+    after: Callable[[bytes], bytes] = (lambda value: value + b"\0") if is_last else prefix_stop
+    if condition.op is Op.EQUAL:
+        return [(value, after(value)) for value in encoded], encoded
+    [value] = encoded
+    if separator or not value:
+        raise _NotExactError
+    if is_bytes or part.encoding == "ordered":
+        return _compared(condition.op, value, after), None
+    # Bytes order 0 to the largest, then the smallest to -1.
+    negative = b"\x80"
+    is_below = condition.op in (Op.LESS, Op.LESS_OR_EQUAL)
+    own = (b"", negative) if value < negative else (negative, b"")
+    same_sign = list(intersected([own], _compared(condition.op, value, after)))
+    if value < negative:
+        return ([*same_sign, (negative, b"")] if is_below else same_sign), None
+    return (same_sign if is_below else [(b"", negative), *same_sign]), None
+
+
+def _compared(op: Op, value: bytes, after: Callable[[bytes], bytes]) -> list[RowRange]:
+    """Of bytes that order as the values do."""
+    if op is Op.LESS:
+        return [(b"", value)]
+    if op is Op.LESS_OR_EQUAL:
+        return [(b"", after(value))]
+    start = value if op is Op.GREATER_OR_EQUAL else after(value)
+    # Nothing comes after a value of bytes ff alone.
+    return [(start, b"")] if start else []
+
+
+def _starting_with(part: MappedColumn, text: Any, is_last: bool, separator: bytes) -> RowRange:
+    if part.codec.arrow != pa.string() or not isinstance(text, str) or not text:
+        raise _NotExactError
+    begin = text.encode()
+    if separator and separator in begin:
+        raise _NotExactError
+    if not is_last and not separator:
+        begin = begin.replace(b"\0", b"\0\xff")
+    return begin, prefix_stop(begin)
+
+
+def _is_fixed(part: MappedColumn) -> bool:
+    """Whether equal values have equal bytes, of a length that all have, in an order that is known."""
+    arrow = part.codec.arrow
+    is_number = pa.types.is_integer(arrow) or arrow in (pa.date32(), pa.timestamp("us", tz="UTC"))
+    if part.encoding == "ordered":
+        return is_number or pa.types.is_decimal(arrow)
+    return part.encoding == "binary" and is_number
+
+
+def _encoded(part: MappedColumn, value: Any, separator: bytes) -> bytes:
+    """The value's bytes with their end, as the key has them; raises _NotExactError for one that no key can hold."""
+    try:
+        array = pa.array([value], part.codec.arrow)
+        encoded: bytes = part.codec.encode(array)[0].as_py() + separator
+    except (pa.ArrowException, RowlockError, TypeError, ValueError, OverflowError):
+        raise _NotExactError from None
+    if len(encoded) > ROW_BYTES_MAX or (separator and encoded.index(separator) + len(separator) != len(encoded)):
+        raise _NotExactError
+    return encoded

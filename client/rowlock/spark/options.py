@@ -1,0 +1,251 @@
+r"""The options of `spark.read.format("rowlock")`, checked as soon as a DataFrame is made.
+
+    server           host:port, several divided by commas; default: the environment's ROWLOCK_SERVER, of the driver
+    table            which table; load("table") says the same
+    mapping          the DataFrame's columns as a rowlock.Mapping. Without it: row binary, columns map<string,binary>
+    infer            a number of rows that are sampled for a mapping of the columns seen in them
+    start, stop      rows from start (inside) to stop (outside)     } bytes as text: printable UTF-8 stands for itself,
+    prefix           rows that start with it                        } any byte may be written \xNN, a backslash \\
+    where            conditions on stored columns, "info:delay as int > 15 and info:dest is present"
+    timestamps       mapped columns, divided by commas, whose timestamps are wanted: delay gives delay_timestamp
+    snapshot         token (default): one read point for all that is done with the DataFrame; latest: a new one whenever
+                     Spark plans a scan; or the id of a snapshot that rowlock.spark.snapshot holds
+    partition_bytes  about how much one task reads; default: by the table's size, 4 MiB to 128 MiB
+    batch_bytes      about how much travels at once, default 4 MiB
+    malformed        fail (default) or null: what becomes of bytes that do not fit the mapping's type
+    timeout          seconds to wait for a server that is away, default 60
+    pushdown         true: the server evaluates Spark's filters; one filtered query a DataFrame then, see pushdown.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass
+
+from rowlock.channels import given_addresses
+from rowlock.cli.arguments import ArgumentError
+from rowlock.cli.conditions import where
+from rowlock.cli.escapes import EscapeError, unescaped
+from rowlock.columns import prefix_stop
+from rowlock.errors import InvalidArgumentError
+from rowlock.filters import Filter
+from rowlock.mapping import Mapping
+from rowlock.scan_plan import RowRange
+
+READ_OPTIONS = (
+    "server",
+    "table",
+    "mapping",
+    "infer",
+    "start",
+    "stop",
+    "prefix",
+    "where",
+    "timestamps",
+    "snapshot",
+    "partition_bytes",
+    "batch_bytes",
+    "malformed",
+    "timeout",
+    "pushdown",
+)
+# A temporary view is read and written with the same options, so each side lets the other's pass.
+WRITING_ONLY = ("nulls", "duplicates", "create", "durability")
+# What load("t") and save("t") become.
+PATH = "path"
+TIMEOUT_S_DEFAULT = 60.0
+BATCH_BYTES_DEFAULT = 4 << 20
+BATCH_BYTES_MAX = 16 << 20
+SNAPSHOT_ID_BYTES = 16
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20, "g": 1 << 30, "gib": 1 << 30}
+_AND = re.compile(r"\s+and\s+", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """Options of a read, parsed; it can be pickled."""
+
+    server: str
+    table: str
+    mapping: Mapping | None = None
+    infer_rows: int | None = None
+    row_range: RowRange = (b"", b"")
+    where: Filter | None = None
+    timestamps: tuple[str, ...] = ()
+    is_latest: bool = False
+    # Of a snapshot that somebody else holds.
+    snapshot_id: bytes | None = None
+    # None: by the table's size.
+    part_bytes: int | None = None
+    batch_bytes: int = BATCH_BYTES_DEFAULT
+    malformed_is_null: bool = False
+    timeout_s: float = TIMEOUT_S_DEFAULT
+    pushes_filters: bool = False
+
+
+def checked_names(options: Dict[str, str], known: tuple[str, ...]) -> dict[str, str]:
+    """The options with their names in lower case; raises InvalidArgumentError for one that is not known."""
+    found = {name.lower(): value for name, value in options.items()}
+    unknown = sorted(set(found) - {*known, *WRITING_ONLY, PATH})
+    if unknown:
+        raise InvalidArgumentError(
+            f"rowlock has no option {', '.join(map(repr, unknown))}; the options for reading are {', '.join(known)}"
+        )
+    return found
+
+
+def server_of(options: Dict[str, str]) -> str:
+    """The addresses, from the options or the environment of the driver; raises InvalidArgumentError."""
+    try:
+        return ",".join(given_addresses(options.get("server")))
+    except InvalidArgumentError as error:
+        if options.get("server"):
+            raise
+        raise InvalidArgumentError(
+            "no server is named: set the option server to host:port, or ROWLOCK_SERVER in the driver's environment"
+            + _LOST_OPTIONS
+        ) from error
+
+
+def table_of(options: Dict[str, str]) -> str:
+    """The table, of the option or the path; raises InvalidArgumentError if there is none, or two."""
+    table, path = options.get("table"), options.get(PATH)
+    if table and path and table != path:
+        raise InvalidArgumentError(f"two tables are named, {table!r} by the option table and {path!r} by the path")
+    name = table or path
+    if not name:
+        raise InvalidArgumentError(
+            'no table is named: set the option table, or say load("NAME") or save("NAME")' + _LOST_OPTIONS
+        )
+    return name
+
+
+_LOST_OPTIONS = (
+    ". If this is a table that CREATE TABLE ... USING rowlock made: Spark keeps its OPTIONS to itself when the table "
+    "is read or written, so give them in the statement, SELECT * FROM t WITH (table = '...', mapping = '...') and "
+    "INSERT INTO t WITH (...), or use CREATE TEMPORARY VIEW ... USING rowlock OPTIONS (...), which keeps them"
+)
+
+
+def read_options(options: Dict[str, str]) -> ReadOptions:
+    """Parses the options of a read; raises InvalidArgumentError, or MappingError for the mapping."""
+    given = checked_names(options, READ_OPTIONS)
+    mapping = Mapping(given["mapping"]) if "mapping" in given else None
+    infer_rows = _count(given, "infer")
+    if mapping is not None and infer_rows is not None:
+        raise InvalidArgumentError("the options mapping and infer exclude each other: infer makes a mapping")
+    is_latest, snapshot_id = _snapshot(given.get("snapshot", "token"))
+    batch_bytes = byte_count(given, "batch_bytes") or BATCH_BYTES_DEFAULT
+    if batch_bytes > BATCH_BYTES_MAX:
+        raise InvalidArgumentError(f"the option batch_bytes is at most {BATCH_BYTES_MAX}, not {batch_bytes}")
+    return ReadOptions(
+        server=server_of(given),
+        table=table_of(given),
+        mapping=mapping,
+        infer_rows=infer_rows,
+        row_range=_row_range(given),
+        where=_where(given.get("where")),
+        timestamps=_timestamps(given.get("timestamps", ""), mapping, infer_rows),
+        is_latest=is_latest,
+        snapshot_id=snapshot_id,
+        part_bytes=byte_count(given, "partition_bytes"),
+        batch_bytes=batch_bytes,
+        malformed_is_null=_word(given, "malformed", "fail", ("fail", "null")) == "null",
+        timeout_s=timeout_of(given),
+        pushes_filters=_word(given, "pushdown", "false", ("true", "false")) == "true",
+    )
+
+
+def timeout_of(options: Dict[str, str]) -> float:
+    """Seconds; raises InvalidArgumentError unless more than 0."""
+    text = options.get("timeout")
+    if text is None:
+        return TIMEOUT_S_DEFAULT
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 1e9:
+        raise InvalidArgumentError(f"the option timeout is a number of seconds, more than 0; not {text!r}")
+    return seconds
+
+
+def bytes_option(name: str, text: str) -> bytes:
+    r"""What a text with \xNN escapes stands for; raises InvalidArgumentError."""
+    try:
+        return unescaped(text)
+    except EscapeError as error:
+        raise InvalidArgumentError(f"the option {name} can't be read: {error}") from error
+
+
+def _row_range(given: Dict[str, str]) -> RowRange:
+    start, stop, prefix = (bytes_option(name, given.get(name, "")) for name in ("start", "stop", "prefix"))
+    if prefix:
+        if start or stop:
+            raise InvalidArgumentError("the option prefix excludes start and stop")
+        return prefix, prefix_stop(prefix)
+    if stop and start > stop:
+        raise InvalidArgumentError(f"the option stop, {stop[:100]!r}, comes before start, {start[:100]!r}")
+    return start, stop
+
+
+def _where(text: str | None) -> Filter | None:
+    if text is None:
+        return None
+    try:
+        return where(part.strip() for part in _AND.split(text))
+    except (ArgumentError, TypeError) as error:
+        raise InvalidArgumentError(
+            rf"the option where can't be read: {error}. Conditions are joined by 'and'; in a value ' and ' is \x20and "
+        ) from error
+
+
+def _timestamps(text: str, mapping: Mapping | None, infer_rows: int | None) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if names and mapping is None and infer_rows is None:
+        raise InvalidArgumentError("the option timestamps names columns of a mapping, and there is none")
+    return names
+
+
+def _snapshot(text: str) -> tuple[bool, bytes | None]:
+    if text.lower() in ("token", "latest"):
+        return text.lower() == "latest", None
+    try:
+        snapshot_id = bytes.fromhex(text)
+    except ValueError:
+        snapshot_id = b""
+    if len(snapshot_id) != SNAPSHOT_ID_BYTES:
+        raise InvalidArgumentError(
+            f"the option snapshot is 'token', 'latest' or the id that rowlock.spark.snapshot gives, not {text!r}"
+        )
+    return False, snapshot_id
+
+
+def _word(given: Dict[str, str], name: str, default: str, words: tuple[str, ...]) -> str:
+    word = given.get(name, default).lower()
+    if word not in words:
+        raise InvalidArgumentError(f"the option {name} is {' or '.join(words)}, not {word!r}")
+    return word
+
+
+def _count(given: Dict[str, str], name: str) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    if not text.strip().isdigit() or int(text) < 1:
+        raise InvalidArgumentError(f"the option {name} is a number of rows, at least 1; not {text!r}")
+    return int(text)
+
+
+def byte_count(given: Dict[str, str], name: str) -> int | None:
+    """The option as a number of bytes, None without it; raises InvalidArgumentError unless at least 1."""
+    text = given.get(name)
+    if text is None:
+        return None
+    match = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", text)
+    unit = _UNITS.get(match[2].lower()) if match else None
+    if match is None or unit is None or int(match[1]) < 1:
+        raise InvalidArgumentError(f"the option {name} is a number of bytes, like 4194304 or 4MiB; not {text!r}")
+    return int(match[1]) * unit

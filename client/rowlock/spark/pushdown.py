@@ -1,0 +1,215 @@
+"""Filters of Spark that the server evaluates: on the key as ranges of rows, on values as a filter of rowlock.
+
+A filter is taken from Spark only if the server's answer is exactly Spark's, nulls included: Spark drops a row for which
+a filter is null, and a comparison in rowlock does not match an absent column. Where they might differ Spark keeps it:
+float's NaN and zeros with < and > turned round, numbers as text with their several spellings, decimals.
+
+The trap that this lives with (docs/decisions/spark_pushdown.md): Spark keeps what one query pushed with the DataFrame,
+and uses it for other queries of that DataFrame. So filters are pushed only where the user says pushdown=true.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import datasource as spark
+
+from rowlock.errors import RowlockError
+from rowlock.filters import Filter, column, row_key
+from rowlock.mapping import MappedColumn
+from rowlock.scan_plan import RowRange
+from rowlock.spark.frame import Frame, FrameColumn, Source
+from rowlock.spark.key_ranges import ALL_ROWS, Op, PartCondition, row_ranges
+
+_EPOCH_DATE = datetime.date(1970, 1, 1)
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICRO = datetime.timedelta(microseconds=1)
+
+_KEY_OPS: dict[type[spark.Filter], Op] = {
+    spark.EqualTo: Op.EQUAL,
+    spark.EqualNullSafe: Op.EQUAL,
+    spark.LessThan: Op.LESS,
+    spark.LessThanOrEqual: Op.LESS_OR_EQUAL,
+    spark.GreaterThan: Op.GREATER,
+    spark.GreaterThanOrEqual: Op.GREATER_OR_EQUAL,
+    spark.StringStartsWith: Op.STARTS_WITH,
+}
+_COMPARISONS: dict[type[spark.Filter], Callable[[Any, Any], Filter]] = {
+    spark.EqualTo: operator.eq,
+    spark.EqualNullSafe: operator.eq,
+    spark.LessThan: operator.lt,
+    spark.LessThanOrEqual: operator.le,
+    spark.GreaterThan: operator.gt,
+    spark.GreaterThanOrEqual: operator.ge,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What the server takes over: these rows, and of them those that the filter matches. kept: what Spark evaluates."""
+
+    ranges: tuple[RowRange, ...]
+    where: Filter | None
+    kept: tuple[spark.Filter, ...]
+
+
+def pushed(frame: Frame, filters: Sequence[spark.Filter], malformed_is_null: bool) -> Pushed:
+    """What of Spark's filters, all of which must hold, the server can take over."""
+    columns = {item.name: item for item in frame.columns}
+    conditions: list[PartCondition] = []
+    places: list[int] = []
+    taken: set[int] = set()
+    wheres: list[Filter] = []
+    for place, given in enumerate(filters):
+        item = _column_of(given, columns)
+        if item is None:
+            continue
+        if item.source is Source.KEY:
+            condition = _part_condition(frame, item, given)
+            if condition is not None:
+                conditions.append(condition)
+                places.append(place)
+                continue
+        found = _where(frame, item, given, malformed_is_null)
+        if found is not None:
+            taken.add(place)
+            if found is not _ALWAYS:
+                wheres.append(found)
+    ranges, told = row_ranges(frame.mapping, conditions) if conditions else (ALL_ROWS, set[int]())
+    if not malformed_is_null:
+        taken.update(places[number] for number in told)
+    # Else a row whose key can't be read may lie in the ranges, and Spark has to drop its null.
+    kept = tuple(given for place, given in enumerate(filters) if place not in taken)
+    return Pushed(ranges, functools.reduce(operator.and_, wheres) if wheres else None, kept)
+
+
+def both(first: Filter | None, second: Filter | None) -> Filter | None:
+    """Both hold; None stands for every row."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second
+
+
+_ALWAYS = row_key() >= b""
+
+
+def _column_of(given: spark.Filter, columns: dict[str, FrameColumn]) -> FrameColumn | None:
+    inner = given.child if isinstance(given, spark.Not) else given
+    path: tuple[str, ...] = getattr(inner, "attribute", ())
+    return columns.get(path[0]) if len(path) == 1 else None
+
+
+def _part_condition(frame: Frame, item: FrameColumn, given: spark.Filter) -> PartCondition | None:
+    assert item.mapped is not None, item
+    part = frame.mapping.keys.index(item.mapped)
+    if isinstance(given, spark.In):
+        # A null among them equals nothing.
+        values = tuple(value for value in given.value if value is not None)
+        return PartCondition(part, Op.EQUAL, values) if values else None
+    op = _KEY_OPS.get(type(given))
+    value = getattr(given, "value", None)
+    return PartCondition(part, op, (value,)) if op is not None and value is not None else None
+
+
+def _where(frame: Frame, item: FrameColumn, given: spark.Filter, malformed_is_null: bool) -> Filter | None:
+    """The same as a filter of rowlock; None if there is none that is exactly the same, _ALWAYS if it holds anyway."""
+    if item.mapped is None:
+        return None
+    try:
+        if item.source is not Source.KEY:
+            return _where_value(item, item.mapped, given, malformed_is_null)
+        return None if malformed_is_null else _where_key(frame, item.mapped, given)
+    except (RowlockError, TypeError, ValueError):
+        # A value that the column's bytes can't hold.
+        return None
+
+
+def _where_key(frame: Frame, mapped: MappedColumn, given: spark.Filter) -> Filter | None:
+    if isinstance(given, spark.IsNotNull):
+        return _ALWAYS
+    is_whole = len(frame.mapping.keys) == 1 and mapped.type in ("string", "binary")
+    if is_whole and isinstance(given, spark.Not) and isinstance(given.child, spark.EqualTo):
+        return None if given.child.value is None else row_key() != given.child.value
+    return None
+
+
+def _where_value(
+    item: FrameColumn, mapped: MappedColumn, given: spark.Filter, malformed_is_null: bool
+) -> Filter | None:
+    """Of the value or the timestamp of a cell."""
+    name = mapped.column
+    presence = column(name)
+    # With malformed=null a value that is there may be null; a timestamp is null only where there is no cell.
+    tells_presence = item.source is Source.TIMESTAMP or not malformed_is_null or mapped.type == "binary"
+    if isinstance(given, spark.IsNull):
+        return presence.is_absent() if tells_presence else None
+    if isinstance(given, spark.IsNotNull):
+        return presence.is_present() if tells_presence else None
+    if item.source is Source.TIMESTAMP:
+        return None
+    if malformed_is_null and mapped.type != "binary":
+        return None
+    if isinstance(given, spark.Not):
+        found = _where_value(item, mapped, given.child, malformed_is_null)
+        if found is None:
+            return None
+        if isinstance(given.child, spark.EqualNullSafe):
+            return ~found
+        if isinstance(given.child, spark.In) and any(value is None for value in given.child.value):
+            # Null for every row that it does not drop.
+            return None
+        return ~found & presence.is_present()
+    return _comparison(mapped, given)
+
+
+def _comparison(mapped: MappedColumn, given: spark.Filter) -> Filter | None:
+    if isinstance(given, spark.EqualNullSafe) and given.value is None:
+        return column(mapped.column).is_absent()
+    if isinstance(given, spark.StringStartsWith | spark.StringEndsWith | spark.StringContains):
+        if mapped.type != "string":
+            return None
+        text = column(mapped.column, "string")
+        if isinstance(given, spark.StringStartsWith):
+            return text.starts_with(given.value)
+        return text.ends_with(given.value) if isinstance(given, spark.StringEndsWith) else text.contains(given.value)
+    if isinstance(given, spark.In):
+        values = [_operand(mapped, value) for value in given.value if value is not None]
+        kind = _kind(mapped)
+        if not values or kind is None or kind in ("float", "double", "boolean"):
+            return None
+        return column(mapped.column, kind).is_in(values)
+    compare = _COMPARISONS.get(type(given))
+    kind = _kind(mapped)
+    value = getattr(given, "value", None)
+    if compare is None or kind is None or value is None:
+        return None
+    if kind == "boolean" and type(given) not in (spark.EqualTo, spark.EqualNullSafe):
+        return None
+    if kind in ("float", "double") and (value != value or type(given) in (spark.GreaterThan, spark.GreaterThanOrEqual)):
+        # Spark's NaN equals itself and is greater than everything.
+        return None
+    return compare(column(mapped.column, kind), _operand(mapped, value))
+
+
+def _kind(mapped: MappedColumn) -> str | None:
+    """As what the server compares the column's bytes; None if it can't exactly."""
+    if mapped.type in ("string", "binary"):
+        return mapped.type
+    if mapped.encoding != "binary":
+        return None
+    if mapped.type in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double"):
+        return mapped.type
+    return {"date": "int", "timestamp": "bigint"}.get(mapped.type)
+
+
+def _operand(mapped: MappedColumn, value: Any) -> Any:  # Any: whatever type the column has
+    if mapped.type == "date":
+        return (value - _EPOCH_DATE).days
+    if mapped.type == "timestamp":
+        return (value - _EPOCH) // _MICRO
+    return value

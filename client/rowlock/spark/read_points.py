@@ -1,0 +1,95 @@
+"""One read point for all that is done with a DataFrame.
+
+1. Making a DataFrame draws a random id and notes the server's incarnation; both travel in its pickled source.
+2. Planning a scan makes the snapshot of this id, or renews it: both branches of a self-join and later actions see one
+   moment, that of the first planning.
+3. Each task's scan names it, which renews it, and while a scan is open it does not end. An hour unused, and it ends.
+4. A server that was started anew since 1 refuses the id: it can't know whether a scan had seen that moment already.
+
+With snapshot=latest each planning draws an id of its own. A snapshot that rowlock.spark.snapshot holds is only used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rowlock.channels import given_addresses
+from rowlock.client import Client
+from rowlock.errors import SnapshotEndedError
+from rowlock.snapshot import make_snapshot, renew_snapshot
+from rowlock.snapshot_requests import LEASE_S_DEFAULT, new_snapshot_id
+from rowlock.spark.options import TIMEOUT_S_DEFAULT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPoint:
+    """What names the moment that a DataFrame sees. incarnation_id: the server's when the id was drawn."""
+
+    snapshot_id: bytes
+    incarnation_id: str
+    # Somebody else made it, and ends it.
+    is_held: bool = False
+
+
+def new_read_point(client: Client) -> ReadPoint:
+    """Nothing is made on the server yet."""
+    return ReadPoint(new_snapshot_id(), client.server_info().incarnation_id)
+
+
+def opened(client: Client, table: str, point: ReadPoint, timeout_s: float) -> None:
+    """Makes or renews the snapshot on the server; raises SnapshotEndedError."""
+    # The servers of a client are not for its users.
+    servers = client._servers
+    if point.is_held:
+        renew_snapshot(servers, point.snapshot_id, timeout_s)
+    else:
+        make_snapshot(servers, table, point.snapshot_id, point.incarnation_id, 0, timeout_s)
+
+
+def ended(table: str, error: SnapshotEndedError) -> SnapshotEndedError:
+    """What a user of Spark is told: Spark plans a DataFrame once, so trying it again can't help."""
+    return SnapshotEndedError(
+        f"the moment of table {table!r} that this DataFrame reads is not kept any more: it was not used for an hour, "
+        "or the table was dropped or truncated, or the server was started anew. Read the table anew, by calling "
+        f"spark.read...load() again; a temporary view needs the option snapshot=latest. ({error.message})",
+        table=table,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSnapshot:
+    """One moment of a table, for as many DataFrames as wanted: give them the option snapshot = `id`."""
+
+    id: str
+    table: str
+    server: str
+    made_ms: int
+
+
+@contextmanager
+def snapshot(
+    spark: SparkSession,
+    table: str,
+    *,
+    server: str | None = None,
+    lease_s: float = LEASE_S_DEFAULT,
+    timeout: float = TIMEOUT_S_DEFAULT,
+) -> Iterator[HeldSnapshot]:
+    """Holds one moment of a table as long as the `with` block lasts, or until nothing used it for lease_s seconds.
+
+        with rowlock.spark.snapshot(spark, "flights", server="db:7460") as moment:
+            flights = spark.read.format("rowlock").option("snapshot", moment.id).load("flights")
+
+    It is asked for from the process that calls this. server None: the environment's ROWLOCK_SERVER.
+    """
+    from rowlock.connecting import connect
+
+    address = ",".join(given_addresses(server))
+    with connect(address, timeout=timeout) as client, client.snapshot(table, lease_s) as held:
+        yield HeldSnapshot(held.id.hex(), table, address, held.made_ms)

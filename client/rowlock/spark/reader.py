@@ -1,0 +1,128 @@
+"""Reading a DataFrame: planning on the driver, Arrow batches in the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import Filter as SparkFilter
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from rowlock.errors import RowlockError, ServerUnavailableError, SnapshotEndedError
+from rowlock.filters import Filter
+from rowlock.row_form import FormColumn
+from rowlock.scan_plan import RowRange
+from rowlock.spark.connections import client_of, gone
+from rowlock.spark.decoding import rows_of_cells, rows_of_form
+from rowlock.spark.frame import Frame, Source
+from rowlock.spark.key_ranges import intersected
+from rowlock.spark.one_query import check_one_query
+from rowlock.spark.options import ReadOptions
+from rowlock.spark.planning import ScanPartition, cut
+from rowlock.spark.pushdown import both, pushed
+from rowlock.spark.read_points import ReadPoint, ended, new_read_point, opened
+from rowlock.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read. point None: a new one whenever a scan is planned."""
+
+    options: ReadOptions
+    frame: Frame
+    point: ReadPoint | None
+
+    @property
+    def table(self) -> Table[bytes]:
+        return client_of(self.options.server, self.options.timeout_s).table(self.options.table)
+
+    def told(self, error: RowlockError) -> RowlockError:
+        """The error in the words of a user of Spark."""
+        if isinstance(error, SnapshotEndedError):
+            return ended(self.options.table, error)
+        if isinstance(error, ServerUnavailableError):
+            return gone(self.options.server, error)
+        return error
+
+
+class RowlockReader(DataSourceReader):
+    """Reads without filters of Spark. It is pickled to the tasks, so it holds no connection.
+
+    It has no pushFilters: with that, PySpark refuses to read unless its configuration allows filters to be pushed.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._ranges: tuple[RowRange, ...] = (reading.options.row_range,)
+        self._where: Filter | None = reading.options.where
+
+    def partitions(self) -> list[InputPartition]:
+        """Opens the read point and cuts the table; on the driver, once for each plan of a scan."""
+        options = self._reading.options
+        try:
+            client = client_of(options.server, options.timeout_s)
+            point = self._reading.point or new_read_point(client)
+            opened(client, options.table, point, options.timeout_s)
+            parts = cut(self._reading.table, self._ranges, self._reading.frame.cell_columns, options.part_bytes)
+        except RowlockError as error:
+            raise self._reading.told(error) from None
+        return [ScanPartition(ranges, point.snapshot_id) for ranges in parts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Arrow batches of the DataFrame's schema; in a task. What the server holds is freed when it is left early."""
+        assert isinstance(partition, ScanPartition), partition
+        if partition.ranges:
+            try:
+                yield from self._batches(partition)
+            except RowlockError as error:
+                raise self._reading.told(error) from None
+
+    def _batches(self, partition: ScanPartition) -> Iterator[pa.RecordBatch]:
+        options, frame = self._reading.options, self._reading.frame
+        schema = to_arrow_schema(frame.schema, timezone="UTC")
+        with self._reading.table.scan(
+            ranges=partition.ranges,
+            columns=frame.cell_columns,
+            where=self._where,
+            batch_bytes=options.batch_bytes,
+            snapshot=partition.snapshot_id,
+        ) as scan:
+            if frame.has_cells:
+                for cells in scan.to_batches():
+                    yield rows_of_cells(cells, frame, schema)
+            else:
+                for batch in scan.form_batches(form_columns(frame)):
+                    yield rows_of_form(batch, frame, schema, options.malformed_is_null)
+
+
+class PushingReader(RowlockReader):
+    """Lets the server evaluate the filters of the one query that its DataFrame serves."""
+
+    def __init__(self, reading: Reading, frame_id: bytes) -> None:
+        super().__init__(reading)
+        self._frame_id = frame_id
+        self._words: list[str] = []
+
+    def pushFilters(self, filters: list[SparkFilter]) -> Iterable[SparkFilter]:  # noqa: N802
+        """Gives back those that Spark evaluates. Called at most once, before `partitions`."""
+        found = pushed(self._reading.frame, filters, self._reading.options.malformed_is_null)
+        self._ranges = intersected(self._ranges, found.ranges)
+        self._where = both(self._where, found.where)
+        self._words = [repr(one) for one in filters]
+        return found.kept
+
+    def partitions(self) -> list[InputPartition]:
+        """As without filters; raises InvalidArgumentError if the DataFrame was used with other filters before."""
+        check_one_query(self._frame_id, self._words)
+        return super().partitions()
+
+
+def form_columns(frame: Frame) -> list[FormColumn]:
+    """What a scan in row form answers beside the key, in the frame's order."""
+    return [
+        FormColumn(column.mapped.family, column.mapped.qualifier, column.source is Source.TIMESTAMP)
+        for column in frame.columns
+        if column.mapped is not None and column.source in (Source.VALUE, Source.TIMESTAMP)
+    ]

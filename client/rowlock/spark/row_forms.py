@@ -1,0 +1,192 @@
+"""How the rows of a DataFrame become cells: by a mapping, or as they are, a key and a map of its columns. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+
+from rowlock.arrow_buffers import Array, Ints, bools_of, int64_array, lengths_of, names_array, values_of
+from rowlock.cli.escapes import EscapeError, unescaped
+from rowlock.columns import parse_cell_column
+from rowlock.errors import InvalidArgumentError, MappingError
+from rowlock.mapping import MappedColumn, Mapping
+from rowlock.pivot import BULK_SCHEMA, cells_from_rows, keys_of_rows
+
+_BYTES = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
+_MAP_FORM = "row BINARY, columns MAP<STRING, BINARY>"
+
+
+class RowForm(Protocol):
+    """Picklable; stateless."""
+
+    @property
+    def families(self) -> frozenset[bytes]:
+        """Those that it surely writes to."""
+
+    @property
+    def mapping(self) -> Mapping | None: ...
+
+    def keys(self, rows: pa.RecordBatch) -> Array:
+        """The rows' keys; raises MappingError."""
+
+    def cells(self, rows: pa.RecordBatch, timestamp: int) -> pa.RecordBatch:
+        """Cells of BULK_SCHEMA in the rows' order; raises MappingError for what does not fit."""
+
+
+def form_of(schema: pa.Schema, mapping: Mapping | None, *, nulls_delete: bool) -> RowForm:
+    """How a DataFrame of that schema is written; raises MappingError, before anything is, if it can't be."""
+    if mapping is not None:
+        _check_mapped(schema, mapping)
+        return MappedForm(mapping, nulls_delete)
+    names = sorted(schema.names)
+    if names != ["columns", "row"] or not _is_map_form(schema):
+        raise MappingError(
+            f"the DataFrame has the columns {', '.join(schema.names)}; say with the option 'mapping' where they go, "
+            f"for example 'id STRING :key, delay INT info:delay'. Without it a DataFrame is {_MAP_FORM}, the map by "
+            "family:qualifier"
+        )
+    return MapForm(nulls_delete)
+
+
+@dataclass(frozen=True, slots=True)
+class MappedForm:
+    """Each mapped column is a part of the key or a cell."""
+
+    mapping: Mapping
+    nulls_delete: bool
+
+    @property
+    def families(self) -> frozenset[bytes]:
+        return frozenset(column.family for column in self.mapping.values)
+
+    def keys(self, rows: pa.RecordBatch) -> Array:
+        return keys_of_rows(rows, self.mapping)
+
+    def cells(self, rows: pa.RecordBatch, timestamp: int) -> pa.RecordBatch:
+        return cells_from_rows(rows, self.mapping, timestamp, nulls_delete=self.nulls_delete)
+
+
+@dataclass(frozen=True, slots=True)
+class MapForm:
+    r"""A key and a map from family:qualifier to the value; bytes that are no text stand as \xNN in the map's keys."""
+
+    nulls_delete: bool
+
+    @property
+    def families(self) -> frozenset[bytes]:
+        return frozenset()
+
+    @property
+    def mapping(self) -> Mapping | None:
+        return None
+
+    def keys(self, rows: pa.RecordBatch) -> Array:
+        return _checked_keys(rows.column(rows.schema.names.index("row")))
+
+    def cells(self, rows: pa.RecordBatch, timestamp: int) -> pa.RecordBatch:
+        import pyarrow.compute as pc
+
+        keys = self.keys(rows)
+        # The stubs type a column by its scalars only.
+        maps = cast("pa.MapArray[Any, Any]", rows.column(rows.schema.names.index("columns")))
+        row_of, place = _entries(maps)
+        names, values = maps.keys.take(int64_array(place)), maps.items.take(int64_array(place)).cast(pa.binary())
+        if values.null_count and not self.nulls_delete:
+            is_there = bools_of(values.is_valid())
+            row_of = row_of[is_there]
+            kept = int64_array(np.flatnonzero(is_there))
+            names, values = names.take(kept), values.take(kept)
+        encoded = names.dictionary_encode()
+        columns = [_parsed(name) for name in cast(list[str], encoded.dictionary.to_pylist())]  # keys are never null
+        arrays = [
+            pc.take(keys, int64_array(row_of)),
+            pc.take(names_array([family for family, _ in columns]), encoded.indices),
+            pc.take(names_array([qualifier for _, qualifier in columns]), encoded.indices),
+            int64_array(np.full(len(row_of), timestamp, np.int64)),
+            values,
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=BULK_SCHEMA)
+
+
+def _entries(maps: pa.MapArray[Any, Any]) -> tuple[Ints, Ints]:
+    """Of each entry of the maps, the number of its row and its place among the keys and items."""
+    offsets = values_of(maps.offsets, np.int32).astype(np.int64)
+    lengths = np.diff(offsets)
+    # What stands under a null map is anything.
+    lengths[~bools_of(maps.is_valid())] = 0
+    row_of = np.repeat(np.arange(len(maps)), lengths)
+    before = np.cumsum(lengths) - lengths
+    return row_of, np.repeat(offsets[:-1] - before, lengths) + np.arange(int(lengths.sum()))
+
+
+def _checked_keys(keys: Array) -> Array:
+    found = keys.cast(pa.binary())
+    if found.null_count:
+        index = int(np.flatnonzero(bools_of(found.is_null()))[0])
+        raise MappingError(f"the key 'row' is null in row {index}; every row needs its key")
+    is_empty = lengths_of(found) == 0
+    if is_empty.any():
+        raise MappingError(f"the key 'row' is empty in row {int(np.flatnonzero(is_empty)[0])}")
+    return found
+
+
+def _parsed(name: str) -> tuple[bytes, bytes]:
+    try:
+        return parse_cell_column(unescaped(name))
+    except (EscapeError, InvalidArgumentError) as error:
+        raise MappingError(f"a map of 'columns' has the key {name!r}, which is no family:qualifier: {error}") from error
+
+
+def _is_map_form(schema: pa.Schema) -> bool:
+    columns = schema.field("columns").type
+    return (
+        schema.field("row").type in _BYTES
+        and isinstance(columns, pa.MapType)
+        and columns.key_type in (pa.string(), pa.large_string())
+        and columns.item_type in _BYTES
+    )
+
+
+def _check_mapped(schema: pa.Schema, mapping: Mapping) -> None:
+    wanted = [column.name for column in mapping.columns]
+    doubled = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    missing = [name for name in wanted if name not in schema.names]
+    extra = [name for name in schema.names if name not in wanted]
+    if doubled or missing or extra:
+        faults = [
+            f"{what} {', '.join(names)}"
+            for what, names in (("has twice", doubled), ("lacks", missing), ("has besides", extra))
+            if names
+        ]
+        raise MappingError(
+            f"the DataFrame {' and '.join(faults)}: it has {', '.join(schema.names)}, and the mapping "
+            f"{', '.join(wanted)}. Names are compared exactly; choose the columns with df.select(...)"
+        )
+    if not mapping.values:
+        raise MappingError(f"{mapping!r} has only a key; a row exists by having at least one cell")
+    for column in mapping.columns:
+        found = schema.field(column.name).type
+        if not _can_become(found, column):
+            raise MappingError(
+                f"the column {column.name!r} is {found} in the DataFrame and {column.type.upper()} in the mapping; "
+                f"cast it: F.col('{column.name}').cast('{column.type}')"
+            )
+
+
+def _can_become(found: pa.DataType, column: MappedColumn) -> bool:
+    """Whether every value that fits goes over unchanged; one that does not fit is refused with its row."""
+    wanted = column.codec.arrow
+    if found == wanted:
+        return True
+    if pa.types.is_integer(wanted):
+        return pa.types.is_integer(found)
+    if pa.types.is_float64(wanted):
+        return pa.types.is_float32(found)
+    if pa.types.is_timestamp(wanted):
+        return pa.types.is_timestamp(found)
+    if pa.types.is_decimal(wanted):
+        return pa.types.is_decimal(found)
+    return wanted in _BYTES and found in _BYTES

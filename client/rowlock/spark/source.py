@@ -1,0 +1,115 @@
+"""The data source behind `format("rowlock")`.
+
+Spark makes one on the driver for each load() or save(), asks it for the schema unless the user gave one, and pickles
+it; from then on every scan that is planned begins with a copy of it. So what all scans share is drawn in __init__.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Dict
+
+from pyspark.sql.datasource import DataSourceReader
+from pyspark.sql.types import StructType
+from pyspark_rowlock import DefaultSource
+
+from rowlock.client import Client
+from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, ServerUnavailableError
+from rowlock.mapping import Mapping
+from rowlock.spark.connections import client_of, gone
+from rowlock.spark.frame import Frame, mapped_frame, plain_frame
+from rowlock.spark.inference import inferred_mapping
+from rowlock.spark.options import ReadOptions, read_options, server_of, timeout_of
+from rowlock.spark.read_points import ReadPoint, new_read_point
+from rowlock.spark.reader import PushingReader, Reading, RowlockReader
+from rowlock.spark.write_options import write_options
+from rowlock.spark.writer import RowlockWriter
+
+_MAKING_S_MAX = 10.0
+
+
+class RowlockSource(DefaultSource):
+    """A table of a rowlock server, to read or to write."""
+
+    def __init__(self, options: Dict[str, str]) -> None:
+        self.options = {name.lower(): value for name, value in options.items()}
+        self._inferred: Mapping | None = None
+        self._drawn: ReadPoint | None = None
+        if not self.options:
+            # Of a table that CREATE TABLE made: schema, reader and writer say what to do.
+            return
+        _check_either(self.options)
+        server = server_of(self.options)
+        try:
+            self._drawn = new_read_point(client_of(server, self._patience_s))
+        except ServerUnavailableError as error:
+            raise gone(server, error) from None
+
+    @property
+    def _patience_s(self) -> float:
+        """How long making a DataFrame waits for a server; a plan or a task waits for the whole timeout."""
+        return min(timeout_of(self.options), _MAKING_S_MAX)
+
+    def schema(self) -> StructType:
+        """Of all columns. Refuses here, when the DataFrame is made, what could not be read."""
+        options = read_options(self.options)
+        return self._frame(options, client_of(options.server, self._patience_s)).schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """schema: what schema() gave, or the user's choice of its columns."""
+        options = read_options(self.options)
+        frame = self._frame(options, client_of(options.server, options.timeout_s)).narrowed(schema)
+        reading = Reading(options, frame, self._point(options))
+        if options.pushes_filters:
+            assert self._drawn is not None, self.options
+            return PushingReader(reading, self._drawn.snapshot_id)
+        return RowlockReader(reading)
+
+    def writer(self, schema: StructType, overwrite: bool) -> RowlockWriter:
+        return RowlockWriter(self.options, schema, overwrite)
+
+    def _frame(self, options: ReadOptions, client: Client) -> Frame:
+        try:
+            frame = self._wanted(client, options)
+            families = client.describe(options.table).families
+        except ServerUnavailableError as error:
+            raise gone(options.server, error) from None
+        missing = sorted(family.decode() for family in frame.families if family.decode() not in families)
+        if missing:
+            raise FamilyNotFoundError(
+                f"the mapping names {', '.join(map(repr, missing))}, which is no family of table {options.table!r}; "
+                f"its families are {', '.join(sorted(families))}",
+                table=options.table,
+            )
+        return frame
+
+    def _wanted(self, client: Client, options: ReadOptions) -> Frame:
+        mapping = options.mapping
+        if options.infer_rows is not None:
+            if self._inferred is None:
+                self._inferred = inferred_mapping(client.table(options.table), options)
+            mapping = self._inferred
+        if mapping is None:
+            return plain_frame()
+        return mapped_frame(mapping, options.timestamps, options.malformed_is_null)
+
+    def _point(self, options: ReadOptions) -> ReadPoint | None:
+        if options.snapshot_id is not None:
+            return ReadPoint(options.snapshot_id, "", is_held=True)
+        return None if options.is_latest else self._drawn
+
+
+def _check_either(options: Dict[str, str]) -> None:
+    """Raises InvalidArgumentError for options that neither reading nor writing takes: which it will be is not known.
+
+    A schema that the user gives keeps Spark from asking for ours: what is wrong is found here or much later.
+    """
+    try:
+        read_options(options)
+    except InvalidArgumentError:
+        try:
+            write_options(options)
+        except InvalidArgumentError:
+            pass
+        else:
+            return
+        raise

@@ -1,0 +1,119 @@
+"""The options of `df.write.format("rowlock")`, checked.
+
+Options of a temporary view serve reading and writing alike, so those that only reading knows are let pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from rowlock.cli.arguments import ArgumentError, family
+from rowlock.errors import InvalidArgumentError
+from rowlock.mapping import Mapping
+from rowlock.schema import Durability, Family
+from rowlock.spark.options import PATH, READ_OPTIONS, byte_count, server_of, table_of, timeout_of
+
+Nulls = Literal["skip", "delete"]
+Duplicates = Literal["last", "fail"]
+
+# Smaller than put_arrow's: several tasks write at a time, beside those who use the table.
+BATCH_BYTES_DEFAULT = 2 * 1024 * 1024
+# A batch may come out twice as large, and a request has 64 MiB.
+BATCH_BYTES_MAX = 16 * 1024 * 1024
+
+WRITE_OPTIONS = (
+    "server",
+    "table",
+    "mapping",
+    "nulls",
+    "duplicates",
+    "create",
+    "durability",
+    "batch_bytes",
+    "timeout",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What a job was told."""
+
+    server: str
+    table: str
+    mapping: Mapping | None
+    """None: the DataFrame is `row BINARY, columns MAP<STRING, BINARY>`."""
+    nulls: Nulls
+    duplicates: Duplicates
+    creates: bool
+    """Whether the table is made if there is none."""
+    families: Dict[str, Family]
+    """The families it is made with; empty: those of the mapping."""
+    durability: Durability | None
+    batch_bytes: int
+    timeout_s: float
+
+
+def write_options(given: Dict[str, str]) -> WriteOptions:
+    """The options by their names in lower case; raises InvalidArgumentError, or MappingError for the mapping."""
+    options = {name.lower(): value for name, value in given.items()}
+    unknown = sorted(options.keys() - {*WRITE_OPTIONS, *READ_OPTIONS, PATH})
+    if unknown:
+        raise InvalidArgumentError(
+            f"unknown option {', '.join(map(repr, unknown))}; the options for writing are {', '.join(WRITE_OPTIONS)}"
+        )
+    creates, families = _families(options.get("create", "false"))
+    mapping = options.get("mapping")
+    durability = options.get("durability")
+    return WriteOptions(
+        server=server_of(options),
+        table=table_of(options),
+        mapping=None if mapping is None else Mapping(mapping),
+        nulls="delete" if _word(options, "nulls", get_args(Nulls)) == "delete" else "skip",
+        duplicates="fail" if _word(options, "duplicates", get_args(Duplicates)) == "fail" else "last",
+        creates=creates,
+        families=families,
+        durability=None if durability is None else _durability(durability),
+        batch_bytes=_batch_bytes(options),
+        timeout_s=timeout_of(options),
+    )
+
+
+def _word(options: Dict[str, str], name: str, known: tuple[str, ...]) -> str:
+    """One of the known words, the first of them by default."""
+    word = options.get(name, known[0]).lower()
+    if word not in known:
+        raise InvalidArgumentError(f"the option {name!r} is {' or '.join(known)}, not {options[name]!r}")
+    return word
+
+
+def _families(create: str) -> tuple[bool, Dict[str, Family]]:
+    if create.lower() in ("true", "false"):
+        return create.lower() == "true", {}
+    try:
+        found = [family(text) for text in create.split()]
+    except ArgumentError as error:
+        raise InvalidArgumentError(f"the option 'create': {error}") from error
+    families = {name: Family(**settings) for name, settings in found}
+    if not families or len(families) != len(found):
+        raise InvalidArgumentError(
+            "the option 'create' is true, false, or families divided by spaces, each once: "
+            f"'info stats,versions=3,time-to-live=7d'; not {create!r}"
+        )
+    return True, families
+
+
+def _durability(word: str) -> Durability:
+    for known in get_args(Durability):
+        if word.lower() == known:
+            found: Durability = known
+            return found
+    raise InvalidArgumentError(f"the option 'durability' is {', '.join(get_args(Durability))}, not {word!r}")
+
+
+def _batch_bytes(options: Dict[str, str]) -> int:
+    found = byte_count(options, "batch_bytes") or BATCH_BYTES_DEFAULT
+    if found > BATCH_BYTES_MAX:
+        raise InvalidArgumentError(f"the option 'batch_bytes' is at most {BATCH_BYTES_MAX}, not {found}")
+    return found

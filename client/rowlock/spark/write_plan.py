@@ -1,0 +1,104 @@
+"""What the driver settles before a job writes: the table, the form of its rows, and one timestamp for all it writes.
+
+Whatever can be found wrong here is found before anything is written. The timestamp is what makes a job idempotent: a
+task that is repeated, or runs twice at a time, writes the same cells once more, at the same timestamp, and they are
+the same versions. It is the server's time, so that what was written before the job is older and what is written after
+it is newer, whatever the clocks of Spark's machines say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from rowlock.client import Client
+from rowlock.errors import (
+    DeadlineError,
+    FamilyNotFoundError,
+    InvalidArgumentError,
+    ServerUnavailableError,
+    TableNotFoundError,
+    UnknownOutcomeError,
+)
+from rowlock.schema import Family
+from rowlock.spark.connections import client_of
+from rowlock.spark.row_forms import RowForm, form_of
+from rowlock.spark.write_options import WriteOptions
+
+# A mistyped address should be told soon; a server that is being restarted is back by then.
+_CONNECT_S_MAX = 10.0
+UNREACHED = (ServerUnavailableError, DeadlineError, UnknownOutcomeError)
+"""What a call ends with when its server stays away."""
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """Picklable; all tasks of a job have the same."""
+
+    options: WriteOptions
+    form: RowForm
+    families: frozenset[bytes]
+    """Those of the table."""
+    timestamp: int
+
+
+def write_plan(options: WriteOptions, schema: pa.Schema) -> WritePlan:
+    """Looks at, or makes, the table. Blocks; raises RowlockError for whatever would not be written."""
+    form = form_of(schema, options.mapping, nulls_delete=options.nulls == "delete")
+    _check_created(options, form)
+    try:
+        return _plan(client_of(options.server, min(options.timeout_s, _CONNECT_S_MAX)), options, form)
+    except UNREACHED as error:
+        # Short, and without the attempts that led to it.
+        raise ServerUnavailableError(
+            f"the rowlock server at {options.server} does not answer ({error}). Is it running, and can the driver and "
+            "every executor reach that address? 'rowlock-server --data FOLDER' starts one"
+        ) from None
+
+
+def _plan(client: Client, options: WriteOptions, form: RowForm) -> WritePlan:
+    families = _families_of_table(client, options, form)
+    missing = sorted(form.families - families)
+    if missing:
+        raise FamilyNotFoundError(
+            f"the mapping names the family {_names(frozenset(missing))}, and the table {options.table!r} at "
+            f"{options.server} has {_names(families)}",
+            table=options.table,
+            family=missing[0],
+        )
+    # Asked last: the table was there before it.
+    return WritePlan(options, form, families, client.server_info().now_ms)
+
+
+def _check_created(options: WriteOptions, form: RowForm) -> None:
+    if not options.creates:
+        return
+    named = frozenset(name.encode() for name in options.families)
+    if not named and not form.families:
+        raise InvalidArgumentError(
+            "without a mapping the option 'create' names the families: .option('create', 'info stats,versions=3')"
+        )
+    missing = form.families - named
+    if named and missing:
+        raise InvalidArgumentError(
+            f"the option 'create' makes the families {_names(named)}, and the mapping names {_names(missing)} too"
+        )
+
+
+def _families_of_table(client: Client, options: WriteOptions, form: RowForm) -> frozenset[bytes]:
+    if options.creates:
+        families = options.families or {name.decode(): Family() for name in form.families}
+        # Of several jobs that make it at a time one does, and the others find it.
+        client.create_table(options.table, families, if_not_exists=True, durability=options.durability or "fsync")
+    try:
+        return frozenset(name.encode() for name in client.describe(options.table).families)
+    except TableNotFoundError:
+        raise TableNotFoundError(
+            f"there is no table {options.table!r} at {options.server}; .option('create', 'true') makes it",
+            table=options.table,
+        ) from None
+
+
+def _names(families: frozenset[bytes]) -> str:
+    return ", ".join(repr(name.decode(errors="backslashreplace")) for name in sorted(families))

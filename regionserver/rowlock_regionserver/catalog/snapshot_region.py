@@ -1,0 +1,32 @@
+"""A region as a snapshot sees it: what a scan that names the snapshot reads."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rowlock_regionserver.catalog.snapshots import Snapshots
+from rowlock_regionserver.operations import ScanPlan
+from rowlock_regionserver.scan.scanner import ScanAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRegion:
+    """One region of one snapshot. Thread-safe."""
+
+    snapshots: Snapshots
+    snapshot_id: bytes
+    region_id: int
+
+    @contextlib.contextmanager
+    def scan(self, plan: ScanPlan) -> Iterator[tuple[int, Iterator[ScanAnswer]]]:
+        """Scans at the snapshot's read point, which does not expire meanwhile; see ReadPath.scan. Blocking.
+
+        Raises SnapshotEndedError when it is entered and the snapshot is not there any more.
+        """
+        with (
+            self.snapshots.reading(self.snapshot_id, self.region_id) as (region, read_point),
+            region.scan(plan, read_point) as opened,
+        ):
+            yield opened

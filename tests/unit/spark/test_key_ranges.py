@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import datetime
+import decimal
+import operator
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from rowlock import Mapping
+from rowlock.keys import encoded_keys
+from rowlock.scan_plan import RowRange
+from rowlock.spark.key_ranges import ALL_ROWS, Op, PartCondition, intersected, row_ranges
+
+_HOLDS: dict[Op, Callable[[Any, Any], bool]] = {
+    Op.EQUAL: operator.eq,
+    Op.LESS: operator.lt,
+    Op.LESS_OR_EQUAL: operator.le,
+    Op.GREATER: operator.gt,
+    Op.GREATER_OR_EQUAL: operator.ge,
+    Op.STARTS_WITH: lambda stored, prefix: stored.startswith(prefix),
+}
+
+
+def _is_in(row: bytes, ranges: tuple[RowRange, ...]) -> bool:
+    return any(start <= row and (not stop or row < stop) for start, stop in ranges)
+
+
+def _holds(conditions: list[PartCondition], key: tuple[Any, ...]) -> bool:
+    return all(any(_HOLDS[item.op](key[item.part], value) for value in item.values) for item in conditions)
+
+
+def _text(rng: random.Random) -> str:
+    return "".join(rng.choice("ab\0ÿ") for _ in range(rng.randrange(3)))
+
+
+def _integer(bits: int) -> Callable[[random.Random], int]:
+    edges = [-(1 << bits - 1), (1 << bits - 1) - 1, -1, 0, 1, 255, -256 if bits > 8 else -100]
+    return lambda rng: rng.choice(edges) if rng.random() < 0.7 else rng.randrange(-100, 100)
+
+
+def _date(rng: random.Random) -> datetime.date:
+    return datetime.date(1970, 1, 1) + datetime.timedelta(days=rng.randrange(-3, 3))
+
+
+def _time(rng: random.Random) -> datetime.datetime:
+    return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(seconds=rng.randrange(-3, 3))
+
+
+# Parts of keys of which every comparison is told, and the making of their values.
+_PARTS: dict[str, Callable[[random.Random], Any]] = {
+    "TINYINT {} ordered": lambda rng: rng.choice([-128, -1, 0, 1, 127]),
+    "TINYINT {} binary": lambda rng: rng.choice([-128, -1, 0, 1, 127]),
+    "INT {} ordered": _integer(32),
+    "INT {} binary": _integer(32),
+    "BIGINT {} ordered": _integer(64),
+    "BIGINT {} binary": _integer(64),
+    "DATE {} ordered": _date,
+    "DATE {} binary": _date,
+    "TIMESTAMP {} ordered": _time,
+    "TIMESTAMP {} binary": _time,
+    "DECIMAL(9,2) {} ordered": lambda rng: decimal.Decimal(rng.randrange(-3, 3)) / 4,
+    "STRING {} ordered": _text,
+}
+_SEPARATED = {"STRING {} text": _text}
+
+
+def _cases(parts: dict[str, Callable[[random.Random], Any]], seed: int, told_always: bool) -> None:
+    rng = random.Random(seed)
+    for _ in range(300):
+        words = [rng.choice(list(parts)) for _ in range(rng.randrange(1, 4))]
+        text = ", ".join(f"k{place} {word.format(':key')}" for place, word in enumerate(words))
+        mapping = Mapping(text + ", v INT f:v")
+        make = [parts[word] for word in words]
+        keys = [tuple(one(rng) for one in make) for _ in range(40)]
+        # A key of nothing is refused when it is written.
+        keys = [key for key in keys if key != ("",)]
+        arrays = [pa.array([key[place] for key in keys], part.codec.arrow) for place, part in enumerate(mapping.keys)]
+        rows = encoded_keys(mapping, arrays).to_pylist()
+        conditions = []
+        for place in range(len(words)):
+            for _ in range(rng.randrange(3)):
+                is_text = "STRING" in words[place]
+                op = rng.choice([item for item in Op if is_text or item is not Op.STARTS_WITH])
+                values = tuple(make[place](rng) for _ in range(rng.randrange(1, 4) if op is Op.EQUAL else 1))
+                conditions.append(PartCondition(place, op, values))
+        ranges, told = row_ranges(mapping, conditions)
+        kept = [conditions[place] for place in sorted(told)]
+        for key, row in zip(keys, rows, strict=True):
+            assert _is_in(row, ranges) == _holds(kept, key), (seed, text, key, row, kept, ranges)
+        if told_always:
+            first = [place for place, item in enumerate(conditions) if item.part == 0]
+            empty = [p for p in first if conditions[p].values[0] == "" and conditions[p].op is not Op.EQUAL]
+            assert set(first) - set(empty) <= told, (seed, text, conditions, told)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ranges_hold_exactly_the_rows_for_which_the_told_conditions_hold(seed: int) -> None:
+    _cases(_PARTS, seed, True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_parts_with_a_separator_are_told_only_where_bytes_decide(seed: int) -> None:
+    _cases({**_PARTS, **_SEPARATED}, seed, False)
+
+
+def _told(mapping: str, *conditions: PartCondition) -> tuple[tuple[RowRange, ...], set[int]]:
+    return row_ranges(Mapping(mapping), conditions)
+
+
+def test_the_example_of_the_module_holds() -> None:
+    ranges, told = _told(
+        "carrier STRING :key, day INT :key ordered",
+        PartCondition(0, Op.EQUAL, ("UA", "AA")),
+        PartCondition(1, Op.GREATER_OR_EQUAL, (0,)),
+    )
+    assert told == {0, 1}
+    assert ranges == ((b"AA|\x80\0\0\0", b"AA}"), (b"UA|\x80\0\0\0", b"UA}"))
+
+
+def test_a_part_behind_one_that_is_not_fixed_stays_with_spark() -> None:
+    mapping = "carrier STRING :key, flight INT :key ordered"
+    assert _told(mapping, PartCondition(1, Op.EQUAL, (5,))) == (ALL_ROWS, set())
+    ranges, told = _told(mapping, PartCondition(0, Op.STARTS_WITH, ("U",)), PartCondition(1, Op.EQUAL, (5,)))
+    assert (ranges, told) == (((b"U", b"V"),), {0})
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["INT :key", "DOUBLE :key ordered", "BOOLEAN :key ordered", "DATE :key", "DOUBLE :key binary", "DATE :key millis"],
+)
+def test_what_has_other_spellings_or_another_order_stays_with_spark(part: str) -> None:
+    value: Any = datetime.date(2013, 1, 1) if part.startswith("DATE") else True if "BOOL" in part else 1
+    assert _told(f"k {part}", PartCondition(0, Op.EQUAL, (value,))) == (ALL_ROWS, set())
+
+
+def test_values_that_no_key_can_hold_stay_with_spark() -> None:
+    assert _told("a STRING :key, b STRING :key", PartCondition(0, Op.EQUAL, ("x|y",))) == (ALL_ROWS, set())
+    assert _told("a STRING :key, b STRING :key", PartCondition(0, Op.STARTS_WITH, ("x|",))) == (ALL_ROWS, set())
+    assert _told("a INT :key ordered", PartCondition(0, Op.LESS, ("text",))) == (ALL_ROWS, set())
+    assert _told("a STRING :key", PartCondition(0, Op.EQUAL, ("x" * 40_000,))) == (ALL_ROWS, set())
+    assert _told("a STRING :key", PartCondition(0, Op.LESS, ("",))) == (ALL_ROWS, set())
+
+
+def test_very_many_ranges_stay_with_spark() -> None:
+    many = tuple(map(str, range(200)))
+    mapping = "a STRING :key, b STRING :key, c STRING :key"
+    ranges, told = _told(mapping, *(PartCondition(place, Op.EQUAL, many) for place in range(3)))
+    assert told == {0}
+    assert len(ranges) == 200
+
+
+def test_conditions_that_exclude_each_other_leave_no_rows() -> None:
+    ranges, told = _told("a STRING :key", PartCondition(0, Op.EQUAL, ("x",)), PartCondition(0, Op.GREATER, ("x",)))
+    assert (ranges, told) == ((), {0, 1})
+
+
+def test_open_ranges_are_intersected() -> None:
+    assert intersected(ALL_ROWS, [(b"a", b"b"), (b"c", b"")]) == ((b"a", b"b"), (b"c", b""))
+    assert intersected([(b"a", b"c"), (b"d", b"")], [(b"b", b"e")]) == ((b"b", b"c"), (b"d", b"e"))
+    assert intersected([(b"a", b"b")], [(b"b", b"")]) == ()

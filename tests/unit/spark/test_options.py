@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from rowlock import MappingError
+from rowlock.errors import InvalidArgumentError
+from rowlock.spark.options import READ_OPTIONS, ReadOptions, checked_names, read_options
+
+_MAPPING = "id STRING :key, delay INT info:delay, dest STRING info:dest"
+
+
+def _options(**given: str) -> ReadOptions:
+    return read_options({"server": "db:7460", "table": "t", **given})
+
+
+def test_only_server_and_table_are_needed() -> None:
+    options = _options()
+    assert (options.server, options.table, options.mapping) == ("db:7460", "t", None)
+    assert options.row_range == (b"", b"")
+    assert not (options.is_latest or options.malformed_is_null or options.pushes_filters)
+
+
+def test_path_names_the_table_too() -> None:
+    assert read_options({"server": "db:7460", "path": "t"}).table == "t"
+    with pytest.raises(InvalidArgumentError, match="two tables are named, 't' by the option table and 'u'"):
+        _options(path="u")
+
+
+def test_server_comes_from_the_environment_when_it_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROWLOCK_SERVER", "db:1234,other:1234")
+    assert read_options({"table": "t"}).server == "db:1234,other:1234"
+    monkeypatch.delenv("ROWLOCK_SERVER")
+    with pytest.raises(InvalidArgumentError, match=r"no server is named.*SELECT \* FROM t WITH"):
+        read_options({"table": "t"})
+
+
+def test_lost_options_of_create_table_are_explained() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"no table is named.*CREATE TEMPORARY VIEW"):
+        read_options({"server": "db:7460"})
+
+
+def test_names_of_options_are_known_in_any_case() -> None:
+    assert checked_names({"Server": "x", "TABLE": "t"}, READ_OPTIONS) == {"server": "x", "table": "t"}
+    with pytest.raises(
+        InvalidArgumentError, match=r"no option 'tabel'; the options for reading are server, table, mapping"
+    ):
+        checked_names({"tabel": "t"}, READ_OPTIONS)
+
+
+def test_rows_are_chosen_by_bounds_or_a_prefix_with_escapes() -> None:
+    assert _options(start=r"a\x00", stop="b").row_range == (b"a\0", b"b")
+    assert _options(prefix=r"\xff\x01").row_range == (b"\xff\x01", b"\xff\x02")
+    for wrong, message in (
+        ({"prefix": "a", "stop": "b"}, "prefix excludes"),
+        ({"start": "b", "stop": "a"}, "comes before start"),
+        ({"start": r"\y"}, "option start can't be read: bad escape"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            _options(**wrong)
+
+
+def test_conditions_are_joined_by_and() -> None:
+    where = _options(where="info:delay as int > 15 AND info:dest = a and info:x is absent").where
+    assert where is not None
+    assert len(where.message.all.filters) == 3
+    with pytest.raises(InvalidArgumentError, match=r"option where can't be read.*Conditions are joined"):
+        _options(where="nonsense")
+
+
+def test_a_mapping_is_parsed_and_excludes_infer() -> None:
+    assert _options(mapping=_MAPPING, timestamps="delay, dest").timestamps == ("delay", "dest")
+    with pytest.raises(MappingError, match="has no key"):
+        _options(mapping="a INT f:a")
+    with pytest.raises(InvalidArgumentError, match="exclude each other"):
+        _options(mapping=_MAPPING, infer="10")
+    with pytest.raises(InvalidArgumentError, match="there is none"):
+        _options(timestamps="delay")
+    assert _options(infer="10").infer_rows == 10
+
+
+def test_snapshot_is_a_word_or_an_id() -> None:
+    assert _options(snapshot="Latest").is_latest
+    assert _options(snapshot="00" * 16).snapshot_id == bytes(16)
+    for wrong in ("newest", "00" * 15):
+        with pytest.raises(InvalidArgumentError, match="'token', 'latest' or the id"):
+            _options(snapshot=wrong)
+
+
+def test_sizes_have_units() -> None:
+    options = _options(partition_bytes="64 MiB", batch_bytes="1048576")
+    assert (options.part_bytes, options.batch_bytes) == (64 << 20, 1 << 20)
+    for wrong in ({"partition_bytes": "0"}, {"partition_bytes": "many"}, {"batch_bytes": "17m"}):
+        with pytest.raises(InvalidArgumentError, match="the option (partition|batch)_bytes is"):
+            _options(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("malformed", "drop"),
+        ("pushdown", "yes"),
+        ("timeout", "soon"),
+        ("timeout", "0"),
+        ("timeout", "nan"),
+        ("infer", "0"),
+        ("infer", "-1"),
+    ],
+)
+def test_what_an_option_may_not_be_is_refused(name: str, wrong: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"the option {name} is"):
+        _options(**{name: wrong})
+
+
+def test_options_can_be_pickled() -> None:
+    options = _options(mapping=_MAPPING, where="info:dest = x", malformed="null", pushdown="true", timeout="5")
+    again = pickle.loads(pickle.dumps(options))
+    assert again.mapping == options.mapping
+    assert options.where is not None
+    assert again.where.message == options.where.message
+    assert (again.malformed_is_null, again.pushes_filters, again.timeout_s) == (True, True, 5.0)
