@@ -23,7 +23,7 @@ from itertools import islice
 import pyarrow as pa
 from sortedcontainers import SortedDict
 
-from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, Cell
+from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, Cell, ReadSpans
 from rowlock_regionserver.scan.columns import cells_table
 from rowlock_regionserver.scan.sorted_cells import TableFacts
 from rowlock_regionserver.scan.visibility_rows import retained_cells
@@ -96,11 +96,11 @@ class RowSegment:
 
     # ---- writing
 
-    def apply(self, row: bytes, cells: Sequence[Cell], oldest_read_point: Callable[[], int]) -> int:
+    def apply(self, row: bytes, cells: Sequence[Cell], read_spans: Callable[[], ReadSpans]) -> int:
         """Adds one write's cells, sorted, to the row, whose lock the caller holds. Gives the bytes that memory grew by.
 
-        That may be negative, after pruning. `oldest_read_point` gives the least read point that is registered or
-        current; it is asked only before pruning, without the segment's lock. About 2 µs for a cell, 7 µs for a new row
+        That may be negative, after pruning. `read_spans` says where anybody may read, now or later; it is asked only
+        before pruning, without the segment's lock. About 2 µs for a cell, 7 µs for a new row
         of 10 cells.
         """
         grown = CELL_BYTES * len(cells)
@@ -123,13 +123,13 @@ class RowSegment:
                 self._write_number_max = write_number
             must_prune = len(held) > self._prune_cells_min and len(held) > self._prune_above.get(row, 0)
         if must_prune:
-            grown += self._prune(row, held, oldest_read_point())
+            grown += self._prune(row, held, read_spans())
         return grown
 
-    def _prune(self, row: bytes, held: list[Cell], oldest_read_point: int) -> int:
+    def _prune(self, row: bytes, held: list[Cell], spans: ReadSpans) -> int:
         """Drops what no read can need; the growth of memory, which is 0 or less."""
         with self._lock:
-            kept = retained_cells(held, oldest_read_point, self._versions)
+            kept = retained_cells(held, spans, self._versions)
             count = len(held) - len(kept)
             grown = _bytes_of(kept) - _bytes_of(held) if count else 0
             held[:] = kept

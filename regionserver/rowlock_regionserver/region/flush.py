@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rowlock_regionserver.cells import Cell, Family
+from rowlock_regionserver.cells import Cell, Family, ReadSpans
 from rowlock_regionserver.errors import DiskFullError, NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.memstore.segment import RowSegment
@@ -124,8 +124,8 @@ class Flusher:
     def _flush(self, sealed: _Sealed) -> FlushResult:
         """Steps 2 to 5."""
         self._mvcc.wait_until_published(sealed.write_number)
-        oldest = self._mvcc.oldest()
-        written = self._write_all(sealed, oldest)
+        spans = self._mvcc.read_spans()
+        written = self._write_all(sealed, spans)
         self._commit(self._with_files(written, sealed.write_number))
         self._show(sealed, written)
         self._sealed_up_to = None
@@ -170,7 +170,7 @@ class Flusher:
             self._stores.change(seal)
         return _Sealed(tuple(sealed), write_number)
 
-    def _write_all(self, sealed: _Sealed, oldest: int) -> list[tuple[Family, StoreFile]]:
+    def _write_all(self, sealed: _Sealed, spans: ReadSpans) -> list[tuple[Family, StoreFile]]:
         """3. An open store file for each family that has cells; none of them stays when one fails."""
         first_number = self.manifest.next_file_number
         written: list[tuple[Family, StoreFile]] = []
@@ -179,7 +179,7 @@ class Flusher:
             for family, segments in sealed.segments:
                 number = first_number + len(written)
                 paths.append(store_file_path(self._folder, family.number, number))
-                info = self._write(family, segments, number, paths[-1], oldest)
+                info = self._write(family, segments, number, paths[-1], spans)
                 if info is not None:
                     # Before the commit: a file that can't be opened changes nothing.
                     written.append((family, StoreFile.open(paths[-1], info, self._cache, self._files)))
@@ -190,13 +190,13 @@ class Flusher:
         return written
 
     def _write(
-        self, family: Family, segments: Sequence[Source], number: int, path: Path, oldest: int
+        self, family: Family, segments: Sequence[Source], number: int, path: Path, spans: ReadSpans
     ) -> StoreFileInfo | None:
         """3. One store file of the family's segments; None when they hold nothing."""
         kept = (
             table
             for window in raw_windows(segments, self._config.flush_window_bytes)
-            if (table := retained(window, oldest, family)).num_rows
+            if (table := retained(window, spans, family)).num_rows
         )
         first = next(kept, None)
         if first is None:
