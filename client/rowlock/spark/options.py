@@ -144,7 +144,7 @@ def read_options(options: Dict[str, str]) -> ReadOptions:
     if mapping is not None and infer_rows is not None:
         raise InvalidArgumentError("the options mapping and infer exclude each other: infer makes a mapping")
     is_latest, snapshot_id = _snapshot(given.get("snapshot", "token"))
-    batch_bytes = _bytes(given, "batch_bytes") or BATCH_BYTES_DEFAULT
+    batch_bytes = byte_count(given, "batch_bytes") or BATCH_BYTES_DEFAULT
     if batch_bytes > BATCH_BYTES_MAX:
         raise InvalidArgumentError(f"the option batch_bytes is at most {BATCH_BYTES_MAX}, not {batch_bytes}")
     return ReadOptions(
@@ -157,7 +157,7 @@ def read_options(options: Dict[str, str]) -> ReadOptions:
         timestamps=_timestamps(given.get("timestamps", ""), mapping, infer_rows),
         is_latest=is_latest,
         snapshot_id=snapshot_id,
-        part_bytes=_bytes(given, "partition_bytes"),
+        part_bytes=byte_count(given, "partition_bytes"),
         batch_bytes=batch_bytes,
         malformed_is_null=_word(given, "malformed", "fail", ("fail", "null")) == "null",
         timeout_s=timeout_of(given),
@@ -246,7 +246,8 @@ def _count(given: Dict[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _bytes(given: Dict[str, str], name: str) -> int | None:
+def byte_count(given: Dict[str, str], name: str) -> int | None:
+    """The option as a number of bytes, None without it; raises InvalidArgumentError unless at least 1."""
     text = given.get(name)
     if text is None:
         return None

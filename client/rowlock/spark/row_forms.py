@@ -91,7 +91,7 @@ class MapForm:
 
         keys = self.keys(rows)
         # The stubs type a column by its scalars only.
-        maps = cast(pa.MapArray[Any, Any], rows.column(rows.schema.names.index("columns")))
+        maps = cast("pa.MapArray[Any, Any]", rows.column(rows.schema.names.index("columns")))
         row_of, place = _entries(maps)
         names, values = maps.keys.take(int64_array(place)), maps.items.take(int64_array(place)).cast(pa.binary())
         if values.null_count and not self.nulls_delete:

@@ -13,8 +13,9 @@ from rowlock.errors import BulkError, MappingError, RowlockError
 from rowlock.spark.connections import client_of
 from rowlock.spark.write_plan import UNREACHED, WritePlan
 
-# put_arrow would cut cells between any two of them; the pieces that it is given here are whole rows, and smaller.
-_UNCUT = 4
+# put_arrow cuts batches of cells between any two of them. What it is given here was cut between rows, and stays so:
+# no row is ever written in part.
+_UNCUT_BYTES = 1 << 40
 
 
 class WriteFailedError(RowlockError):
@@ -36,7 +37,7 @@ def write_task(plan: WritePlan, batches: Iterable[pa.RecordBatch], part: str) ->
     try:
         client = client_of(options.server, options.timeout_s)
         table = client.table(options.table, durability=options.durability, timeout=options.timeout_s)
-        result = table.put_arrow(rows.cells(batches), batch_bytes=_UNCUT * options.batch_bytes)
+        result = table.put_arrow(rows.cells(batches), batch_bytes=_UNCUT_BYTES)
     except RowlockError as error:
         raise WriteFailedError(_told(plan, part, error), table=options.table) from None
     return Written(rows.count, result.cell_count)

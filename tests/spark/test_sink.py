@@ -1,0 +1,149 @@
+"""df.write.format("rowlock") and INSERT INTO, by Spark itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import rowlock
+from rowlock.pytest_plugin import RowlockServer
+
+from tests.spark.session import retried
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+
+_MAPPING = "id STRING :key, delay INT info:delay, `from` STRING info:from"
+_SCHEMA = "id STRING, delay INT, `from` STRING"
+
+
+@pytest.fixture
+def table(rowlock_client: rowlock.Client) -> rowlock.Table[bytes]:
+    return rowlock_client.create_table("t", ["info"])
+
+
+@pytest.fixture
+def writer(rowlock_server: RowlockServer) -> Callable[..., DataFrameWriter]:
+    """Of a DataFrame into the table t, as every user writes it."""
+
+    def made(frame: DataFrame, **options: Any) -> DataFrameWriter:
+        given = {"server": rowlock_server.address, "table": "t", "mapping": _MAPPING, **options}
+        return frame.write.format("rowlock").mode("append").options(**given)
+
+    return made
+
+
+def _refusal(action: Callable[[], object]) -> str:
+    """What Spark's user is told."""
+    from pyspark.errors import PySparkException
+
+    def tried() -> str:
+        with pytest.raises(PySparkException) as raised:
+            action()
+        told = str(raised.value)
+        if "connect back" in told:
+            raise raised.value
+        return told
+
+    return retried(tried)
+
+
+def test_a_dataframe_of_every_type_is_written_with_one_timestamp(
+    spark: SparkSession,
+    rowlock_server: RowlockServer,
+    rowlock_client: rowlock.Client,
+    writer: Callable[..., DataFrameWriter],
+) -> None:
+    """And reads back by the mapping as what Spark had."""
+    from pyspark.sql.functions import expr
+
+    columns = {
+        "id": ("format_string('%05d', id)", "STRING :key"),
+        "binary": ("encode(CAST(id AS STRING), 'utf-8')", "BINARY f:binary"),
+        "string": ("IF(id % 3 = 0, NULL, concat('é', id))", "STRING f:string"),
+        "boolean": ("id % 2 = 0", "BOOLEAN f:boolean"),
+        "tiny": ("CAST(id % 100 AS TINYINT)", "TINYINT f:tiny"),
+        "small": ("CAST(-id AS SMALLINT)", "SMALLINT f:small"),
+        "int": ("CAST(id AS INT)", "INT f:int text"),
+        "big": ("id << 33", "BIGINT f:big"),
+        "float": ("CAST(id / 4 AS FLOAT)", "FLOAT f:float"),
+        "double": ("CAST(id / 3 AS DOUBLE)", "DOUBLE f:double"),
+        "decimal": ("CAST(id / 8 AS DECIMAL(10,2))", "DECIMAL(10,2) f:decimal"),
+        "date": ("date_add(DATE'2013-01-01', CAST(id AS INT))", "DATE f:date"),
+        "timestamp": ("timestamp_micros(id * 1000001)", "TIMESTAMP f:timestamp"),
+    }
+    mapping = ", ".join(f"{name} {mapped}" for name, (_, mapped) in columns.items())
+    # In another order than the mapping's.
+    chosen = [expr(made).alias(name) for name, (made, _) in reversed(columns.items())]
+    frame = spark.range(0, 300, numPartitions=3).select(*chosen)
+    retried(lambda: writer(frame, mapping=mapping, create="true", batch_bytes=2048).save())
+    stored = rowlock_client.table("t").scan().to_arrow(mapping)
+    expected = retried(frame.orderBy("id").toArrow).select(list(columns))
+    assert stored.num_rows == 300
+    for name in columns:
+        assert stored.column(name).to_pylist() == expected.column(name).to_pylist(), name
+    assert len({cell.timestamp for cell in rowlock_client.table("t").scan().cells()}) == 1
+
+
+def test_maps_are_written_as_they_are_into_the_table_that_save_names(
+    spark: SparkSession, table: rowlock.Table[bytes], rowlock_server: RowlockServer
+) -> None:
+    frame = spark.createDataFrame(
+        [(b"r1", {"info:a": b"1", r"info:\x00": b"2", "info:n": None}), (b"r2", None)],
+        "row BINARY, columns MAP<STRING, BINARY>",
+    )
+    write = frame.write.format("rowlock").mode("append").option("server", rowlock_server.address)
+    retried(lambda: write.save("t"))
+    assert list(table.scan()) == [(b"r1", {b"info:\0": b"2", b"info:a": b"1"})]
+
+
+def test_views_and_tables_are_inserted_into(
+    spark: SparkSession, table: rowlock.Table[bytes], rowlock_server: RowlockServer
+) -> None:
+    options = f"server '{rowlock_server.address}', table 't', mapping '{_MAPPING}'"
+    spark.sql(f"CREATE TEMPORARY VIEW sink_view ({_SCHEMA}) USING rowlock OPTIONS ({options}, snapshot 'latest')")
+    spark.sql(f"CREATE TABLE sink_table ({_SCHEMA}) USING rowlock OPTIONS ({options})")
+    try:
+        retried(lambda: spark.sql("INSERT INTO sink_view VALUES ('v', 5, 'JFK')"))
+        with_options = options.replace(" '", " = '")
+        retried(lambda: spark.sql(f"INSERT INTO sink_table WITH ({with_options}) SELECT 'w', 6, 'LGA'"))
+        told = _refusal(lambda: spark.sql("INSERT INTO sink_table VALUES ('x', 7, 'EWR')"))
+        assert "INSERT INTO t WITH" in told
+        told = _refusal(lambda: spark.sql("INSERT OVERWRITE sink_view VALUES ('x', 7, 'EWR')"))
+        assert "rowlock can't overwrite" in told
+    finally:
+        spark.sql("DROP VIEW sink_view")
+        spark.sql("DROP TABLE sink_table")
+    assert list(table.scan()) == [
+        (b"v", {b"info:delay": b"\0\0\0\x05", b"info:from": b"JFK"}),
+        (b"w", {b"info:delay": b"\0\0\0\x06", b"info:from": b"LGA"}),
+    ]
+
+
+def test_what_can_not_be_written_is_refused_before_the_job(
+    spark: SparkSession, table: rowlock.Table[bytes], writer: Callable[..., DataFrameWriter]
+) -> None:
+    frame = spark.createDataFrame([("a", 1, "x")], _SCHEMA)
+    assert "rowlock can't overwrite" in _refusal(writer(frame).mode("overwrite").save)
+    # Spark's own: it has to know whether there is data already.
+    assert "UNSUPPORTED_DATA_SOURCE_SAVE_MODE" in _refusal(writer(frame).mode("errorifexists").save)
+    assert "UNSUPPORTED_DATA_SOURCE_SAVE_MODE" in _refusal(writer(frame).mode("ignore").save)
+    assert "lacks from and has besides dest" in _refusal(writer(frame.withColumnRenamed("from", "dest")).save)
+    assert "option 'nul'" in _refusal(writer(frame, nul="skip").save)
+    assert "no table 'u'" in _refusal(writer(frame, table="u").save)
+    assert list(table.scan()) == []
+
+
+def test_a_job_that_fails_says_which_row_and_what_it_leaves(
+    spark: SparkSession,
+    table: rowlock.Table[bytes],
+    writer: Callable[..., DataFrameWriter],
+) -> None:
+    frame = spark.createDataFrame([("a", 1, "x"), (None, 2, "y")], _SCHEMA).coalesce(1)
+    told = _refusal(writer(frame, batch_bytes=1).save)
+    assert "a row of partition 0 can't be written: the key column 'id' is null" in told
+    assert "What the job had written stays" in told
+    # The user's traceback alone, and not what led to it inside.
+    assert told.count("Traceback") == 1
+    assert [row for row, _ in table.scan()] == [b"a"]

@@ -1,0 +1,218 @@
+"""What a writing job settles and what its tasks do, against a real server and without Spark."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import rowlock
+from rowlock.bulk_send import BulkResult
+from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, ServerUnavailableError, TableNotFoundError
+from rowlock.pytest_plugin import RowlockServer
+from rowlock.spark.write_options import write_options
+from rowlock.spark.write_plan import WritePlan, write_plan
+from rowlock.spark.write_task import WriteFailedError, Written, write_task
+from rowlock.table import Table
+
+_MAPPING = "id STRING :key, a STRING f:a, b STRING f:b"
+_SCHEMA = pa.schema([("id", pa.string()), ("a", pa.string()), ("b", pa.string())])
+_MAPS = pa.schema([("row", pa.binary()), ("columns", pa.map_(pa.string(), pa.binary()))])
+
+Row = tuple[Any, ...]
+
+
+def _batch(*rows: Row, schema: pa.Schema = _SCHEMA) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
+
+
+def _plan(server: RowlockServer, **options: str) -> WritePlan:
+    given = {"server": server.address, "table": "t", "mapping": _MAPPING, "create": "true", **options}
+    return write_plan(write_options(given), _SCHEMA)
+
+
+def _map_plan(server: RowlockServer, **options: str) -> WritePlan:
+    return write_plan(write_options({"server": server.address, "table": "t", "create": "f g", **options}), _MAPS)
+
+
+def _write(plan: WritePlan, *rows: Row) -> Written:
+    """Each row a batch of its own, as Spark may cut them."""
+    schema = _SCHEMA if plan.options.mapping else _MAPS
+    return write_task(plan, [_batch(row, schema=schema) for row in rows], "partition 3")
+
+
+def _rows(client: rowlock.Client) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    return list(client.table("t").scan())
+
+
+def test_a_repeated_task_writes_the_same_versions_and_undoes_no_later_change(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    plan = _plan(rowlock_server, create="f,versions=10")
+    assert _write(plan, ("x", "1", "2"), ("y", "3", None)) == Written(2, 3)
+    table = rowlock_client.table("t")
+    table.put("x", {"f:a": "changed"}, timestamp=plan.timestamp + 1)
+    assert _write(plan, ("x", "1", "2"), ("y", "3", None)) == Written(2, 3)
+    assert _rows(rowlock_client) == [(b"x", {b"f:a": b"changed", b"f:b": b"2"}), (b"y", {b"f:a": b"3"})]
+    assert table.cells("x", "f:a") == [(b"changed", plan.timestamp + 1), (b"1", plan.timestamp)]
+
+
+def test_all_tasks_of_a_job_write_at_its_one_time_of_the_server(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    before = rowlock_client.server_info().now_ms
+    plan = _plan(rowlock_server)
+    assert before <= plan.timestamp <= rowlock_client.server_info().now_ms
+    _write(plan, ("x", "1", None))
+    _write(plan, ("y", "1", None))
+    for row in ("x", "y"):
+        assert rowlock_client.table("t").cells(row, "f:a") == [(b"1", plan.timestamp)]
+
+
+def test_the_job_that_comes_later_wins(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
+    _write(_plan(rowlock_server), ("x", "first", "first"))
+    _write(_plan(rowlock_server), ("x", "second", None))
+    assert _rows(rowlock_client) == [(b"x", {b"f:a": b"second", b"f:b": b"first"})]
+
+
+@pytest.mark.parametrize("batch_bytes", ["1", "1000000"])
+def test_of_rows_with_one_key_the_last_wins_in_one_batch_and_over_several(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, batch_bytes: str
+) -> None:
+    plan = _plan(rowlock_server, batch_bytes=batch_bytes, nulls="delete")
+    rows = [("x", str(i), None) for i in range(20)] + [("y", "gone", "gone"), ("y", None, "there"), ("z", None, None)]
+    write_task(plan, [_batch(*rows)], "partition 0")
+    assert _rows(rowlock_client) == [(b"x", {b"f:a": b"19"}), (b"y", {b"f:b": b"there"})]
+
+
+def test_duplicates_are_refused_when_asked_for(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
+    plan = _plan(rowlock_server, duplicates="fail")
+    with pytest.raises(WriteFailedError, match=r"partition 3.*row 2 has the key b'x' of a row before it"):
+        _write(plan, ("x", "1", "1"), ("y", "1", "1"), ("x", "2", "2"))
+    assert _write(plan, ("x", "1", "1"), ("y", "1", "1")).row_count == 2
+    maps = _map_plan(rowlock_server, duplicates="fail")
+    with pytest.raises(WriteFailedError, match="row 1 has the key b'x'"):
+        _write(maps, (b"x", [("f:a", b"1")]), (b"x", []))
+
+
+def test_nulls_delete_what_is_there_when_asked_for(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    _write(_plan(rowlock_server), ("x", "1", "2"))
+    _write(_plan(rowlock_server), ("x", None, "3"))
+    assert _rows(rowlock_client) == [(b"x", {b"f:a": b"1", b"f:b": b"3"})]
+    _write(_plan(rowlock_server, nulls="delete"), ("x", None, "4"))
+    assert _rows(rowlock_client) == [(b"x", {b"f:b": b"4"})]
+
+
+def test_maps_are_written_as_they_are(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
+    plan = _map_plan(rowlock_server)
+    assert _write(plan, (b"x", [("f:a", b"1"), ("g:\\xff", b"")]), (b"y", None)) == Written(2, 2)
+    assert _rows(rowlock_client) == [(b"x", {b"f:a": b"1", b"g:\xff": b""})]
+    with pytest.raises(WriteFailedError, match=r"family b'h', and the table 't' has b'f', b'g'"):
+        _write(plan, (b"z", [("h:a", b"1")]))
+
+
+def test_no_row_is_cut_however_small_the_batches_are(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Sequence[bytes]] = []
+
+    def put_arrow(table: Table[bytes], data: Sequence[pa.RecordBatch], *, batch_bytes: int) -> BulkResult:
+        sent.extend([cell["row"] for cell in batch.to_pylist()] for batch in data)
+        return BulkResult(0, 0)
+
+    monkeypatch.setattr(Table, "put_arrow", put_arrow)
+    write_task(_plan(rowlock_server, batch_bytes="1"), [_batch(*((str(i), "1", "2") for i in range(9)))], "partition 0")
+    assert sent == [[b"%d" % i, b"%d" % i] for i in range(9)]
+
+
+def test_a_row_that_can_not_be_written_is_named_and_those_before_it_stay(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    plan = _plan(rowlock_server)
+    told = "partition 3 can't be written: the key column 'id' is null in row 0.*from row 2 of the data.*What the job"
+    with pytest.raises(WriteFailedError, match=told):
+        _write(plan, ("x", "1", "1"), ("y", "1", "1"), (None, "1", "1"))
+    assert [row for row, _ in _rows(rowlock_client)] == [b"x", b"y"]
+
+
+def test_a_key_or_value_beyond_the_limits_is_named(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    with pytest.raises(WriteFailedError, match=r"partition 3.*row b'kkkk.*row_bytes_max"):
+        _write(_plan(rowlock_server), ("k" * 40_000, "1", "1"))
+    with pytest.raises(WriteFailedError, match=r"row b'x'.*cell_bytes_max"):
+        _write(_plan(rowlock_server), ("x", "v" * (11 * 1024 * 1024), "1"))
+    # No part of the row either.
+    assert _rows(rowlock_client) == []
+
+
+def test_a_table_that_is_dropped_meanwhile_ends_the_task(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    plan = _plan(rowlock_server)
+    rowlock_client.drop_table("t")
+    with pytest.raises(WriteFailedError, match="were not all written into the table 't'"):
+        _write(plan, ("x", "1", "1"))
+
+
+def test_a_server_that_is_gone_for_a_while_is_waited_for(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    plan = _plan(rowlock_server)
+    _write(plan, ("x", "1", "1"))
+    rowlock_server.kill()
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(_write, plan, ("y", "1", "1"))
+        rowlock_server.restart()
+        assert writing.result().row_count == 1
+    assert [row for row, _ in _rows(rowlock_client)] == [b"x", b"y"]
+
+
+def test_a_server_that_is_gone_for_good_is_named(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
+    plan = _plan(rowlock_server, timeout="1")
+    rowlock_server.kill()
+    with pytest.raises(WriteFailedError, match=rf"server at {rowlock_server.address} did not take.*run the job again"):
+        _write(plan, ("x", "1", "1"))
+
+
+def test_a_driver_that_reaches_no_server_says_so() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        options = write_options({"server": address, "table": "t", "mapping": _MAPPING, "timeout": "0.5"})
+        with pytest.raises(ServerUnavailableError, match=rf"server at {address} does not answer.*Is it running"):
+            write_plan(options, _SCHEMA)
+
+
+def test_a_table_is_made_when_asked_for_by_one_of_many(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    with pytest.raises(TableNotFoundError, match=r"no table 't'.*'create', 'true'"):
+        _plan(rowlock_server, create="false")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: _plan(rowlock_server, durability="os"), range(16)))
+    made = rowlock_client.describe("t")
+    assert (dict(made.families), made.durability) == ({"f": rowlock.Family()}, "os")
+
+
+def test_a_table_that_is_there_is_left_as_it_is(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
+    rowlock_client.create_table("t", {"f": rowlock.Family(versions=5), "g": rowlock.Family()})
+    assert _plan(rowlock_server, create="f,versions=7").families == {b"f", b"g"}
+    assert rowlock_client.describe("t").families["f"].versions == 5
+
+
+def test_families_that_are_not_there_are_told_before_anything_is_written(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    rowlock_client.create_table("t", ["g"])
+    with pytest.raises(FamilyNotFoundError, match=r"names the family 'f', and the table 't' at .* has 'g'"):
+        _plan(rowlock_server)
+    with pytest.raises(InvalidArgumentError, match="'create' makes the families 'g', and the mapping names 'f' too"):
+        _plan(rowlock_server, create="g")
+    with pytest.raises(InvalidArgumentError, match="without a mapping the option 'create' names the families"):
+        _map_plan(rowlock_server, create="true")

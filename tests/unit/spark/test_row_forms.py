@@ -1,0 +1,159 @@
+"""Which DataFrames can be written, and the cells that their rows become."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from rowlock.errors import MappingError
+from rowlock.mapping import Mapping
+from rowlock.spark.row_forms import RowForm, form_of
+
+
+def _schema(**columns: pa.DataType) -> pa.Schema:
+    return pa.schema(list(columns.items()))
+
+
+_MAPPING = Mapping("id STRING :key, delay INT info:delay, dest STRING info:dest")
+_SCHEMA = _schema(id=pa.string(), delay=pa.int32(), dest=pa.string())
+_MAPS = pa.schema([("row", pa.binary()), ("columns", pa.map_(pa.string(), pa.binary()))])
+
+
+def _rows(schema: pa.Schema, *rows: tuple[Any, ...]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
+
+
+def _cells(form: RowForm, batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    return [tuple(cell.values()) for cell in form.cells(batch, 7).to_pylist()]
+
+
+def test_a_mapped_null_is_no_cell_or_one_that_deletes() -> None:
+    batch = _rows(_SCHEMA, ("a", None, "x"))
+    kept = form_of(_SCHEMA, _MAPPING, nulls_delete=False)
+    assert _cells(kept, batch) == [(b"a", b"info", b"dest", 7, b"x")]
+    deleting = form_of(_SCHEMA, _MAPPING, nulls_delete=True)
+    assert _cells(deleting, batch) == [(b"a", b"info", b"delay", 7, None), (b"a", b"info", b"dest", 7, b"x")]
+    assert deleting.keys(batch).to_pylist() == [b"a"]
+
+
+def test_forms_can_be_pickled() -> None:
+    for form in (form_of(_SCHEMA, _MAPPING, nulls_delete=True), form_of(_MAPS, None, nulls_delete=False)):
+        assert pickle.loads(pickle.dumps(form)) == form
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_maps_are_written_as_they_are(large: bool) -> None:
+    """Nulls, empty maps and slices included; Spark sends the large types when it is told to."""
+    text, data = (pa.large_string(), pa.large_binary()) if large else (pa.string(), pa.binary())
+    schema = pa.schema([("columns", pa.map_(text, data)), ("row", data)])
+    entries: list[list[tuple[str, bytes | None]] | None] = [
+        [("info:skipped", b"0")],
+        [("info:a", b"1"), ("info:n", None), (r"stats:\xff:\\", b"")],
+        None,
+        [],
+        [("info:a", b"2")],
+    ]
+    batch = _rows(schema, *((entry, b"r%d" % i) for i, entry in enumerate(entries))).slice(1)
+    form = form_of(schema, None, nulls_delete=False)
+    assert _cells(form, batch) == [
+        (b"r1", b"info", b"a", 7, b"1"),
+        (b"r1", b"stats", b"\xff:\\", 7, b""),
+        (b"r4", b"info", b"a", 7, b"2"),
+    ]
+    deleting = form_of(schema, None, nulls_delete=True)
+    assert (b"r1", b"info", b"n", 7, None) in _cells(deleting, batch)
+    assert form.keys(batch).to_pylist() == [b"r1", b"r2", b"r3", b"r4"]
+    assert _cells(form, batch.slice(1, 2)) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ((None, [("info:a", b"1")]), "null in row 0"),
+        ((b"", [("info:a", b"1")]), "empty in row 0"),
+        ((b"r", [("info", b"1")]), "'info', which is no family:qualifier"),
+        ((b"r", [(r"info:\q", b"1")]), "bad escape"),
+    ],
+)
+def test_a_row_of_maps_that_can_not_be_written_is_named(row: tuple[Any, ...], message: str) -> None:
+    form = form_of(_MAPS, None, nulls_delete=False)
+    with pytest.raises(MappingError, match=message):
+        form.cells(_rows(_MAPS, row), 7)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["id", "delay"], "lacks dest: it has id, delay, and the mapping id, delay, dest"),
+        (["id", "delay", "dest", "more"], r"has besides more: .*df\.select"),
+        (["ID", "delay", "dest"], "lacks id and has besides ID: .*compared exactly"),
+        (["id", "id", "delay", "dest"], "has twice id"),
+    ],
+)
+def test_columns_are_found_by_name_and_must_be_those_of_the_mapping(names: list[str], message: str) -> None:
+    schema = pa.schema(
+        [pa.field(name, _SCHEMA.field("delay").type if name == "delay" else pa.string()) for name in names]
+    )
+    with pytest.raises(MappingError, match=message):
+        form_of(schema, _MAPPING, nulls_delete=False)
+
+
+@pytest.mark.parametrize(
+    ("found", "mapped", "is_taken"),
+    [
+        (pa.int64(), "INT", True),
+        (pa.int8(), "BIGINT", True),
+        (pa.float32(), "DOUBLE", True),
+        (pa.float64(), "FLOAT", False),
+        (pa.int32(), "DOUBLE", False),
+        (pa.string(), "INT", False),
+        (pa.int32(), "STRING", False),
+        (pa.string(), "BINARY", True),
+        (pa.timestamp("us"), "TIMESTAMP", True),
+        (pa.timestamp("us", tz="Europe/Berlin"), "TIMESTAMP", True),
+        (pa.date32(), "TIMESTAMP", False),
+        (pa.decimal128(5, 1), "DECIMAL(10,2)", True),
+        (pa.float64(), "DECIMAL(10,2)", False),
+        (pa.list_(pa.string()), "STRING", False),
+        (pa.bool_(), "BOOLEAN", True),
+    ],
+)
+def test_a_type_is_taken_only_where_values_go_over_unchanged(found: pa.DataType, mapped: str, is_taken: bool) -> None:
+    schema = pa.schema([("id", pa.string()), ("v", found)])
+    mapping = Mapping(f"id STRING :key, v {mapped} f:v")
+    if is_taken:
+        form_of(schema, mapping, nulls_delete=False)
+    else:
+        with pytest.raises(MappingError, match=r"the column 'v' is .* cast it"):
+            form_of(schema, mapping, nulls_delete=False)
+
+
+def test_an_integer_that_does_not_fit_the_mapped_type_is_refused() -> None:
+    schema = _schema(id=pa.string(), v=pa.int64())
+    form = form_of(schema, Mapping("id STRING :key, v INT f:v"), nulls_delete=False)
+    assert _cells(form, _rows(schema, ("a", 5))) == [(b"a", b"f", b"v", 7, b"\0\0\0\x05")]
+    with pytest.raises(MappingError, match="'v' is int64 and does not fit INT"):
+        form.cells(_rows(schema, ("a", 1 << 40)), 7)
+
+
+def test_a_mapping_without_cells_is_refused() -> None:
+    with pytest.raises(MappingError, match="only a key"):
+        form_of(pa.schema([("id", pa.string())]), Mapping("id STRING :key"), nulls_delete=False)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        _SCHEMA,
+        _schema(row=pa.binary(), columns=pa.string()),
+        _schema(row=pa.int32(), columns=pa.map_(pa.string(), pa.binary())),
+        pa.schema([("row", pa.binary()), ("columns", pa.map_(pa.int32(), pa.binary()))]),
+        pa.schema([("row", pa.binary()), ("columns", pa.map_(pa.string(), pa.int32()))]),
+        pa.schema([("row", pa.binary()), ("row", pa.binary()), ("columns", pa.map_(pa.string(), pa.binary()))]),
+    ],
+)
+def test_without_a_mapping_only_a_key_and_a_map_are_taken(schema: pa.Schema) -> None:
+    with pytest.raises(MappingError, match=r"option 'mapping'.*row BINARY, columns MAP<STRING, BINARY>"):
+        form_of(schema, None, nulls_delete=False)
