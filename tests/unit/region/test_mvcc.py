@@ -130,3 +130,16 @@ def test_waiting_blocks_until_another_thread_completes() -> None:
     mvcc.complete(number)
     waiter.join(10)
     assert not waiter.is_alive()
+
+
+def test_a_read_point_can_be_opened_again_only_while_it_is_registered() -> None:
+    mvcc = Mvcc(5, ManualClock())
+    first = mvcc.open_read_point()
+    mvcc.complete(mvcc.begin())
+    mvcc.reopen_read_point(first)
+    mvcc.close_read_point(first)
+    assert mvcc.oldest() == 5
+    mvcc.close_read_point(first)
+    assert mvcc.oldest() == 6
+    with pytest.raises(AssertionError, match="not registered"):
+        mvcc.reopen_read_point(first)
