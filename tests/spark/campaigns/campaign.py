@@ -12,7 +12,15 @@ from collections.abc import Callable
 
 from tests.crash import command_line
 from tests.crash.account import Account, Settings
-from tests.spark.campaigns import broken_builds, changing_rows, driver_kills, server_kills, speculation, task_failures
+from tests.spark.campaigns import (
+    broken_builds,
+    changing_rows,
+    connect,
+    driver_kills,
+    server_kills,
+    speculation,
+    task_failures,
+)
 
 CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {
     "task_failures": task_failures.run,
@@ -20,6 +28,7 @@ CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {
     "driver_kills": driver_kills.run,
     "server_kills": server_kills.run,
     "changing_rows": changing_rows.run,
+    "connect": connect.run,
     "broken_builds": broken_builds.run,
 }
 

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     import rowlock
     from pyspark.sql import SparkSession
 
-# Small batches of Spark and of the sink, so that every job is many of them.
-SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(STEP)}
+# Small batches of Spark and of the sink, so that every job is many of them; and small buffers between Java and Python,
+# so that what was given is written before something goes wrong.
+SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(STEP), "spark.buffer.size": "1024"}
 BATCH_BYTES = 8 * 1024
 FORMAT = "rowlock"
 
