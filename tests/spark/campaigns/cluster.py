@@ -19,6 +19,7 @@ from rowlock.spark import prepare_environment
 HOSTS = ("127.0.0.2", "127.0.0.3")
 _MASTER_HOST = "127.0.0.1"
 _START_S_MAX = 180.0
+_ROOT = Path(__file__).parents[3]
 _DEPLOY = "org.apache.spark.deploy"
 
 
@@ -44,8 +45,15 @@ def _running(words: list[str], host: str, log: Path) -> Iterator[Path]:
     import pyspark
 
     home = Path(pyspark.__file__).parent
-    # Each binds to its own address alone.
-    environment = {**os.environ, "SPARK_LOCAL_IP": host, "SPARK_LOCAL_HOSTNAME": host, "SPARK_DAEMON_MEMORY": "256m"}
+    environment = {
+        **os.environ,
+        # Each binds to its own address alone.
+        "SPARK_LOCAL_IP": host,
+        "SPARK_LOCAL_HOSTNAME": host,
+        "SPARK_DAEMON_MEMORY": "256m",
+        # What the tasks do stands in this folder of tests, and executors work in one of their own.
+        "PYTHONPATH": str(_ROOT),
+    }
     with log.open("w") as said:
         process = subprocess.Popen(
             [str(home / "bin" / "spark-class"), *words],
