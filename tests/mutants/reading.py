@@ -9,6 +9,7 @@ FLUSH = "unit/region/test_flush.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
 MVCC = "unit/region/test_mvcc.py"
 SEGMENT = "unit/memstore/test_segment.py"
+PIVOT = "unit/scan/test_pivot.py"
 VISIBILITY = "unit/scan/test_visibility.py"
 WRITES = "unit/region/test_write_path.py"
 
@@ -118,6 +119,49 @@ READING = [
         "    return newest & alive\n",
         "    return newest\n",
         VECTORS,
+    ),
+    # ---- the row form
+    Mutant(
+        "the row form swaps columns",
+        "scan/pivot.py",
+        "        columns[1 + place] = _spread_values(",
+        "        columns[1 + code] = _spread_values(",
+        f"{PIVOT}::test_columns_of_several_families_stand_on_one_line",
+    ),
+    Mutant(
+        "the row form moves values up to rows that have none",
+        "scan/pivot.py",
+        "    np.cumsum(is_there, out=before[1:])\n",
+        "    before[1:] = np.minimum(np.arange(line_count) + 1, len(values))\n",
+        f"{PIVOT}::test_what_a_row_does_not_have_is_null_and_an_empty_value_is_not",
+    ),
+    Mutant(
+        "the row form shows empty values for absent ones",
+        "scan/pivot.py",
+        "    bitmap = None if is_there is None else _bitmap(is_there)\n",
+        "    bitmap = None\n",
+        f"{PIVOT}::test_what_a_row_does_not_have_is_null_and_an_empty_value_is_not",
+    ),
+    Mutant(
+        "the row form takes any version",
+        "scan/pivot.py",
+        "    if chosen.families[index].versions_max > 1:\n",
+        "    if False:\n",
+        f"{PIVOT}::test_of_several_versions_the_newest_stands_on_the_line",
+    ),
+    Mutant(
+        "the row form turns keys around and not their values",
+        "scan/pivot.py",
+        "        return _taken(chosen.rows.keys, rows[::-1]), len(rows) - 1 - lines\n",
+        "        return _taken(chosen.rows.keys, rows[::-1]), lines\n",
+        f"{PIVOT}::test_reverse_turns_the_lines_around_and_nothing_else",
+    ),
+    Mutant(
+        "qualifiers of the same lengths are taken for the same",
+        "scan/by_qualifier.py",
+        "    return np.array_equal(data[start + period_bytes : stop], data[start : stop - period_bytes])\n",
+        "    return True\n",
+        "unit/scan/test_by_qualifier.py::test_others_are_looked_at_each",
     ),
     # ---- what pruning and flush drop
     Mutant(
