@@ -7,7 +7,7 @@ UV := $(VENV)/bin/uv
 UV_VERSION := 0.13.9
 PROTOS := $(wildcard proto/rowlock_proto/v1/*.proto)
 
-.PHONY: help setup demo test check crash spark-crash bench proto lock clean
+.PHONY: help setup demo test check crash spark-crash bench spark-bench proto lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -21,8 +21,8 @@ $(VENV)/.ready: pyproject.toml requirements.lock requirements-java.lock .ci/setu
 demo: setup ## the main job on real data
 	@$(PYTHON) -m bench.demo
 
-test: setup ## every test that fits in ten minutes
-	@$(PYTHON) -m pytest -q
+test: setup ## every test that fits in ten minutes; the few that fail have a second chance, and are named
+	@$(PYTHON) -m tests.again -q
 
 check: setup ## format, lint, strict types, tidy
 	@$(PYTHON) -m ruff format --check .
@@ -41,6 +41,9 @@ spark-crash: setup ## the long campaigns with Spark: failing tasks, speculation,
 
 bench: setup ## every figure of the README, each a ratio in one run
 	@$(PYTHON) -m bench $(ARGS)
+
+spark-bench: setup ## what rowlock costs from Spark, beside Parquet and HBase
+	@$(PYTHON) -m bench.spark $(ARGS)
 
 proto: setup ## generate the protocol's code
 	@$(PYTHON) -m grpc_tools.protoc -Iproto --python_out=proto --pyi_out=proto --grpc_python_out=proto $(PROTOS)

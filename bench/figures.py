@@ -6,11 +6,11 @@ and its line here.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.bench import Bench
+from bench.goals import Aim, Goal
 from bench.measure import Measurement
 from bench.workloads import (
     bulk,
@@ -25,28 +25,11 @@ from bench.workloads import (
 )
 
 
-class Aim(enum.Enum):
-    """On which side of its target a figure should be."""
-
-    AT_LEAST = "≥"
-    AT_MOST = "≤"
-
-
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """One number that is measured. `unit` is empty for a ratio."""
+class Figure(Goal):
+    """One number and how it is measured."""
 
-    name: str
-    sentence: str
-    aim: Aim
-    target: float
-    unit: str
     measure: Callable[[Bench], Measurement]
-
-    def holds(self, measured: Measurement) -> bool:
-        """The median is on the right side of the target."""
-        median = measured.value.median
-        return median >= self.target if self.aim is Aim.AT_LEAST else median <= self.target
 
 
 def _at_least(name: str, target: float, sentence: str, measure: Callable[[Bench], Measurement]) -> Figure:

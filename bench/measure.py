@@ -63,20 +63,21 @@ def ratio(ours_name: str, ours: Turn, baseline_name: str, baseline: Turn, rounds
 
 
 def rate(operation: Operation, seconds: float) -> float:
-    """Operations a second of one caller that waits for each."""
+    """Operations a second of one caller that waits for each; of one operation at least."""
     count = 0
-    start = time.perf_counter()
+    now = start = time.perf_counter()
     stop = start + seconds
-    while (now := time.perf_counter()) < stop:
+    while not count or now < stop:
         operation()
         count += 1
+        now = time.perf_counter()
     return count / (now - start)
 
 
 def rate_of_threads(operations: Sequence[Operation], seconds: float) -> float:
     """Operations a second of as many callers at once as there are operations, each waiting for its own.
 
-    The first exception of a caller is raised here, when all have ended.
+    Each makes one at least. The first exception of a caller is raised here, when all have ended.
     """
     counts = [0] * len(operations)
     failures: list[BaseException] = []
@@ -86,7 +87,7 @@ def rate_of_threads(operations: Sequence[Operation], seconds: float) -> float:
     def call(number: int, operation: Operation) -> None:
         everybody_is_there.wait()
         try:
-            while time.perf_counter() < stop:
+            while not counts[number] or time.perf_counter() < stop:
                 operation()
                 counts[number] += 1
         except BaseException as failure:  # a thread that dies quietly would pass for a slow one

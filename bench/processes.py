@@ -109,9 +109,11 @@ def end_in_order_when_told() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
-def start_rowlock(folder: Path, listen: str = "127.0.0.1:0") -> ServerProcess:
-    """A region server, as a user starts it, on that data folder."""
+def start_rowlock(folder: Path, listen: str = "127.0.0.1:0", advertise: str | None = None) -> ServerProcess:
+    """A region server, as a user starts it, on that data folder. `advertise`: where it tells clients to find it."""
     command = [str(Path(sys.executable).parent / "rowlock-server"), "--data", str(folder), "--listen", listen]
+    if advertise is not None:
+        command += ["--advertise", advertise]
     return ServerProcess(command, folder.with_name(folder.name + ".log"))
 
 

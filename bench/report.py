@@ -1,4 +1,4 @@
-"""Figures as people and programs read them: a table on the terminal, latest.md and latest.json."""
+"""Figures as people and programs read them: a table on the terminal, a page and a file for programs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.figures import Figure
+from bench.goals import Goal
 from bench.measure import Measurement, Spread
+
+_INTRODUCTION = """\
+Made by `make bench`. Each ratio is of two rates measured in turns in one run; the median of the rounds is
+judged, the lowest and the highest are in brackets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """One figure and what became of it. A workload that failed has no measurement but a reason."""
 
-    figure: Figure
+    figure: Goal
     measured: Measurement | None
     failure: str = ""
 
@@ -43,7 +47,7 @@ def spread(value: Spread) -> str:
     return f"{number(value.median)} ({number(value.low)} to {number(value.high)})"
 
 
-def target(figure: Figure) -> str:
+def target(figure: Goal) -> str:
     """`≥ 0.6`, `≤ 10 s`."""
     return f"{figure.aim.value} {number(figure.target)} {figure.unit}".strip()
 
@@ -84,13 +88,12 @@ def details(result: Result) -> list[tuple[str, str]]:
     return [(name, spread(value)) for name, value in result.measured.details.items()]
 
 
-def markdown(results: Sequence[Result], facts: dict[str, str]) -> str:
-    """The whole report as a page."""
+def markdown(results: Sequence[Result], facts: dict[str, str], introduction: str = _INTRODUCTION) -> str:
+    """The whole report as a page; the introduction says how the figures were made."""
     lines = [
         "# Figures",
         "",
-        "Made by `make bench`. Each ratio is of two rates measured in turns in one run; the median of the rounds is",
-        "judged, the lowest and the highest are in brackets.",
+        introduction,
         "",
         "Machine: " + ", ".join(f"{name} {value}" for name, value in facts.items()) + ".",
         "",
@@ -129,7 +132,13 @@ def as_json(results: Sequence[Result], facts: dict[str, str]) -> str:
     return json.dumps({"machine": facts, "figures": figures}, indent=2, ensure_ascii=False) + "\n"
 
 
-def write(folder: Path, results: Sequence[Result], facts: dict[str, str]) -> None:
-    """latest.md and latest.json in the folder, over those of the run before."""
-    (folder / "latest.md").write_text(markdown(results, facts))
-    (folder / "latest.json").write_text(as_json(results, facts))
+def write(
+    folder: Path,
+    results: Sequence[Result],
+    facts: dict[str, str],
+    name: str = "latest",
+    introduction: str = _INTRODUCTION,
+) -> None:
+    """name.md and name.json in the folder, over those of the run before."""
+    (folder / f"{name}.md").write_text(markdown(results, facts, introduction))
+    (folder / f"{name}.json").write_text(as_json(results, facts))

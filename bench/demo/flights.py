@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import zipfile
 from importlib.metadata import files
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
@@ -47,11 +48,21 @@ class SourceMissingError(Exception):
 
 def read_flights() -> pa.Table:
     """All 336,776 flights in the source's order; "NA" is null. Raises SourceMissingError."""
-    found = [path for path in files(_PACKAGE) or () if path.name == _ARCHIVE]
+    return parse(flights_csv())
+
+
+def flights_csv() -> bytes:
+    """The flights as the package has them, a header and a line for each. Raises SourceMissingError."""
+    with zipfile.ZipFile(packaged(_ARCHIVE)) as archive, archive.open(_MEMBER) as member:
+        return member.read()
+
+
+def packaged(name: str) -> Path:
+    """Where a file of the package is. Raises SourceMissingError."""
+    found = [path for path in files(_PACKAGE) or () if path.name == name]
     if not found:
-        raise SourceMissingError(f"the package {_PACKAGE} has no file {_ARCHIVE}; `make setup` installs the right one")
-    with zipfile.ZipFile(str(found[0].locate())) as archive, archive.open(_MEMBER) as member:
-        return parse(member.read())
+        raise SourceMissingError(f"the package {_PACKAGE} has no file {name}; `make setup` installs the right one")
+    return Path(str(found[0].locate()))
 
 
 def parse(data: bytes) -> pa.Table:
@@ -73,7 +84,12 @@ def evenly(flights: pa.Table, count: int) -> pa.Table:
     """So many of the flights, spread over the year; all when there are no more."""
     if count >= len(flights):
         return flights
-    return flights.take(pa.array([number * len(flights) // count for number in range(count)], pa.int64()))
+    return flights.take(pa.array(even_numbers(len(flights), count), pa.int64()))
+
+
+def even_numbers(total: int, count: int) -> list[int]:
+    """So many of the numbers below `total`, at even distances; all when there are no more."""
+    return list(range(total)) if count >= total else [number * total // count for number in range(count)]
 
 
 def keys_of(flights: pa.Table) -> list[bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,13 +18,17 @@ CALL_SECONDS = 120.0
 
 @dataclass(slots=True)
 class Stage:
-    """`expected` is the source with every acknowledged change, in the order of its keys."""
+    """`expected` is the source with every acknowledged change, in the order of its keys.
+
+    `rates` is what the steps measured for the picture, flights a second by what did it.
+    """
 
     folder: Path
     account: Account
     server: ServerProcess
     client: rowlock.Client
     expected: pa.Table
+    rates: dict[str, float] = field(default_factory=dict)
 
     @property
     def address(self) -> str:
@@ -44,14 +48,23 @@ class Stage:
 
 
 class Stopwatch:
-    """Seconds since it was made, and what they make of a count."""
+    """Seconds since it was made or stopped, and what they make of a count."""
 
     def __init__(self) -> None:
         self._start = time.perf_counter()
+        self._stop: float | None = None
+
+    def stop(self) -> Stopwatch:
+        """From now on its seconds stay as they are."""
+        self._stop = time.perf_counter()
+        return self
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self._start
+        return (time.perf_counter() if self._stop is None else self._stop) - self._start
+
+    def per_second(self, count: int) -> float:
+        return count / self.seconds
 
     def rate(self, count: int, what: str) -> str:
         """`336,776 flights in 9.1 s, 37,008 a second`."""

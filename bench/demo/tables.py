@@ -1,6 +1,7 @@
 """How the flights are rows: two tables, their columns, and the mapping between columns and cells.
 
-`flights` has a row for each flight, `counts` one for each carrier with a counter for each airport.
+`flights` has a row for each flight, `counts` one for each carrier with a counter for each airport. `spark_flights` has
+the flights once more, as Spark wrote them; what its writers say of their corrections is in a family of its own.
 """
 
 from __future__ import annotations
@@ -17,18 +18,31 @@ FLIGHTS_FAMILIES = {"plan": rowlock.Family(), "actual": rowlock.Family()}
 COUNTS = "counts"
 COUNTS_FAMILIES = {"from": rowlock.Family(), "to": rowlock.Family()}
 
+SPARK_FLIGHTS = "spark_flights"
+
 ARRIVAL_DELAY = "actual:arr_delay"
 CORRECTED_BY = "actual:corrected_by"
+FIXED_BY = "fix:by"
+FIX_NUMBER = "fix:number"
 
-_SQL_NAMES = {pa.string(): "STRING", pa.int32(): "INT"}
+SQL_NAMES = {pa.string(): "STRING", pa.int32(): "INT"}
 
 
 def flights_mapping() -> rowlock.Mapping:
     """All columns of the source, and who corrected the flight's delay."""
-    keys = [f"{name} {_SQL_NAMES[COLUMN_TYPES[name]]} :key" for name in KEY_COLUMNS]
-    plan = [f"{name} {_SQL_NAMES[COLUMN_TYPES[name]]} plan:{name}" for name in PLAN_COLUMNS]
-    actual = [f"{name} {_SQL_NAMES[COLUMN_TYPES[name]]} actual:{name}" for name in ACTUAL_COLUMNS]
-    return rowlock.Mapping(", ".join([*keys, *plan, *actual, f"corrected_by STRING {CORRECTED_BY}"]))
+    return rowlock.Mapping(", ".join([*_source_columns(), f"corrected_by STRING {CORRECTED_BY}"]))
+
+
+def spark_mapping() -> str:
+    """All columns of the source, who corrected the flight's delay, and by which of that writer's corrections."""
+    return ", ".join([*_source_columns(), f"corrected_by STRING {FIXED_BY}", f"correction INT {FIX_NUMBER}"])
+
+
+def _source_columns() -> list[str]:
+    keys = [f"{name} {SQL_NAMES[COLUMN_TYPES[name]]} :key" for name in KEY_COLUMNS]
+    plan = [f"{name} {SQL_NAMES[COLUMN_TYPES[name]]} plan:{name}" for name in PLAN_COLUMNS]
+    actual = [f"{name} {SQL_NAMES[COLUMN_TYPES[name]]} actual:{name}" for name in ACTUAL_COLUMNS]
+    return [*keys, *plan, *actual]
 
 
 def number_bytes(number: int) -> bytes:

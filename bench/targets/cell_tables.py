@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bench.targets.messages import FAMILY
+from bench.targets.messages import FAMILY, row_key
 
 COLUMN_COUNT = 10
 VALUE_BYTES = 100
@@ -38,10 +38,12 @@ def column_names() -> list[str]:
 def wide_rows(row_count: int, seed: int = 1) -> pa.Table:
     """Columns `key` (text) and q0, q1, ... (bytes), one line a row."""
     random = np.random.default_rng(seed)
-    numbers = random.permutation(row_count)
-    keys = _binary([b"row-%010d" % number for number in numbers]).cast(pa.string())
-    values = [_random_values(row_count, random) for _ in range(COLUMN_COUNT)]
-    return pa.table([keys, *values], names=["key", *column_names()])
+    return _wide_rows(random.permutation(row_count), random)
+
+
+def wide_rows_in_order(first: int, row_count: int, seed: int = 1) -> pa.Table:
+    """The same columns, rows `first` to `first + row_count` in the order of their keys."""
+    return _wide_rows(np.arange(first, first + row_count), np.random.default_rng(seed))
 
 
 def cells_of(rows: pa.Table) -> pa.Table:
@@ -75,6 +77,12 @@ def to_stream(batch: pa.RecordBatch) -> bytes:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return sink.getvalue().to_pybytes()
+
+
+def _wide_rows(numbers: npt.NDArray[np.int64], random: np.random.Generator) -> pa.Table:
+    keys = _binary([row_key(number) for number in numbers.tolist()]).cast(pa.string())
+    values = [_random_values(len(numbers), random) for _ in range(COLUMN_COUNT)]
+    return pa.table([keys, *values], names=["key", *column_names()])
 
 
 def _random_values(count: int, random: np.random.Generator) -> ArrowArray:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from rowlock import Client
 
-_START_SECONDS_MAX = 60.0
-_STOP_SECONDS_MAX = 60.0
+_START_SECONDS_MAX = 180.0
+_STOP_SECONDS_MAX = 180.0
 
 
 class RowlockServer:

@@ -62,7 +62,7 @@ DEFAULT_POLICY = RetryPolicy()
 class Attempts:
     """The attempts of one call. Times are seconds on one monotonic clock. Not thread-safe: one call, one caller."""
 
-    __slots__ = ("_first_doubt", "_kind", "_policy", "count", "deadline", "timeout_s")
+    __slots__ = ("_first_doubt", "_kind", "_met", "_policy", "count", "deadline", "timeout_s")
 
     def __init__(self, now: float, timeout_s: float, kind: Kind, policy: RetryPolicy = DEFAULT_POLICY) -> None:
         self.deadline = now + timeout_s
@@ -72,6 +72,8 @@ class Attempts:
         self._kind = kind
         # When an attempt was first left without an answer, None as long as each was answered.
         self._first_doubt: float | None = None
+        # What the attempt before ended with.
+        self._met: RowlockError | None = None
 
     def failed(self, error: RowlockError, now: float, *, was_sent: bool) -> float:
         """The pause in seconds before the next attempt; raises what the call ends with if there is none.
@@ -79,6 +81,7 @@ class Attempts:
         was_sent: the request was given to the connection, and this error is not the server's answer to it.
         """
         self.count += 1
+        self._met = error
         is_in_doubt = was_sent and not (isinstance(error, ServerUnavailableError) and error.never_left)
         if self._kind is not Kind.READ and (is_in_doubt or isinstance(error, UnknownOutcomeError | ServerError)):
             self._first_doubt = now if self._first_doubt is None else self._first_doubt
@@ -138,4 +141,6 @@ class Attempts:
         """What the call ends with when its last attempt was not answered by the deadline."""
         if was_sent and self._kind is not Kind.READ and self._first_doubt is None:
             self._first_doubt = self.deadline
-        return self.out_of_time(None)
+        told = self.out_of_time(None) if self._first_doubt is None else self._unknown(self._met)
+        told.__cause__ = self._met
+        return told

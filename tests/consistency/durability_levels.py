@@ -38,7 +38,7 @@ WRITERS_A_LEVEL = 2
 TABLE = "levels"
 # A cycle is over when there is enough to judge, and at the latest after so long: the machine may be slow.
 WRITES_A_CYCLE, CYCLE_SECONDS_MAX = 300, 10.0
-TIMEOUT_SECONDS = 30.0
+TIMEOUT_SECONDS = 120.0
 # The server ends right after one of these has its answer: a writer of that level, or whoever gets the hot row.
 ENDERS = ("fsync", "os", "reader")
 

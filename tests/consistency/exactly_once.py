@@ -54,11 +54,13 @@ def run(settings: Settings) -> Account:
     ):
         db.create_table(TABLE, ["f"])
         working = [pool.submit(_increment, proxy.address, increments) for _ in range(processes)]
-        _wait_for_first(db.table(TABLE), working)
+        # Processes take long to start; a kill before the first increment would show nothing.
+        _wait_for_more(db.table(TABLE), working)
         kills = 0
         while wait(working, random_kills.uniform(0.3, 1.5)).not_done:
             kill_and_restart(server)
             kills += 1
+            _wait_for_more(db.table(TABLE), working)
         total = db.table(TABLE).counter(ROW, COLUMN)
         lost = proxy.lost_answers
     _judge(account, [_result(account, work) for work in working], processes * increments, total)
@@ -69,9 +71,10 @@ def run(settings: Settings) -> Account:
     return account
 
 
-def _wait_for_first(table: rowlock.Table[bytes], working: Sequence[Future[_Counted]]) -> None:
-    """Processes take long to start; a kill before the first increment would show nothing."""
-    while not table.counter(ROW, COLUMN) and not any(work.done() for work in working):
+def _wait_for_more(table: rowlock.Table[bytes], working: Sequence[Future[_Counted]]) -> None:
+    """Until the counter moves, or a process is done: between two kills there is progress on the slowest machine."""
+    before = table.counter(ROW, COLUMN)
+    while table.counter(ROW, COLUMN) == before and not any(work.done() for work in working):
         time.sleep(0.05)
 
 

@@ -10,7 +10,7 @@ from rowlock.conversation import Request
 from rowlock.servers import Servers
 from rowlock_proto.v1 import region_pb2
 
-TIMEOUT_SECONDS = 30.0
+TIMEOUT_SECONDS = 120.0
 
 
 class SingleRequests:

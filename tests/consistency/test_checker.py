@@ -25,6 +25,7 @@ from tests.consistency.row_model import (
     Update,
     step,
 )
+from tests.seeds import drawn_seed
 
 ONE, TWO = Row(b"1"), Row(b"2")
 
@@ -183,8 +184,7 @@ def test_rows_are_judged_one_by_one() -> None:
 
 
 def test_random_histories_that_happened_are_linearizable_and_a_wrong_answer_is_noticed() -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     draw = random.Random(seed)
     for _ in range(100):
         history = happened(draw)

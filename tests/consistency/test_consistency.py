@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import random
 import time
 
 import pytest
 
 from tests.consistency.campaign import CAMPAIGNS
 from tests.crash.account import Settings
+from tests.seeds import drawn_seed
 
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_the_promise_holds_in_short(name: str) -> None:
-    seed = random.randrange(1_000_000)
+    seed = drawn_seed()
     started = time.monotonic()
     account = CAMPAIGNS[name](Settings(seed, is_short=True))
     print(account.text(time.monotonic() - started))

@@ -37,7 +37,7 @@ FILE_KINDS = ("log", "store file", "manifest", "catalog", "bulk file")
 FLIPS_A_KIND = 1000
 FLIPS_A_KIND_SHORT = 12
 ABSENT_ROWS = (b"a", b"row", b"row-0000", b"row-9999", b"zzz")
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)

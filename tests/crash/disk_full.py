@@ -43,7 +43,7 @@ from tests.crash.tracer import Action, SystemCall, traced
 PROMISE = "the disk full at each call that takes space: refused, read, and going on by itself; nothing lost"
 # How often a step is refused before there is space again.
 REFUSALS = 2
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from tests.crash.steps import (
     column,
 )
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 CLIENT = b"0123456789abcdef"
 # The first array of Python objects imports pandas, if it is there, which takes a second: here once for all children.
 pa.array([b""], pa.binary())

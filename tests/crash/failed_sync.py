@@ -31,7 +31,7 @@ from tests.crash.steps import Restart, Step
 
 PROMISE = "each sync fails once (EIO, pages dropped), then a power cut: nothing acknowledged after it, nothing lost"
 SYNCS = ("fdatasync", "fsync", "fsync_folder")
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import IO
 
 from tests.crash.children import ChildFailedError
 
-START_SECONDS_MAX = 60.0
+START_SECONDS_MAX = 180.0
 # So small that it flushes and rolls its log all the time.
 CONFIG = {
     "memstore_flush_bytes": "512KiB",

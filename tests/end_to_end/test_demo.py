@@ -1,4 +1,4 @@
-"""The demo holds on a part of the flights, kill and restart included."""
+"""The demo without Spark holds on a part of the flights, kill and restart included."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import subprocess
 import sys
 
 _FLIGHTS = 4000
-_SECONDS_MAX = 120
+_SECONDS_MAX = 900
 
 
 def test_every_comparison_of_the_demo_holds() -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "bench.demo", "--flights", str(_FLIGHTS)],
+        [sys.executable, "-m", "bench.demo", "--flights", str(_FLIGHTS), "--without-spark"],
         capture_output=True,
         text=True,
         timeout=_SECONDS_MAX,

@@ -22,6 +22,8 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection import salvage, verify
 from rowlock_regionserver.wal.recovery import read_log
 
+from tests.seeds import drawn_seed
+
 # (row, family, qualifier, timestamp, value)
 CellValue = tuple[bytes, bytes, bytes, int, bytes]
 ROW_COUNT = 300
@@ -162,8 +164,7 @@ def test_inspection_changes_nothing(left: Left, tmp_path: Path) -> None:
     "pattern", ["catalog/*", "regions/*/manifest-*", "regions/*/*.store", "log/*.wal", "bulk/*.bulk"]
 )
 def test_a_flipped_bit_anywhere_is_found_and_its_file_named(left: Left, pattern: str) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     places = random.Random(seed)
     for path in left.files(pattern):
         if path.name == "spare.wal":

@@ -153,7 +153,7 @@ def test_unary_calls_do_the_same_and_tell_errors_in_the_status(client: RawClient
         (client.regions.Mutate, region_pb2.MutateCall(region_id=999, mutate=call.mutate, client_id=CLIENT_ID)),
     ):
         with pytest.raises(grpc.RpcError) as failed:
-            method(bad, timeout=10)
+            method(bad, timeout=60)
         assert evidence(failed.value).code == Error.NOT_SERVING_REGION
         assert evidence(failed.value).can_retry
 
@@ -172,16 +172,16 @@ def test_bytes_that_are_not_the_protocol_are_refused_and_the_server_goes_on(clie
     channel: Any = client.channel
     rubbish, path = b"\xff\xff\xff\xff", f"/rowlock.v1.RegionService/{method}"
     call: Callable[[], object] = {
-        "Converse": lambda: list(channel.stream_stream(path)(iter([rubbish]), timeout=10)),
-        "BulkPut": lambda: list(channel.stream_stream(path)(iter([rubbish]), timeout=10)),
-        "Scan": lambda: list(channel.unary_stream(path)(rubbish, timeout=10)),
-    }.get(method, lambda: channel.unary_unary(path)(rubbish, timeout=10))
+        "Converse": lambda: list(channel.stream_stream(path)(iter([rubbish]), timeout=60)),
+        "BulkPut": lambda: list(channel.stream_stream(path)(iter([rubbish]), timeout=60)),
+        "Scan": lambda: list(channel.unary_stream(path)(rubbish, timeout=60)),
+    }.get(method, lambda: channel.unary_unary(path)(rubbish, timeout=60))
     with pytest.raises(grpc.RpcError) as failed:
         call()
     assert isinstance(failed.value, grpc.Call)
     assert failed.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert "rowlock.v1." in evidence(failed.value).message
-    client.catalog.ListTables(catalog_pb2.ListTablesRequest(), timeout=10)
+    client.catalog.ListTables(catalog_pb2.ListTablesRequest(), timeout=60)
 
 
 def test_a_message_beyond_the_limit_is_refused_with_the_limit(client: RawClient, region_id: int) -> None:

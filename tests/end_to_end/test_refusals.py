@@ -385,7 +385,7 @@ def test_connections_that_speak_something_else_and_then_nothing_hold_up_nobody(
     try:
         for connection in connections:
             connection.sendall(sent)
-        patient = table.with_options(timeout=5)
+        patient = table.with_options(timeout=60)
         assert patient.row(b"kept") == {b"f:q": b"v"}
         assert patient.increment(b"counter", b"f:n") == 1
     finally:
@@ -402,7 +402,7 @@ def test_a_client_that_never_reads_holds_up_nobody(
     for conversation in deaf:
         conversation.send(*(get(number, region_id, b"large") for number in range(50)))
         conversation.send(mutate(50, region_id, increment(b"counter")))
-    patient = table.with_options(timeout=5)
+    patient = table.with_options(timeout=60)
     assert patient.row(b"kept") == {b"f:q": b"v"}
     assert patient.increment(b"mine", b"f:n") == 1
     for conversation in deaf:

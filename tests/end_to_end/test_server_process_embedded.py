@@ -12,9 +12,17 @@ import pytest
 from tests.end_to_end.raw_client import RawClient, RawConversation, get, mutate, put
 from tests.end_to_end.server_command import ServerCommand
 
+# The first client has all the time that a slow machine needs.
+PATIENT = (
+    "from rowlock_regionserver import embedded\n"
+    "from rowlock_regionserver.__main__ import main\n"
+    "embedded.FIRST_CLIENT_SECONDS = 600.0\n"
+    "main()\n"
+)
+
 
 def embedded(folder: Path, linger: str = "0.2") -> ServerCommand:
-    return ServerCommand("--data", folder, "--embedded", "--linger", linger)
+    return ServerCommand("--data", folder, "--embedded", "--linger", linger, program=("-c", PATIENT))
 
 
 def test_the_folder_says_where_it_listens_to_its_owner_only(tmp_path: Path) -> None:
@@ -34,8 +42,9 @@ def test_it_stays_while_a_stream_is_open_and_goes_flushed_after_the_last(tmp_pat
     with embedded(tmp_path) as server:
         address = server.ready()
         with RawClient(address) as client, RawClient(address) as other:
-            region_id = client.create_table("t", b"f")
             conversation, another = RawConversation(client), RawConversation(other)
+            conversation.ask(get(0, 1, b"r"))  # From here on somebody is there all the time.
+            region_id = client.create_table("t", b"f")
             conversation.ask(mutate(1, region_id, put(b"r", b"v")))
             another.ask(get(1, region_id, b"r"))
             another.cancel()
@@ -45,7 +54,7 @@ def test_it_stays_while_a_stream_is_open_and_goes_flushed_after_the_last(tmp_pat
         assert server.ended() == (0, "", "")
     assert not (tmp_path / "address").exists()
     assert list((tmp_path / "regions").rglob("*")) != []
-    with embedded(tmp_path) as server, RawClient(server.ready()) as client:
+    with embedded(tmp_path, linger="600") as server, RawClient(server.ready()) as client:
         assert client.rows(client.region_id("t")) == [b"r"]
 
 

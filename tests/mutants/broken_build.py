@@ -23,7 +23,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "rowlock_regionserver"
-RUN_TIMEOUT_S = 60.0
+RUN_TIMEOUT_S = 300.0
 _REPORT_CHARACTERS = 4000
 # Nothing that imports the region server. What is not installed is passed over.
 _IMPORTED_ONCE = ["pytest", "hypothesis", "numpy", "pandas", "pyarrow.compute", "lmdb", "sortedcontainers"]

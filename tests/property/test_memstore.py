@@ -16,6 +16,7 @@ from rowlock_regionserver.scan.visibility import retained
 from rowlock_regionserver.scan.visibility_rows import visible_cells
 
 from tests.property.visibility_model import literal_visible_cells, random_family
+from tests.seeds import drawn_seed
 
 ROWS = [b"a", b"b", b"c", b"d", b"e"]
 
@@ -85,8 +86,7 @@ class _History:
 
 
 def test_reads_are_the_same_whatever_was_pruned_switched_and_flushed() -> None:
-    seed = random.randrange(1 << 32)
-    print(f"to replay: random.Random({seed})")
+    seed = drawn_seed()
     generator = random.Random(seed)
     pruned = 0
     for _ in range(30):
@@ -118,8 +118,7 @@ def _eager(versions: int) -> Memstore:
 
 
 def test_random_writes_read_back_through_random_ranges() -> None:
-    seed = random.randrange(1 << 32)
-    print(f"to replay: random.Random({seed})")
+    seed = drawn_seed()
     generator = random.Random(seed)
     for _ in range(40):
         segment = RowSegment(1, slice_rows=generator.randint(1, 5))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rowlock_regionserver.cells import Compression
 from rowlock_regionserver.files import Files
 
+from tests.seeds import drawn_seed
 from tests.unit.storefile.store_file_case import SMALL_FAMILY, Case, cells_of, chunks_of, random_cells, rows_of
 
 _BOUNDS = st.sampled_from([b"", b"a", b"b", b"b\0", b"b\0\0", b"c", b"\x80", b"\xff" * 41])
@@ -58,8 +59,7 @@ def test_gets_and_scans_answer_as_the_cells_that_were_written(
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_window_of_one_byte_gives_one_row_at_a_time(tmp_path: Path, reverse: bool) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     cells = random_cells(random.Random(seed), 150)
     # One block: a row that ends in another block than it began brings what else is in there.
     store_file = Case(tmp_path, Files(), replace(SMALL_FAMILY, block_bytes=1 << 20)).written(cells)

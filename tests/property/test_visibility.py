@@ -18,6 +18,7 @@ from tests.property.visibility_model import (
     random_row,
     table_of,
 )
+from tests.seeds import drawn_seed
 
 TABLES = 100
 ROWS_PER_TABLE = 120  # 12,000 rows in all
@@ -25,8 +26,7 @@ ROWS_PER_TABLE = 120  # 12,000 rows in all
 
 @pytest.fixture
 def generator() -> random.Random:
-    seed = random.randrange(1 << 32)
-    print(f"to replay: random.Random({seed})")
+    seed = drawn_seed()
     return random.Random(seed)
 
 

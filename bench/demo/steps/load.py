@@ -21,5 +21,7 @@ def load(stage: Stage) -> None:
             chunk = stage.expected.slice(start, _CHUNK_ROWS)
             flights.put_arrow(chunk, mapping)
             bar.reach(start + len(chunk))
+    watch.stop()
+    stage.rates["Python loads: put_arrow"] = watch.per_second(total)
     cell_count = sum(total - stage.expected[name].null_count for name in stage.expected.column_names)
     stage.account.say(watch.rate(total, "flights") + f"; {cell_count:,} values, each synced to disk")

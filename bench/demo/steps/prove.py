@@ -12,6 +12,8 @@ def prove(stage: Stage) -> None:
     flights = stage.client.table(tables.FLIGHTS)
     watch = Stopwatch()
     found = flights.scan().to_arrow(tables.flights_mapping())
+    watch.stop()
+    stage.rates["Python reads: scan to Arrow"] = watch.per_second(len(found))
     stage.account.say(watch.rate(len(found), "flights scanned to Arrow"))
     differing = differences(found, stage.expected)
     for difference in differing:

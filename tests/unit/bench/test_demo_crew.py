@@ -21,11 +21,11 @@ def test_answers_come_in_the_order_of_the_pieces() -> None:
 
 def test_answers_are_not_waited_for_when_all_are_there() -> None:
     with Crew([partial(pow, 2, 3)]) as crew:
-        while crew.at_work(10.0):
+        while crew.at_work(60.0):
             pass
         asked = time.perf_counter()
         assert crew.answers() == [8]
-        assert time.perf_counter() - asked < 5.0
+        assert time.perf_counter() - asked < 50.0  # Waiting would take 60.
 
 
 def test_the_pieces_run_in_processes_of_their_own() -> None:

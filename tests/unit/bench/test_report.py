@@ -12,7 +12,8 @@ from rich.console import Console
 from bench import __main__ as command
 from bench import machine, report
 from bench.bench import Bench, temporary_folder
-from bench.figures import FIGURES, Aim, Figure
+from bench.figures import FIGURES, Figure
+from bench.goals import Aim
 from bench.measure import Measurement, Spread
 from bench.report import Result
 

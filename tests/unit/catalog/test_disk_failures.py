@@ -21,7 +21,7 @@ from rowlock_regionserver.region.region import Region
 from tests.crash.simulated_files import Call, SimulatedFiles
 from tests.unit.region.conftest import bulk_batch
 
-WAIT_S = 30.0
+WAIT_S = 120.0
 FAMILIES = [Family(0, b"f"), Family(0, b"g")]
 
 

@@ -21,7 +21,7 @@ from rowlock_regionserver.operations import Put, RowMutation, RowOutcome, Select
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
 from tests.unit.wal.log_case import wait_until
 
-WAIT_S = 30.0
+WAIT_S = 120.0
 SEGMENT_BYTES = 1 << 16
 
 

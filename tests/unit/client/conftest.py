@@ -19,5 +19,5 @@ def fake_server() -> Iterator[FakeServer]:
 
 @pytest.fixture
 def db(fake_server: FakeServer) -> Iterator[rowlock.Client]:
-    with rowlock.connect(fake_server.address, timeout=5) as client:
+    with rowlock.connect(fake_server.address, timeout=60) as client:
         yield client

@@ -73,9 +73,9 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         self._server.stop(None).wait()
 
     def wait_until(self, holds: Callable[[FakeServer], bool]) -> None:
-        """Blocks until what a request changes makes it hold; fails after 10 s."""
+        """Blocks until what a request changes makes it hold; fails after a minute."""
         with self._changed:
-            assert self._changed.wait_for(lambda: holds(self), timeout=10), "the server was not asked what it should be"
+            assert self._changed.wait_for(lambda: holds(self), timeout=60), "the server was not asked what it should be"
 
     # Catalog
 

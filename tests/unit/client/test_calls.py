@@ -13,8 +13,16 @@ import rowlock
 from rowlock_proto.v1 import types_pb2
 
 from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.wal.log_case import wait_until
 
 Error = types_pb2.Error
+
+
+def connected(db: rowlock.Client) -> rowlock.Table[bytes]:
+    """A table whose region was looked up and whose stream is open: a call of it that is short of time is sent."""
+    table = db.table("t", timeout=60)
+    table.row("row")
+    return table
 
 
 def test_a_put_is_read_again(db: rowlock.Client) -> None:
@@ -58,10 +66,10 @@ def test_everything_in_flight_is_sent_again_when_the_stream_is_lost(
 
 
 def test_a_change_without_an_answer_ends_in_an_unknown_outcome(db: rowlock.Client, fake_server: FakeServer) -> None:
+    table = connected(db)
     fake_server.script.append(Mishap.NO_ANSWER)
-    table = db.table("t")
     with pytest.raises(rowlock.UnknownOutcomeError):
-        table.with_options(timeout=0.2).put("row", {"f:q": "1"})
+        table.with_options(timeout=1).put("row", {"f:q": "1"})
     # The stream goes on, and the number that was given up is not waited for any more.
     table.put("row", {"f:q": "2"})
     assert fake_server.stream_count == 1
@@ -74,29 +82,38 @@ def test_a_read_without_an_answer_ends_in_a_deadline_error(db: rowlock.Client, f
     with pytest.raises(rowlock.DeadlineError) as caught:
         db.table("t", timeout=0.2).row("row")
     assert isinstance(caught.value, TimeoutError)
-    assert 0.2 <= time.monotonic() - began < 3
+    assert time.monotonic() - began >= 0.2
 
 
 def test_a_change_that_never_left_is_surely_not_made() -> None:
     server = FakeServer()
-    with rowlock.connect(server.address, timeout=0.3) as db:
-        table = db.table("t")
-        table.row("row")
+    with rowlock.connect(server.address, timeout=60) as db:
+        table = connected(db)
         server.stop()
         # Until the client knows that its stream has ended, a change goes out on it, and is rightly in doubt.
         (stream,) = db._servers._streams.values()
-        while stream._run is not None:
-            time.sleep(0.001)
+        wait_until(lambda: stream._run is None)
         with pytest.raises(rowlock.DeadlineError, match="Nothing was changed"):
-            table.put("row", {"f:q": "1"})
+            table.with_options(timeout=0.3).put("row", {"f:q": "1"})
 
 
 def test_a_change_that_left_before_the_server_died_is_in_doubt(fake_server: FakeServer) -> None:
-    with rowlock.connect(fake_server.address, timeout=0.5) as db:
+    with rowlock.connect(fake_server.address, timeout=60) as db:
+        table = connected(db)
         fake_server.script.extend([Mishap.ANSWER_IS_LOST] * 50)
-        with pytest.raises(rowlock.UnknownOutcomeError) as caught:
-            db.table("t").put("row", {"f:q": "1"})
+        with pytest.raises(rowlock.UnknownOutcomeError, match="met last: the connection") as caught:
+            table.with_options(timeout=1).put("row", {"f:q": "1"})
         assert isinstance(caught.value.__cause__, rowlock.ServerUnavailableError)
+
+
+def test_a_change_whose_last_attempt_is_not_answered_tells_what_it_met_before(
+    db: rowlock.Client, fake_server: FakeServer
+) -> None:
+    table = connected(db)
+    fake_server.script.extend([Mishap.ANSWER_IS_LOST, Mishap.NO_ANSWER])
+    with pytest.raises(rowlock.UnknownOutcomeError, match="met last: the connection") as caught:
+        table.with_options(timeout=1).put("row", {"f:q": "1"})
+    assert isinstance(caught.value.__cause__, rowlock.ServerUnavailableError)
 
 
 def test_a_busy_server_is_asked_again_after_the_pause_it_named(db: rowlock.Client, fake_server: FakeServer) -> None:
@@ -108,11 +125,14 @@ def test_a_busy_server_is_asked_again_after_the_pause_it_named(db: rowlock.Clien
 
 
 def test_a_server_that_stays_busy_is_told_as_it_is(db: rowlock.Client, fake_server: FakeServer) -> None:
-    fake_server.script.extend([error(Error.DISK_FULL, "no space left", retry_after_ms=100)] * 50)
+    fake_server.script.extend([error(Error.DISK_FULL, retry_after_ms=10)] * 3)
+    # Longer than the call may take: it ends here, however fast the machine is.
+    fake_server.script.append(error(Error.DISK_FULL, "no space left", retry_after_ms=600_000))
     with pytest.raises(rowlock.DiskFullError, match="no space left") as caught:
-        db.table("t", timeout=0.4).put("row", {"f:q": "1"})
+        db.table("t", timeout=60).put("row", {"f:q": "1"})
+    assert not fake_server.script
     assert caught.value.can_retry
-    assert caught.value.retry_after_ms == 100
+    assert caught.value.retry_after_ms == 600_000
     assert fake_server.rows == {}
 
 
@@ -198,7 +218,7 @@ def test_the_floor_is_the_lowest_number_waited_for(db: rowlock.Client, fake_serv
     assert fake_server.floors == [1, 1, 1, 1]
     db.close()
     with pytest.raises(rowlock.UnknownOutcomeError, match="closed"):
-        outcome.result(timeout=10)
+        outcome.result(timeout=60)
     waiting.shutdown()
 
 
@@ -250,7 +270,7 @@ def test_what_answers_must_speak_the_same_protocol(fake_server: FakeServer) -> N
 
 
 def test_the_first_address_that_answers_is_used(fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    with rowlock.connect(f"127.0.0.1:1, {fake_server.address}", timeout=5) as db:
+    with rowlock.connect(f"127.0.0.1:1, {fake_server.address}", timeout=60) as db:
         assert db.tables() == ["t"]
     monkeypatch.setenv("ROWLOCK_SERVER", fake_server.address)
     with rowlock.connect() as db:
@@ -263,5 +283,5 @@ def test_the_first_address_that_answers_is_used(fake_server: FakeServer, monkeyp
 def test_connecting_to_nobody_fails_at_once_and_names_the_addresses() -> None:
     began = time.monotonic()
     with pytest.raises(rowlock.ServerUnavailableError, match=r"127\.0\.0\.1:1, 127\.0\.0\.1:2"):
-        rowlock.connect("127.0.0.1:1,127.0.0.1:2")
-    assert time.monotonic() - began < 5
+        rowlock.connect("127.0.0.1:1,127.0.0.1:2", timeout=600)
+    assert time.monotonic() - began < 200

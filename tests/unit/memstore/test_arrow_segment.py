@@ -9,6 +9,8 @@ from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.segment import RowSegment
 from rowlock_regionserver.scan.columns import cells_table, empty_cells
 
+from tests.seeds import drawn_seed
+
 
 def _row(number: int, cell_count: int) -> list[Cell]:
     return [(b"q%02d" % place, -(100 + number), -7, 0, b"v" * (place * number % 5)) for place in range(cell_count)]
@@ -53,8 +55,7 @@ def test_a_batch_of_several_chunks_and_a_slice_of_one_read_alike() -> None:
 
 
 def test_chunks_of_random_ranges_are_those_of_a_segment_that_took_the_same_writes(segment: ArrowSegment) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"to replay: random.Random({seed})")
+    seed = drawn_seed()
     generator = random.Random(seed)
     twin = RowSegment(1, slice_rows=3)
     for row, cells in ROWS.items():

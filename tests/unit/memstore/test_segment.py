@@ -320,11 +320,11 @@ def test_readers_beside_writers_lose_no_row_and_see_none_twice() -> None:
         for thread in readers + writers:
             thread.start()
         for thread in writers:
-            thread.join(60)
+            thread.join(300)
     finally:
         is_done.set()
         for thread in readers:
-            thread.join(60)
+            thread.join(300)
         sys.setswitchinterval(interval)
     assert not any(thread.is_alive() for thread in readers + writers)
     assert failures == []

@@ -30,7 +30,7 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.region.bulk_load import BulkOutcome
 from rowlock_regionserver.region.region import Region
 
-WAIT_S = 30.0
+WAIT_S = 120.0
 
 
 def abandon(server: RegionServer) -> None:

@@ -26,6 +26,7 @@ from rowlock_regionserver.operations import Put, RequestId, RowMutation, ScanPla
 from rowlock_regionserver.region.bulk_load import BulkOutcome, BulkResult
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
+from tests.seeds import drawn_seed
 
 from .conftest import WAIT_S, Engine, HeldFiles, bulk_batch
 
@@ -160,8 +161,7 @@ def test_a_null_value_deletes_what_came_before_it_in_the_batch_and_in_the_table(
 
 
 def test_random_batches_do_what_their_cells_do_one_by_one(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     choice = random.Random(seed)
     config = Config(bulk_file_bytes_min=600)
     bulk = Engine(_made(tmp_path / "bulk"), config, Clock(), Files(), Durability.OS)

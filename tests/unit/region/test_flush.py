@@ -257,5 +257,5 @@ def test_rows_stay_whole_while_the_memstore_is_flushed_all_the_time(engine: Engi
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     assert not failures

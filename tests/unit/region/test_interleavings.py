@@ -33,7 +33,7 @@ from .conftest import WAIT_S, Engine, HeldFiles, bulk_batch
 T = TypeVar("T")
 
 # Far more than a read takes, and the reader that waits for a lock is told from it all the same.
-READ_S = 5.0
+READ_S = 20.0
 
 
 class Hold:

@@ -49,7 +49,7 @@ def test_locks_pass_on_in_the_order_of_arrival() -> None:
     served: list[int] = []
 
     def writer(number: int) -> None:
-        locks.acquire([b"a"], in_s(30))
+        locks.acquire([b"a"], in_s(120))
         served.append(number)
         locks.release([b"a"])
 
@@ -63,7 +63,7 @@ def test_locks_pass_on_in_the_order_of_arrival() -> None:
     assert not locks.try_acquire([b"a"])
     locks.release([b"a"])
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     assert served == [0, 1, 2, 3, 4]
 
 
@@ -74,7 +74,7 @@ def test_writers_of_the_same_rows_never_wait_in_a_circle() -> None:
 
     def writer() -> None:
         for _ in range(300):
-            locks.acquire(rows, in_s(30))
+            locks.acquire(rows, in_s(120))
             for row in rows:
                 counts[row] += 1
             locks.release(rows)
@@ -83,7 +83,7 @@ def test_writers_of_the_same_rows_never_wait_in_a_circle() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     assert set(counts.values()) == {1200}
 
 
@@ -104,9 +104,9 @@ def test_the_gate_held_alone_waits_for_those_inside_and_keeps_newcomers_out() ->
     with pytest.raises(DeadlineError):
         gate.enter(in_s(SOON))
     gate.leave()
-    holder.join(30)
+    holder.join(120)
     assert inside.is_set()
-    gate.enter(in_s(30))
+    gate.enter(in_s(120))
     gate.leave()
 
 

@@ -16,6 +16,8 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Put, RequestId
 from rowlock_regionserver.region.replay import PACKED_BYTES_MIN, Replay
 
+from tests.seeds import drawn_seed
+
 from .conftest import Engine, bulk_batch
 
 
@@ -68,8 +70,7 @@ def truncate(engine: Engine, chance: random.Random) -> None:
 
 
 def test_the_gauge_always_says_what_the_memstores_hold(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     chance = random.Random(seed)
     engine = Engine(tmp_path, Config(bulk_file_bytes_min=4096), Clock(), FullForStoreFiles(), Durability.OS)
     actions = [put_rows, load, fail_to_flush, flush, alter, crash, truncate]

@@ -10,6 +10,8 @@ from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.errors import UnknownOutcomeError
 from rowlock_regionserver.region.mvcc import Mvcc
 
+from tests.seeds import drawn_seed
+
 
 def test_write_numbers_ascend_without_a_gap() -> None:
     mvcc = Mvcc(10, ManualClock())
@@ -102,8 +104,7 @@ def test_a_read_point_carries_the_time_it_was_opened_at() -> None:
 
 
 def test_the_read_point_only_ever_goes_forward_under_random_completion() -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     choice = random.Random(seed)
     mvcc = Mvcc(0, ManualClock())
     unfinished: list[int] = []
@@ -128,7 +129,7 @@ def test_waiting_blocks_until_another_thread_completes() -> None:
         threading.Event().wait(0.001)
     assert waiter.is_alive()
     mvcc.complete(number)
-    waiter.join(10)
+    waiter.join(60)
     assert not waiter.is_alive()
 
 

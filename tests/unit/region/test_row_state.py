@@ -23,6 +23,8 @@ from rowlock_regionserver.operations import (
 )
 from rowlock_regionserver.region.row_state import RowState
 
+from tests.seeds import drawn_seed
+
 from .conftest import WAIT_S, Engine, bulk_batch
 
 ROWS = [b"a", b"b", b"c"]
@@ -46,8 +48,7 @@ def change_at_random(engine: Engine, chance: random.Random) -> None:
 
 
 def test_a_column_is_read_as_it_stands_in_the_row_whatever_the_sources(engine: Engine) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     chance = random.Random(seed)
     family = engine.server.table("t").by_name[b"g"]
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-SECONDS_MAX = 30
+SECONDS_MAX = 120
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:

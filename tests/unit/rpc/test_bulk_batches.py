@@ -11,6 +11,8 @@ import pytest
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 from rowlock_regionserver.rpc.bulk_batches import BULK_SCHEMA, bulk_table
 
+from tests.seeds import drawn_seed
+
 BYTES_MAX = 1 << 20
 
 
@@ -172,8 +174,7 @@ def test_forged_offsets_between_good_ones_are_refused() -> None:
 
 def test_random_damage_is_refused_or_gives_a_sound_table() -> None:
     """Seeded; to replay a failure put the printed seed into `seed`."""
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     source = random.Random(seed)
     whole = encoded(batch(50))
     refused = 0

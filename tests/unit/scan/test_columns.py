@@ -25,6 +25,8 @@ from rowlock_regionserver.scan.columns import (
     take,
 )
 
+from tests.seeds import drawn_seed
+
 
 def _rows(count: int) -> dict[bytes, list[Cell]]:
     """Rows of 0 to 40 cells with values of many lengths, empty ones too."""
@@ -90,8 +92,7 @@ def test_an_empty_table_has_no_cells() -> None:
 
 
 def test_equals_previous_compares_whole_values_also_behind_an_offset() -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
     generator = random.Random(seed)
     values = [bytes(generator.choices(b"ab", k=generator.randrange(3))) for _ in range(1000)]
     array = binary_array(values)

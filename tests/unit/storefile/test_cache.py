@@ -8,6 +8,7 @@ import threading
 from rowlock_regionserver.storefile.block import Block
 from rowlock_regionserver.storefile.cache import BlockCache
 
+from tests.seeds import drawn_seed
 from tests.unit.storefile.store_file_case import simple_cells, table_of
 
 
@@ -81,8 +82,7 @@ def test_a_cache_of_no_bytes_holds_nothing() -> None:
 def test_many_threads_keep_the_cache_within_its_bound() -> None:
     cache = BlockCache(10 * block(3).bytes_held)
     readers = [cache.new_reader() for _ in range(3)]
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = drawn_seed()
 
     def use(number: int) -> None:
         chance = random.Random(seed + number)

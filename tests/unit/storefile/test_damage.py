@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.verify import verify_store_file
 
+from tests.seeds import drawn_seed
 from tests.unit.storefile import flipping
 from tests.unit.storefile.store_file_case import Case, simple_cells
 
@@ -38,7 +38,7 @@ def flipped(folder: Path, seed: int, flip_count: int) -> dict[str, dict[str, int
 
 
 def test_no_flipped_bit_gives_a_wrong_answer_or_kills_the_process(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 32)
+    seed = drawn_seed()
     print(f"replay: python -m tests.unit.storefile.flipping FOLDER {seed} {FLIP_COUNT}")
     outcomes = flipped(tmp_path, seed, FLIP_COUNT)
     assert sum(sum(counts.values()) for counts in outcomes.values()) == FLIP_COUNT

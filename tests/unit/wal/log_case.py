@@ -15,7 +15,7 @@ from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.recovery import Recovered, read_log, recover
 
 Change = tuple[int, int, int, bytes]  # region id, write number, kind, payload
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 
 
 def small_config(**limits: int) -> Config:

@@ -15,6 +15,7 @@ from rowlock_regionserver.wal.recovery import Recovered, read_log, recover
 from rowlock_regionserver.wal.segment import SEGMENT_HEADER_BYTES, SegmentHeader, segment_number, segment_path
 
 from tests.crash.simulated_files import Loss, SimulatedFiles, UnsyncedFiles, copy_folder
+from tests.seeds import drawn_seed
 from tests.unit.wal.log_case import WAIT_SECONDS, Change, LogCase, deliver_to, read_all, small_config, wait_until
 
 
@@ -323,7 +324,7 @@ def test_a_flipped_bit_anywhere_is_named_or_lies_in_the_unproven_tail(tmp_path: 
     assert pristine.last_segment >= 3
     # Of a closed log nothing may be lost. Of a killed one the last change was synced, but nothing proves it.
     lost_from = len(built.changes) - (0 if close else 1)
-    seed = random.randrange(1 << 30)
+    seed = drawn_seed()
     chance = random.Random(seed)
     named = 0
     for _ in range(count):
@@ -351,7 +352,7 @@ def test_a_flipped_bit_anywhere_is_named_or_lies_in_the_unproven_tail(tmp_path: 
 def test_a_flipped_bit_and_two_restarts_give_the_same_answers(tmp_path: Path) -> None:
     built = build(tmp_path, [1, 2, 3] * 7, close=False, log_segment_bytes=768)
     last = read_all(built.folder)[0]
-    seed = random.randrange(1 << 30)
+    seed = drawn_seed()
     chance = random.Random(seed)
     for number in range(60):
         segment = chance.randint(1, last.last_segment)

@@ -1,0 +1,49 @@
+"""Spark starts, with the CSV files at hand and the writers' work laid out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from bench.demo.corrections import Rounds
+from bench.demo.csv_files import unpacked
+from bench.demo.flights import keys_of
+from bench.demo.frames import flights_of_csv, planes_of_csv, weather_of_csv
+from bench.demo.spark_session import local_spark, start_workers
+from bench.demo.spark_stage import SparkStage
+from bench.demo.stage import Stage, Stopwatch
+
+# The writers correct so many of the flights, those that came latest.
+_LATE_PART = 0.1
+_WRITERS = ("cleo", "dora")
+
+
+@contextmanager
+def started(stage: Stage, source: pa.Table, flight_count: int | None, folder: Path) -> Iterator[SparkStage]:
+    """What the steps with Spark need; `folder` is for its files, and leaving this ends it.
+
+    source: the flights as the CSV files have them.
+    """
+    files = unpacked(folder, flight_count)
+    watch = Stopwatch()
+    with local_spark(folder) as spark:
+        start_workers(spark)
+        stage.account.say(f"Spark {spark.version} and its Python workers ready after {watch.seconds:.1f} s")
+        flights = flights_of_csv(spark, files.flights)
+        planes, weather = planes_of_csv(spark, files.planes), weather_of_csv(spark, files.weather)
+        yield SparkStage(stage, spark, flights, planes, weather, rounds_of(source))
+
+
+def rounds_of(source: pa.Table) -> list[Rounds]:
+    """The latest flights of the source, dealt out to the writers in any order, so that each hour is met early."""
+    delays: list[int] = [delay or 0 for delay in source["arr_delay"].to_pylist()]
+    latest = sorted(range(len(delays)), key=delays.__getitem__)[-max(len(_WRITERS), int(len(delays) * _LATE_PART)) :]
+    random.Random(2013).shuffle(latest)
+    rows = keys_of(source.take(pa.array(latest, pa.int64())))
+    late = [delays[number] for number in latest]
+    dealt = enumerate(_WRITERS)
+    return [Rounds(name, rows[place :: len(_WRITERS)], late[place :: len(_WRITERS)]) for place, name in dealt]

@@ -1,0 +1,97 @@
+"""The writers that correct delays while Spark works: each a process, one correction after the other.
+
+A correction is a check_and_put of the delay as the writer left it. A flight has one writer only, so a check that finds
+another delay has found a lost or a doubled change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.synchronize import Event
+from types import TracebackType
+
+import rowlock
+
+from bench.demo import tables
+from bench.demo.corrections import Correction, Journal, Rounds
+from bench.demo.crew import Crew, processes
+from bench.demo.stage import CALL_SECONDS
+
+# Between two corrections of one writer; they are to be there all the time, not to take the machine from Spark.
+_PAUSE_SECONDS = 0.002
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What the writers and the one who waits for them tell each other."""
+
+    begun: Event
+    stop: Event
+
+
+class Writers:
+    """A writer for each of the rounds, as a context manager: they correct from its start until stop()."""
+
+    def __init__(self, address: str, rounds: Sequence[Rounds]) -> None:
+        """Blocks until each has had a correction acknowledged. Raises CrewFailedError."""
+        self._signals = [Signals(processes.Event(), processes.Event()) for _ in rounds]
+        pairs = zip(rounds, self._signals, strict=True)
+        self._crew = Crew([partial(correct_until_told, address, own, signals) for own, signals in pairs])
+        try:
+            while not all(signals.begun.is_set() for signals in self._signals):
+                self.check()
+        except BaseException:
+            self._crew.__exit__(None, None, None)
+            raise
+
+    def check(self) -> None:
+        """Raises CrewFailedError if one of them failed."""
+        self._crew.at_work(_POLL_SECONDS)
+
+    def stop(self) -> list[Journal]:
+        """Ends them; what each did, all of it acknowledged. Raises CrewFailedError."""
+        for signals in self._signals:
+            signals.stop.set()
+        return self._crew.answers()
+
+    def __enter__(self) -> Writers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._crew.__exit__(kind, error, trace)
+
+
+def correct_until_told(address: str, rounds: Rounds, signals: Signals) -> Journal:
+    """One writer's work, in a process of its own."""
+    journal = Journal()
+    with rowlock.connect(address, timeout=CALL_SECONDS) as client:
+        flights = client.table(tables.SPARK_FLIGHTS)
+        while not signals.stop.wait(_PAUSE_SECONDS):
+            correction = rounds.correction(len(journal.sent))
+            journal.sent.append(time.monotonic_ns())
+            result = correct(flights, rounds.writer, correction)
+            journal.acknowledged.append(time.monotonic_ns())
+            # The writer alone changes this flight.
+            assert result.applied, f"{correction} met {result.current!r}"
+            signals.begun.set()
+    return journal
+
+
+def correct(flights: rowlock.Table[bytes], writer: str, correction: Correction) -> rowlock.CheckResult[bytes]:
+    """The delay, who changed it, and by which correction: one atomic change over two families."""
+    return flights.check_and_put(
+        correction.row,
+        tables.ARRIVAL_DELAY,
+        tables.number_bytes(correction.old),
+        {
+            tables.ARRIVAL_DELAY: tables.number_bytes(correction.new),
+            tables.FIXED_BY: writer,
+            tables.FIX_NUMBER: tables.number_bytes(correction.number),
+        },
+    )

@@ -1,0 +1,83 @@
+"""What is measured from Spark, and what it should be: the table of all figures, in the groups that measure them.
+
+A group is one arrangement of servers and jobs; several figures come from its rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.goals import Aim, Goal
+from bench.measure import Measurement
+from bench.spark.hbase import HBasePeer
+from bench.spark.stage import Stage
+from bench.spark.workloads.against_hbase import against_hbase
+from bench.spark.workloads.gets_beside import gets_beside
+from bench.spark.workloads.ranges import ranges
+from bench.spark.workloads.reads import reads
+from bench.spark.workloads.writes import writes
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Figures that are measured together. `measure` answers one measurement a goal, by its name."""
+
+    goals: Sequence[Goal]
+    measure: Callable[[Stage], Mapping[str, Measurement]]
+
+
+def groups(hbase: HBasePeer | None) -> Sequence[Group]:
+    """All figures; those against HBase only when it is there."""
+    found = [_READS, _RANGES, _WRITES, _GETS_BESIDE]
+    if hbase is not None:
+        found.append(Group([AGAINST_HBASE], lambda stage: against_hbase(stage, hbase)))
+    return found
+
+
+def goals() -> Sequence[Goal]:
+    """All figures, also those that need a peer."""
+    return [goal for group in groups(None) for goal in group.goals] + [AGAINST_HBASE]
+
+
+def _at_most(name: str, target: float, sentence: str) -> Goal:
+    return Goal(name, sentence, Aim.AT_MOST, target, "")
+
+
+_READS = Group(
+    [
+        _at_most("read-spark-cpu", 1.5, "CPU of Spark's processes reading all rows from files, against Parquet's"),
+        _at_most("read-server-cpu", 1.5, "CPU of the server meanwhile, against that of Spark reading Parquet"),
+        _at_most("read-wall", 3.0, "seconds of that read, against Parquet's"),
+        _at_most("read-one-column", 0.5, "CPU of all processes with a mapping of one column, against one of ten"),
+    ],
+    reads,
+)
+_RANGES = Group(
+    [
+        _at_most("range-by-option", 0.03, "bytes that leave the server for 1 % of the keys by start and stop, of all"),
+        _at_most("range-by-filter", 0.03, "the same by a filter that is pushed"),
+    ],
+    ranges,
+)
+_WRITES = Group(
+    [_at_most("write-wall", 4.0, "seconds to write all rows at fsync, against the same job writing Parquet")],
+    writes,
+)
+_GETS_BESIDE = Group(
+    [
+        _at_most(
+            "get-while-writing",
+            3.0,
+            "the 99th percentile of 200 gets a second beside that job, against beside the job writing Parquet",
+        )
+    ],
+    gets_beside,
+)
+AGAINST_HBASE = Goal(
+    "write-against-hbase",
+    "rows a second of a job at os, against HBase's batch put by happybase",
+    Aim.AT_LEAST,
+    2.0,
+    "",
+)

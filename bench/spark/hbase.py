@@ -1,0 +1,43 @@
+"""HBase as the peer of a bulk write: its Thrift gateway, and happybase in a process of its own.
+
+The rows travel in a plain file, so that a Python that has only happybase can write them: the process runs
+hbase_writer.py, which imports nothing of this project.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from bench.spark.attendant import Attendant
+from bench.targets import cell_tables
+from bench.targets.messages import row_key
+
+KEY_BYTES = len(row_key(0))
+_WRITER = Path(__file__).with_name("hbase_writer.py")
+
+
+@dataclass(frozen=True, slots=True)
+class HBasePeer:
+    """Where the gateway listens, and a Python that has happybase."""
+
+    address: str
+    python: str
+
+    def writer(self, rows: Path) -> Attendant:
+        """Asked to `put`, it writes the file's rows and answers rows_a_second; its table is gone when it ends."""
+        host, port = self.address.rsplit(":", 1)
+        counts = [str(count) for count in (KEY_BYTES, cell_tables.COLUMN_COUNT, cell_tables.VALUE_BYTES)]
+        return Attendant([self.python, str(_WRITER), host, port, str(rows), *counts])
+
+
+def write_plain_rows(parquet: Path, path: Path, row_count_max: int) -> int:
+    """The first rows of a Parquet file as bytes one after the other, each the key and its values; how many."""
+    rows = pq.read_table(parquet)
+    columns = [rows[name].to_pylist()[:row_count_max] for name in rows.column_names]
+    with open(path, "wb") as file:
+        for key, *values in zip(*columns, strict=True):
+            file.write(key.encode() + b"".join(values))
+    return len(columns[0])

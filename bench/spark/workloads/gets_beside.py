@@ -1,0 +1,73 @@
+"""A point reader beside a job that writes into its server, and beside the same job writing Parquet."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import cast
+
+from bench.measure import Measurement, Spread, percentile
+from bench.spark import usage
+from bench.spark.attendant import Attendant
+from bench.spark.stage import LOADED, Stage, create_table, running_server
+from bench.spark.usage import Job
+from bench.spark.workloads.writes import job_into_files, job_into_table
+
+_TABLE = "written"
+
+
+def gets_beside(stage: Stage) -> Mapping[str, Measurement]:
+    """The 99th percentile of gets from a table in files, while another table of the same server is written or not.
+
+    The reader is a process of its own, and gets as many rows a second in both.
+    """
+    beside: list[tuple[list[float], list[float]]] = []
+    with running_server(stage.loaded_data) as (server, client):
+        create_table(client, _TABLE)
+        command = [sys.executable, "-m", "bench.spark.point_reader", server.address, LOADED, str(stage.row_count)]
+        with Attendant(command) as reader:
+            meter = _WatchedMeter(stage.meter(server), reader)
+
+            def gets_beside_table() -> list[float]:
+                job_into_table(stage, meter, client, server.address, _TABLE)
+                return meter.latencies_ms
+
+            def gets_beside_files() -> list[float]:
+                job_into_files(stage, meter)
+                return meter.latencies_ms
+
+            for number in range(stage.rounds + 1):
+                if number % 2:
+                    ours, baseline = gets_beside_table(), gets_beside_files()
+                else:
+                    baseline, ours = gets_beside_files(), gets_beside_table()
+                if number:  # the first round warms all up
+                    beside.append((ours, baseline))
+        client.drop_table(_TABLE)
+    p99s = [(percentile(mine, 99), percentile(theirs, 99)) for mine, theirs in beside]
+    return {
+        "get-while-writing": Measurement(
+            Spread.of([mine / theirs for mine, theirs in p99s]),
+            {
+                "ms beside a job into rowlock": Spread.of([mine for mine, _ in p99s]),
+                "ms beside a job into Parquet": Spread.of([theirs for _, theirs in p99s]),
+                "median ms beside rowlock": Spread.of([percentile(taken, 50) for taken, _ in beside]),
+                "median ms beside Parquet": Spread.of([percentile(taken, 50) for _, taken in beside]),
+            },
+        )
+    }
+
+
+class _WatchedMeter(usage.Meter):
+    """A meter with a reader that gets rows while a job is measured, and at no other time."""
+
+    def __init__(self, meter: usage.Meter, reader: Attendant) -> None:
+        self._meter = meter
+        self._reader = reader
+        self.latencies_ms: list[float] = []
+
+    def usage(self, job: Job) -> usage.Usage:
+        self._reader.ask("begin")
+        used = self._meter.usage(job)
+        self.latencies_ms = cast("list[float]", self._reader.ask("end")["ms"])
+        return used

@@ -1,0 +1,49 @@
+"""A whole table read, from files and to nowhere, beside the same rows in Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bench.measure import Measurement, Spread
+from bench.spark import usage
+from bench.spark.rows import read_all, table_reader
+from bench.spark.stage import LOADED, Stage, running_server
+
+
+def reads(stage: Stage) -> Mapping[str, Measurement]:
+    """Ten columns, Parquet's ten columns, and one column, in turns. A DataFrame is made anew for each."""
+    with running_server(stage.loaded_data) as (server, _):
+
+        def read_rowlock(column_count: int) -> None:
+            read_all(table_reader(stage.spark, server.address, LOADED, column_count).load())
+
+        # A read that leaves rows out would be quick.
+        found = table_reader(stage.spark, server.address, LOADED, 1).load().count()
+        assert found == stage.row_count, f"{found} rows were read, not {stage.row_count}"
+        measured = usage.in_turns(
+            stage.meter(server),
+            {
+                "rowlock": lambda: read_rowlock(10),
+                "Parquet": lambda: read_all(stage.rows.frame(stage.spark)),
+                "one column": lambda: read_rowlock(1),
+            },
+            stage.rounds,
+        )
+    ten, parquet, one = measured["rowlock"], measured["Parquet"], measured["one column"]
+    baseline = usage.details("Parquet", parquet)
+    # The server has nothing to do with Parquet, and Spark's CPU beside it is what all of the read cost.
+    del baseline["Parquet, server's CPU s"]
+    details = {**usage.details("rowlock", ten), **baseline}
+    server_ratio = [mine.server_cpu / theirs.spark_cpu for mine, theirs in zip(ten, parquet, strict=True)]
+    return {
+        "read-spark-cpu": Measurement(usage.ratio(ten, parquet, lambda used: used.spark_cpu), details),
+        "read-server-cpu": Measurement(Spread.of(server_ratio), {}),
+        "read-wall": Measurement(usage.ratio(ten, parquet, lambda used: used.wall), {}),
+        "read-one-column": Measurement(
+            usage.ratio(one, ten, lambda used: used.all_cpu),
+            {
+                "by the clock": usage.ratio(one, ten, lambda used: used.wall),
+                **usage.details("one column", one),
+            },
+        ),
+    }

@@ -1,0 +1,51 @@
+"""What every test may rely on, however and by whom the suite was started."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Each run plays the same examples: a failure that nobody has caused belongs into a campaign, not into the build. How
+# long an example takes is the machine's doing. `--hypothesis-profile=default` draws new ones.
+settings.register_profile(
+    "fixed", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("fixed")
+
+# What a user's shell or a build machine may set, and what would change what the commands under test say or ask.
+_LEFT_BEHIND = (
+    "ROWLOCK_SERVER",
+    "COLUMNS",
+    "LINES",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "PY_COLORS",
+    "CLICOLOR_FORCE",
+    "TTY_COMPATIBLE",
+    "TTY_INTERACTIVE",
+    "GITHUB_ACTIONS",
+    "PYTHONWARNINGS",
+    "PYTHONUNBUFFERED",
+    "PYTHONDEVMODE",
+    "PYTHONOPTIMIZE",
+    "PYTHONSAFEPATH",
+    "GRPC_VERBOSITY",
+    "GRPC_TRACE",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A process that a shell put into the background, or nohup started, ignores signals, and so do its children."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGHUP, signal.SIGTERM})
+    for name in _LEFT_BEHIND:
+        os.environ.pop(name, None)
+    # Folders that others may write, or that we may not, are made by the tests that are about them.
+    os.umask(0o022)

@@ -1,0 +1,124 @@
+"""docs/spark.md, followed word by word: its blocks run in order on a server that its own command starts.
+
+Only the port, the server's folder and the session are others; pip's line is compared with what pyproject.toml offers.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import socket
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import rowlock
+from pyspark.sql import SparkSession
+
+from bench.processes import ServerProcess
+
+ROOT = Path(__file__).parents[2]
+PAGE = "docs/spark.md"
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_PORT, _FOLDER = "7460", "/tmp/rowlock-spark"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One fenced block: its language, its text, and the number of its first line."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks_of(page: str) -> list[Block]:
+    text = (ROOT / page).read_text()
+    return [Block(found[1], found[2], text[: found.start(2)].count("\n") + 1) for found in _BLOCK.finditer(text)]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Somebody who follows the pages, with a server on another port; `names` is what the blocks have defined."""
+
+    port: int
+    names: dict[str, object]
+
+    def run(self, page: str, block: Block) -> None:
+        """Runs a Python block; what it raises names the page and the line."""
+        # Lines before it are left empty, so that they count as in the page.
+        code = "\n" * (block.line - 1) + block.text.replace(_PORT, str(self.port))
+        exec(compile(code, page, "exec"), self.names)
+
+
+def server_line() -> str:
+    """The command that the page says, without the & that leaves it running."""
+    [line] = [
+        line
+        for block in blocks_of(PAGE)
+        for line in block.text.splitlines()
+        if block.language == "bash" and line.startswith("rowlock-server ")
+    ]
+    return line.removesuffix("&").strip()
+
+
+@pytest.fixture
+def reader(tmp_path: Path, spark: SparkSession) -> Iterator[Reader]:
+    """With the suite's session active, `builder.getOrCreate()` gives that one."""
+    port = free_port()
+    assert _PORT in server_line()
+    assert _FOLDER in server_line()
+    name, *words = shlex.split(server_line().replace(_PORT, str(port)).replace(_FOLDER, str(tmp_path / "data")))
+    kept = {key: spark.conf.get(key) for key in ("spark.app.name", "spark.sql.python.filterPushdown.enabled")}
+    with ServerProcess([str(Path(sys.executable).parent / name), *words], tmp_path / "server.log"):
+        try:
+            yield Reader(port, {})
+        finally:
+            spark.catalog.dropTempView("flights")
+            for key, value in kept.items():
+                assert value is not None, key
+                spark.conf.set(key, value)
+
+
+def test_the_page_can_be_followed_word_by_word(reader: Reader, capsys: pytest.CaptureFixture[str]) -> None:
+    # The first one shows where the page leads to.
+    first, *others = [block for block in blocks_of(PAGE) if block.language == "python"]
+    said = []
+    for block in [*others, first]:
+        reader.run(PAGE, block)
+        said.append((block, capsys.readouterr().out))
+
+    def said_by(holding: str) -> str:
+        [found] = [output for block, output in said if holding in block.text]
+        return found
+
+    assert "|     UA|      15.5|" in said_by('agg({"delay": "avg"})')
+    assert "row: binary" in said_by("raw.printSchema()")
+    assert said_by("raw.printSchema()").count("|IAH|") == 2
+    assert "UA|1714" in said_by("united.show()")
+    assert "UA|1545" not in said_by("united.show()")
+    assert "|MIA|       1|" in said_by("INSERT INTO flights")
+    with rowlock.connect(f"127.0.0.1:{reader.port}") as client:
+        features = client.table("features")
+        assert features.counter("alice", "count:orders") == 4
+        assert features.row("bob")[b"model:note"] == b"first order"
+        assert client.table("flights").row("AA|1141")[b"info:dest"] == b"MIA"
+
+
+def test_what_the_page_tells_pip_to_install_is_offered() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    [line] = [line for block in blocks_of(PAGE) for line in block.text.splitlines() if line.startswith("pip install")]
+    command, comment = line.split("#")
+    assert shlex.split(command) == ["pip", "install", "rowlock[spark]"]
+    assert {"spark", "java"} <= project["optional-dependencies"].keys()
+    assert ",java" in comment
