@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from rowlock_regionserver.cells import Cell, Durability
+from rowlock_regionserver.cells import Cell, Durability, from_then_on
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
@@ -35,7 +35,7 @@ def test_a_pause_stands_between_all_that_is_read_and_made() -> None:
     rows = [b"%03d" % number for number in range(90)]
     written = RowSegment(1)
     for row in rows[::3]:
-        written.apply(row, [cell(1)], lambda: 0)
+        written.apply(row, [cell(1)], lambda: from_then_on(0))
     written.seal()
     bulk = [ArrowSegment(cells_table(rows[first::3], [[cell(first + 1)]] * 30)) for first in (1, 2)]
     events: list[object] = []
