@@ -73,7 +73,9 @@ def running_server(data: Path, advertise: str | None = None) -> Iterator[tuple[S
 
 
 def create_table(client: rowlock.Client, name: str, durability: rowlock.Durability = "fsync") -> None:
-    """A table for the rows."""
+    """A table for the rows, in the place of one that is there."""
+    if client.exists(name):
+        client.drop_table(name)
     client.create_table(name, {FAMILY.decode(): rowlock.Family()}, durability=durability)
 
 

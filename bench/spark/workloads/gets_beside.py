@@ -43,7 +43,6 @@ def gets_beside(stage: Stage) -> Mapping[str, Measurement]:
                     baseline, ours = gets_beside_files(), gets_beside_table()
                 if number:  # the first round warms all up
                     beside.append((ours, baseline))
-        client.drop_table(_TABLE)
     p99s = [(percentile(mine, 99), percentile(theirs, 99)) for mine, theirs in beside]
     return {
         "get-while-writing": Measurement(
