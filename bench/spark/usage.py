@@ -17,7 +17,6 @@ import psutil
 
 from bench.measure import Spread
 
-
 # What a process computes between the last look and its end is lost; it mostly ends when it was idle.
 _LOOK_SECONDS = 0.25
 

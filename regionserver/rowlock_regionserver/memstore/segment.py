@@ -76,7 +76,7 @@ class RowSegment:
         versions: int,
         *,
         recovering: bool = False,
-        slice_rows: int = 1000,
+        slice_rows: int = 64,
         prune_cells_min: int = PRUNE_CELLS_MIN,
     ) -> None:
         assert versions > 0, f"versions is {versions}"
@@ -183,21 +183,31 @@ class RowSegment:
 
     def row_cells(self, row: bytes) -> list[Cell]:
         """A copy of the row's cells in store order; empty when there are none."""
+        if self._is_sealed:  # Nobody writes any more, and a flush that reads it all is not waited for.
+            return self._copied(row)
         with self._lock:
-            held = self._rows.get(row)
-            return held.copy() if held is not None else []
+            return self._copied(row)
+
+    def _copied(self, row: bytes) -> list[Cell]:
+        held = self._rows.get(row)
+        return held.copy() if held is not None else []
 
     def column_cells(self, row: bytes, qualifier: bytes) -> list[Cell]:
         """The column's cells and the row's family tombstones, in store order: all that the column's value needs."""
+        if self._is_sealed:
+            return self._copied_column(row, qualifier)
         with self._lock:
-            held = self._rows.get(row)
-            if held is None:
-                return []
-            found = held[bisect_left(held, (qualifier,)) : bisect_left(held, (qualifier + b"\x00",))]
-            if held[0][0]:
-                return found
-            # Family tombstones stand in front, among the cells of the empty qualifier.
-            return _tombstones_of_family(held[: bisect_left(held, (b"\x00",))]) + found if qualifier else found
+            return self._copied_column(row, qualifier)
+
+    def _copied_column(self, row: bytes, qualifier: bytes) -> list[Cell]:
+        held = self._rows.get(row)
+        if held is None:
+            return []
+        found = held[bisect_left(held, (qualifier,)) : bisect_left(held, (qualifier + b"\x00",))]
+        if held[0][0]:
+            return found
+        # Family tombstones stand in front, among the cells of the empty qualifier.
+        return _tombstones_of_family(held[: bisect_left(held, (b"\x00",))]) + found if qualifier else found
 
     def is_row_in_memory(self, row: bytes) -> bool:
         """Always."""
@@ -262,13 +272,13 @@ class RowSegment:
                 yield chunk.table
             start = chunk.frontier
 
-    def rows_of_cells(self) -> list[list[Cell]]:
-        """The lists that hold its cells. Whoever is the last to let go of a sealed segment lets go of these piece by
-        piece: a million cells freed in one stretch would hold up every other thread for a fifth of a second.
+    def pieces(self) -> list[object]:
+        """The keys and the lists that hold its cells. Whoever is the last to let go of a sealed segment lets go of
+        these piece by piece: a million cells freed in one stretch would hold up every other thread for a fifth of a
+        second.
         """
-        with self._lock:
-            assert self._is_sealed, "rows of a segment that takes writes"
-            return list(self._rows.values())
+        assert self._is_sealed, "pieces of a segment that takes writes"
+        return [piece for item in self._rows.items() for piece in item]
 
     def _copied_rows(self, start: bytes, stop: bytes, reverse: bool) -> Iterator[tuple[bytes, list[Cell]]]:
         """The rows of [start, stop) with copies of their cells, taken in slices under the lock."""

@@ -343,3 +343,25 @@ def test_readers_beside_writers_lose_no_row_and_see_none_twice() -> None:
     assert failures == []
     assert segment.row_count == 6000
     segment._check()
+
+
+def test_readers_of_a_sealed_segment_wait_for_nobody(segment: RowSegment) -> None:
+    segment.apply(b"a", [_put(b"q", 1, 1)], _nothing_published)
+    segment.seal()
+    read: list[object] = []
+    with segment._lock:  # As a flush holds it while it copies rows.
+        reader = threading.Thread(
+            target=lambda: read.extend([segment.row_cells(b"a"), segment.column_cells(b"a", b"q")]), daemon=True
+        )
+        reader.start()
+        reader.join(60)
+        assert not reader.is_alive()
+    assert read == [[_put(b"q", 1, 1)]] * 2
+
+
+def test_the_pieces_of_a_sealed_segment_are_all_that_it_holds() -> None:
+    segment = RowSegment(1)
+    for number, row in enumerate((b"b", b"a"), start=1):
+        segment.apply(row, [_put(b"q", 1, number)], _nothing_published)
+    segment.seal()
+    assert segment.pieces() == [b"a", [_put(b"q", 1, 2)], b"b", [_put(b"q", 1, 1)]]
