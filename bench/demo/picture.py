@@ -24,7 +24,7 @@ def draw(path: Path, rates: Mapping[str, float], before: Mapping[int, float], af
         [rate / 1000 for rate in rates.values()],
         color=[_READ if "reads" in name else _LOAD for name in rates],
     )
-    speeds.bar_label(bars, fmt="%.0f", padding=3)
+    speeds.bar_label(bars, fmt="%.3g", padding=3)
     speeds.margins(x=0.15)
     speeds.invert_yaxis()
     speeds.set_title("thousand flights a second, up to 19 values each", fontsize=10)

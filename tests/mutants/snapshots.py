@@ -51,8 +51,9 @@ SNAPSHOT_MUTANTS = [
     Mutant(
         "an expired snapshot is served until the thread comes by",
         _MODULE,
-        "        if opened is not None and self._is_over(opened):\n            self._expire(opened)\n        ended",
-        "        ended",
+        "        if opened is not None and self._is_over(opened):\n            self._expire(opened)\n"
+        "        self._ended",
+        "        self._ended",
         f"{SNAPSHOTS}::test_it_ends_when_nobody_used_it_for_its_lease",
     ),
     Mutant(
@@ -73,7 +74,7 @@ SNAPSHOT_MUTANTS = [
         "a snapshot that ended is made again",
         _MODULE,
         "        self._check_not_ended(snapshot_id)\n        known",
-        "        self._ended.pop(snapshot_id, None)\n        known",
+        "        self._ended = EndedSnapshots(9)\n        known",
         f"{SNAPSHOTS}::test_one_that_ended_is_told_so_and_never_made_again",
     ),
     Mutant(

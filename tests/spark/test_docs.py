@@ -1,4 +1,4 @@
-"""docs/spark.md, followed word by word: its blocks run in order on a server that its own command starts.
+"""docs/spark.md and the README's block, followed word by word, on a server that the page's own command starts.
 
 Only the port, the server's folder and the session are others; pip's line is compared with what pyproject.toml offers.
 """
@@ -84,7 +84,7 @@ def reader(tmp_path: Path, spark: SparkSession) -> Iterator[Reader]:
         try:
             yield Reader(port, {})
         finally:
-            spark.catalog.dropTempView("flights")
+            spark.catalog.dropTempView("flights")  # false where no block has made it
             for key, value in kept.items():
                 assert value is not None, key
                 spark.conf.set(key, value)
@@ -104,15 +104,21 @@ def test_the_page_can_be_followed_word_by_word(reader: Reader, capsys: pytest.Ca
 
     assert "|     UA|      15.5|" in said_by('agg({"delay": "avg"})')
     assert "row: binary" in said_by("raw.printSchema()")
-    assert said_by("raw.printSchema()").count("|IAH|") == 2
+    assert said_by("raw.printSchema()").count("| IAH|") == 2
     assert "UA|1714" in said_by("united.show()")
     assert "UA|1545" not in said_by("united.show()")
-    assert "|MIA|       1|" in said_by("INSERT INTO flights")
+    assert "| MIA|       1|" in said_by("INSERT INTO flights")
     with rowlock.connect(f"127.0.0.1:{reader.port}") as client:
         features = client.table("features")
         assert features.counter("alice", "count:orders") == 4
         assert features.row("bob")[b"model:note"] == b"first order"
         assert client.table("flights").row("AA|1141")[b"info:dest"] == b"MIA"
+
+
+def test_the_readme_s_block_works_when_it_is_pasted(reader: Reader, capsys: pytest.CaptureFixture[str]) -> None:
+    [block] = [block for block in blocks_of("README.md") if "pyspark" in block.text]
+    reader.run("README.md", block)
+    assert "| IAH|       15.5|" in capsys.readouterr().out
 
 
 def test_what_the_page_tells_pip_to_install_is_offered() -> None:

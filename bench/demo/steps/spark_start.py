@@ -18,7 +18,7 @@ from bench.demo.spark_stage import SparkStage
 from bench.demo.stage import Stage, Stopwatch
 
 # The writers correct so many of the flights, those that came latest.
-_LATE_PART = 0.1
+_LATE_PART = 0.02
 _WRITERS = ("cleo", "dora")
 
 

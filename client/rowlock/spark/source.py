@@ -25,7 +25,7 @@ from rowlock.spark.reader import PushingReader, Reading, RowlockReader
 from rowlock.spark.write_options import write_options
 from rowlock.spark.writer import RowlockWriter
 
-_MAKING_S_MAX = 10.0
+_MAKING_S_MAX = 20.0
 
 
 class RowlockSource(DefaultSource):

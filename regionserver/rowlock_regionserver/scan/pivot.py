@@ -124,8 +124,8 @@ def _fill(
     """Puts the family's columns to their places in the form, behind the rows."""
     values = timestamps = None
     if form.values:
-        count = len(placed.cells)
-        values = constant_binary_array(b"", count) if keys_only else _values_of(table, placed.cells)
+        valued = placed.cells[: placed.bounds[form.valued_count]]
+        values = constant_binary_array(b"", len(valued)) if keys_only else _values_of(table, valued)
     if form.timestamps:
         timestamps = integers(column(table, TIMESTAMP))[placed.cells]
     for code, place in form.values:

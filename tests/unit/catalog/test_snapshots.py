@@ -405,6 +405,18 @@ def test_a_flush_drops_what_only_an_ended_one_saw(held: Engine) -> None:
     assert held.server.flush("t").cell_count == 1
 
 
+def test_a_counter_stays_short_while_a_snapshot_is_held(held: Engine) -> None:
+    held.change(b"r", Put(b"f", b"q", b"old"))
+    make(held.server)
+    for number in range(1000):
+        held.change(b"r", Put(b"f", b"q", b"%d" % number))
+    active = held.region._contents.stores.view[1][1][0]
+    assert len(active.row_cells(b"r")) < 200
+    assert held.server.flush("t").cell_count == 2
+    assert [cell[4] for cell in seen(held)] == [b"old"]
+    assert held.values(b"r") == {b"f:q": b"999"}
+
+
 @pytest.mark.parametrize("what", ["dropped", "truncated"])
 def test_it_ends_with_its_table(held: Engine, what: str) -> None:
     held.server.create_table("u", [Family(0, b"f")])

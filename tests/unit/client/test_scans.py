@@ -166,7 +166,7 @@ def test_a_scan_of_a_snapshot_goes_on_at_the_same_read_point_and_ends_with_it() 
         for error in (rowlock.ServerUnavailableError("cut"), rowlock.LeaseExpiredError("idle")):
             _, request = progress.request_for((WHOLE,))
             assert request.snapshot_id == b"i" * 16
-            progress.received(batch(b"b"))
+            progress.received(came(b"b"))
             progress.failed(error, 0.0)
             assert not progress.has_resumed
         with pytest.raises(rowlock.SnapshotEndedError):
