@@ -7,7 +7,7 @@ UV := $(VENV)/bin/uv
 UV_VERSION := 0.13.9
 PROTOS := $(wildcard proto/rowlock_proto/v1/*.proto)
 
-.PHONY: help setup demo test check crash bench spark-bench proto lock clean
+.PHONY: help setup demo test check crash spark-crash bench spark-bench proto lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -35,6 +35,9 @@ crash: setup ## the long campaigns: kills, crashes at each file-system call, bit
 	$(PYTHON) -m tests.crash.campaign || failed=1; \
 	$(PYTHON) -m tests.consistency.campaign || failed=1; \
 	exit $$failed
+
+spark-crash: setup ## the long campaigns with Spark: failing tasks, speculation, killed drivers and servers
+	@$(PYTHON) -m tests.spark.campaigns.campaign $(ARGS)
 
 bench: setup ## every figure of the README, each a ratio in one run
 	@$(PYTHON) -m bench $(ARGS)

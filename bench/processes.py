@@ -109,12 +109,16 @@ def end_in_order_when_told() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
-def start_rowlock(folder: Path, listen: str = "127.0.0.1:0", advertise: str | None = None) -> ServerProcess:
-    """A region server, as a user starts it, on that data folder. `advertise`: where it tells clients to find it."""
-    command = [str(Path(sys.executable).parent / "rowlock-server"), "--data", str(folder), "--listen", listen]
-    if advertise is not None:
-        command += ["--advertise", advertise]
+def start_rowlock(folder: Path, *words: str, listen: str = "127.0.0.1:0") -> ServerProcess:
+    """A region server, as a user starts it, on that data folder; `words` are further ones of the command."""
+    command = [str(Path(sys.executable).parent / "rowlock-server"), "--data", str(folder), "--listen", listen, *words]
     return ServerProcess(command, folder.with_name(folder.name + ".log"))
+
+
+def start_slow_rowlock(folder: Path, sync_delay_ms: int, *words: str) -> ServerProcess:
+    """The same on a disk that takes so much longer for each sync."""
+    arguments = [str(sync_delay_ms), "--data", str(folder), "--listen", "127.0.0.1:0", *words]
+    return start_module("bench.targets.slow_disk", arguments, folder.with_name(folder.name + ".log"))
 
 
 def start_module(module: str, arguments: Sequence[str], log: Path) -> ServerProcess:

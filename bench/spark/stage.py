@@ -67,7 +67,8 @@ class Stage:
 @contextmanager
 def running_server(data: Path, advertise: str | None = None) -> Iterator[tuple[ServerProcess, rowlock.Client]]:
     """A server by its command on that data folder, and a client, for the time of the block."""
-    with start_rowlock(data, advertise=advertise) as server, rowlock.connect(server.address, timeout=600) as client:
+    words = () if advertise is None else ("--advertise", advertise)
+    with start_rowlock(data, *words) as server, rowlock.connect(server.address, timeout=600) as client:
         yield server, client
 
 

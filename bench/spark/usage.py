@@ -6,13 +6,19 @@ the computed seconds agree where those by the clock do not.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from types import TracebackType
 
 import psutil
 
 from bench.measure import Spread
+
+# What a process computes between the last look and its end is lost; it mostly ends when it was idle.
+_LOOK_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +48,67 @@ class Meter:
 
     def usage(self, job: Job) -> Usage:
         """What the job cost."""
-        spark, server = self._spark_seconds(), tree_seconds(self._server_pid)
-        start = time.perf_counter()
-        job()
-        wall = time.perf_counter() - start
-        return Usage(wall, self._spark_seconds() - spark, tree_seconds(self._server_pid) - server)
+        with Trees(self._java_pid, self._server_pid) as trees:
+            # The servers that this process starts are its children too, so it counts by itself.
+            driver = psutil.Process().cpu_times()
+            start = time.perf_counter()
+            job()
+            wall = time.perf_counter() - start
+            driver_then = psutil.Process().cpu_times()
+        driver_cpu = driver_then.user + driver_then.system - driver.user - driver.system - trees.watching_seconds
+        java_cpu, server_cpu = trees.seconds
+        return Usage(wall, driver_cpu + java_cpu, server_cpu)
 
-    def _spark_seconds(self) -> float:
-        # The servers that this process starts are its children too, so it counts by itself.
-        driver = psutil.Process().cpu_times()
-        return float(driver.user + driver.system) + tree_seconds(self._java_pid)
 
+class Trees:
+    """The seconds computed by process trees while the block lasts, whoever of them ends meanwhile.
 
-def tree_seconds(pid: int) -> float:
-    """User and system seconds of a process and of all that it started, those included that have ended."""
-    root = psutil.Process(pid)
-    seconds = 0.0
-    for process in [root, *root.children(recursive=True)]:
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue  # its parent counts it from now on
-        # A process that has ended and was waited for counts with its parent's children.
-        seconds += times.user + times.system + times.children_user + times.children_system
-    return seconds
+    Looked at several times a second, by a thread. PySpark's daemon does not wait for the workers that it ends, so that
+    what they have computed is lost to whoever only asks the processes that are left.
+    """
+
+    def __init__(self, *pids: int) -> None:
+        self._roots = [psutil.Process(pid) for pid in pids]
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.watching_seconds = 0.0
+        self._lock = threading.Lock()
+        # Guarded by self._lock: of each process what it had computed at first and at last.
+        self._first: list[dict[psutil.Process, float]] = [{} for _ in pids]
+        self._last: list[dict[psutil.Process, float]] = [{} for _ in pids]
+
+    @property
+    def seconds(self) -> list[float]:
+        """Of each tree; when the block has been left."""
+        return [sum(last.values()) - sum(first.values()) for first, last in zip(self._first, self._last, strict=True)]
+
+    def look(self) -> None:
+        """Asks everybody how much was computed so far."""
+        with self._lock:
+            for root, computed in zip(self._roots, self._last, strict=True):
+                for process in [root, *root.children(recursive=True)]:
+                    with suppress(psutil.NoSuchProcess):
+                        times = process.cpu_times()
+                        computed[process] = times.user + times.system
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_LOOK_SECONDS):
+            start = time.thread_time()
+            self.look()
+            self.watching_seconds += time.thread_time() - start
+
+    def __enter__(self) -> Trees:
+        self.look()
+        self._first = [dict(last) for last in self._last]
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        self.look()
 
 
 def in_turns(meter: Meter, jobs: Mapping[str, Job], rounds: int, warm_up_rounds: int = 1) -> Mapping[str, list[Usage]]:

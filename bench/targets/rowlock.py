@@ -9,7 +9,7 @@ from pathlib import Path
 
 import rowlock
 
-from bench.processes import ServerProcess, start_module, start_rowlock
+from bench.processes import ServerProcess, start_rowlock, start_slow_rowlock
 from bench.targets.messages import FAMILY, QUALIFIER, row_key
 
 _FAMILY = FAMILY.decode()
@@ -53,15 +53,14 @@ class Rowlock:
 
 
 @contextmanager
-def running_rowlock(folder: Path, *adjustments: str) -> Iterator[Rowlock]:
+def running_rowlock(folder: Path, *settings: str, sync_delay_ms: int = 0) -> Iterator[Rowlock]:
     """A server on the folder's `data`, with a client, for the time of the block.
 
-    With adjustments, which adjusted_server.py reads, it is not started by the command that users start it with.
+    It is started by the command that users start it with, `settings` are its --config; only a delay of each sync, which
+    no user wants, is put in by slow_disk.py.
     """
     data = folder / "data"
-    if adjustments:
-        server = start_module("bench.targets.adjusted_server", [str(data), *adjustments], folder / "data.log")
-    else:
-        server = start_rowlock(data)
+    words = [word for setting in settings for word in ("--config", setting)]
+    server = start_slow_rowlock(data, sync_delay_ms, *words) if sync_delay_ms else start_rowlock(data, *words)
     with server, rowlock.connect(server.address, timeout=60) as client:
         yield Rowlock(server, client)

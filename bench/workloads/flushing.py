@@ -22,7 +22,7 @@ def gets(bench: Bench) -> Measurement:
     row_count = bench.scaled(_ROWS, at_least=5000)
     quiet: list[float] = []
     flushing: list[float] = []
-    with running_rowlock(bench.fresh_folder("flushing"), "--memstore-flush-bytes", str(1 << 30)) as rowlock:
+    with running_rowlock(bench.fresh_folder("flushing"), "memstore_flush_bytes=1GiB") as rowlock:
         store = rowlock.store("points")
         choice = random.Random(1)
 

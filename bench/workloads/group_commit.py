@@ -10,18 +10,18 @@ from bench.targets.store import RowStore
 from bench.workloads.concurrent_points import CALLERS, own_rows
 
 _HOT_ROW = row_key(0)
-_SLOW_SYNC = ("--sync-delay-ms", "3")
+_SYNC_DELAY_MS = 3
 
 
 def puts_with_slow_sync(bench: Bench) -> Measurement:
     """64 threads that put rows of their own against one, on a disk whose sync takes 3 ms longer."""
-    with running_rowlock(bench.fresh_folder("slow-sync-puts"), *_SLOW_SYNC) as rowlock:
+    with running_rowlock(bench.fresh_folder("slow-sync-puts"), sync_delay_ms=_SYNC_DELAY_MS) as rowlock:
         return _many_against_one(bench, "puts/s", putters(rowlock.store("points")))
 
 
 def increments_with_slow_sync(bench: Bench) -> Measurement:
     """The same with increments of one row, whose lock must be free before the sync for this to hold."""
-    with running_rowlock(bench.fresh_folder("slow-sync-increments"), *_SLOW_SYNC) as rowlock:
+    with running_rowlock(bench.fresh_folder("slow-sync-increments"), sync_delay_ms=_SYNC_DELAY_MS) as rowlock:
         return _many_against_one(bench, "increments/s", incrementers(rowlock.store("points")))
 
 

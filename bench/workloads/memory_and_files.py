@@ -17,7 +17,7 @@ _ROWS = 90_000
 def gets(bench: Bench) -> Measurement:
     """Sequential gets of random rows of two equal tables, of which one is flushed."""
     row_count = bench.scaled(_ROWS, at_least=1000)
-    with running_rowlock(bench.fresh_folder("memory-and-files"), "--memstore-flush-bytes", str(1 << 30)) as rowlock:
+    with running_rowlock(bench.fresh_folder("memory-and-files"), "memstore_flush_bytes=1GiB") as rowlock:
         in_memory, in_files = rowlock.store("memory"), rowlock.store("files")
         value = random.Random(1).randbytes(VALUE_BYTES)
         for store in (in_memory, in_files):

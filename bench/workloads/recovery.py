@@ -20,7 +20,7 @@ _LOG_BYTES = 100_000_000
 _SEND_ROWS = 1000
 _TABLE = "logged"
 _COLUMN = FAMILY + b":" + QUALIFIER
-_NEVER_FLUSH = ("--memstore-flush-bytes", str(1 << 40))
+_NEVER_FLUSH = "memstore_flush_bytes=1024GiB"
 
 # Adds the change of this number to a batch.
 AddChange = Callable[[rowlock.Batch[bytes], int], None]
@@ -40,7 +40,7 @@ def of_increments(bench: Bench) -> Measurement:
 def _recovery(bench: Bench, add_change: AddChange) -> Measurement:
     folder = bench.fresh_folder("recovery")
     log_bytes_wanted = bench.scaled(_LOG_BYTES)
-    with running_rowlock(folder, *_NEVER_FLUSH) as server:
+    with running_rowlock(folder, _NEVER_FLUSH) as server:
         table = server.store(_TABLE).table
         record_count = _fill_log(table, folder / "data", log_bytes_wanted, add_change)
         server.process.kill()

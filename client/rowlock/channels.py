@@ -16,6 +16,10 @@ ADDRESS_VARIABLE = "ROWLOCK_SERVER"
 KEEPALIVE_MS = 30_000
 KEEPALIVE_TIMEOUT_MS = 10_000
 
+# How long the start of a connection may take. gRPC takes it from an option with another name, and a failed one is tried
+# again after the pauses named below, whatever this is. A server on a busy machine needs a second for it at times.
+CONNECT_MS = 5000
+
 # Sizes are limited by the server, in words that say which. A client keeps its connection as long as it lives: an
 # embedded server stops when the last one closes. A server that was restarted should be found at once. Proxies of the
 # web have no business between a database and its client. Channels don't share connections, so that closing a client
@@ -25,7 +29,7 @@ _OPTIONS: Sequence[tuple[str, int]] = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.client_idle_timeout_ms", (1 << 31) - 1),
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", CONNECT_MS),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),

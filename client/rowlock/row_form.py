@@ -31,12 +31,18 @@ def form_of(mapping: Mapping) -> tuple[FormColumn, ...]:
     return tuple(FormColumn(column.family, column.qualifier) for column in mapping.values)
 
 
-def is_asked(template: region_pb2.ScanRequest, column: FormColumn) -> bool:
-    """Whether the request's columns have it; if not, the server would refuse it in the form."""
-    return not template.columns or any(
-        asked.family == column.family and (not asked.HasField("qualifier") or asked.qualifier == column.qualifier)
-        for asked in template.columns
-    )
+class ColumnsAsked:
+    """Which columns a request asks for; the server refuses others in the form. O(1) each."""
+
+    def __init__(self, template: region_pb2.ScanRequest) -> None:
+        self._is_everything = not template.columns
+        self._families = {asked.family for asked in template.columns if not asked.HasField("qualifier")}
+        self._columns = {(asked.family, asked.qualifier) for asked in template.columns if asked.HasField("qualifier")}
+
+    def __contains__(self, column: FormColumn) -> bool:
+        return (
+            self._is_everything or column.family in self._families or (column.family, column.qualifier) in self._columns
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +57,11 @@ class RowFormReader:
     @classmethod
     def of(cls, columns: Sequence[FormColumn], template: region_pb2.ScanRequest) -> RowFormReader:
         """Of a scan that was asked for these columns and sends such requests."""
-        is_sent = [is_asked(template, column) for column in columns]
-        sent = [column for column, is_there in zip(columns, is_sent, strict=True) if is_there]
-        places = [sum(is_sent[:index]) + 1 if is_there else None for index, is_there in enumerate(is_sent)]
+        asked = ColumnsAsked(template)
+        sent = [column for column in columns if column in asked]
+        # Behind the row, in the same order.
+        sent_places = iter(range(1, len(sent) + 1))
+        places = [next(sent_places) if column in asked else None for column in columns]
         return cls(form_schema(sent), form_schema(columns), (0, *places))
 
     def read(self, arrow: bytes | pa.Buffer) -> pa.Table:

@@ -10,7 +10,7 @@ from rowlock_proto.v1 import region_pb2
 
 from rowlock.columns import Name, encoded_bound, prefix_stop
 from rowlock.errors import InvalidArgumentError
-from rowlock.row_form import FormColumn, is_asked
+from rowlock.row_form import ColumnsAsked, FormColumn
 from rowlock.selection import Selection
 
 # Half-open; empty bounds are open.
@@ -116,8 +116,9 @@ def in_row_form(plan: ScanPlan, columns: Sequence[FormColumn]) -> ScanPlan:
     if not plan.template.columns:
         for family, qualifier in dict.fromkeys((column.family, column.qualifier) for column in columns):
             template.columns.add(family=family, qualifier=qualifier)
+    asked = ColumnsAsked(template)
     for column in columns:
-        if is_asked(template, column):
+        if column in asked:
             part = region_pb2.RowFormColumn.PART_TIMESTAMP if column.is_timestamp else 0
             template.row_form.columns.add(family=column.family, qualifier=column.qualifier, part=part)
     return dataclasses.replace(plan, template=template, row_form=tuple(columns))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
 import logging
 import os
 import re
@@ -20,6 +19,8 @@ import time
 from collections.abc import Sequence
 from types import FrameType
 from typing import TYPE_CHECKING
+
+from rowlock_regionserver import process
 
 if TYPE_CHECKING:
     from rowlock_regionserver.config import Config
@@ -82,18 +83,14 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
     # gRPC's own log goes to standard error in a format of its own, and says what we say better.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    # A thread that computes gives way after half a millisecond: a request beside a flush waits 2 ms instead of 15.
-    sys.setswitchinterval(0.0005)
-    # A full collection walks every row in memory, so it is made rare.
-    gc.set_threshold(50_000, 50, 1000)
+    process.prepare()
     # Heavy imports come only now, when signals are taken.
     from rowlock_regionserver.catalog.stopping import told
     from rowlock_regionserver.errors import RegionServerError
     from rowlock_regionserver.rpc.addresses import ListenError
-    from rowlock_regionserver.server import Server, limit_arrow, raise_file_limit
+    from rowlock_regionserver.server import Server
 
-    limit_arrow()
-    raise_file_limit()
+    process.limit_arrow()
     try:
         if not asked.data:
             raise ValueError("--data is empty; name a folder")
@@ -111,6 +108,7 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
         advice = "; let this user read and write it" if isinstance(error, PermissionError) else ""
         _say_error(f"can't start: {error}{advice}")
         return EXIT_CANT_START
+    process.settle()
     with contextlib.suppress(OSError):  # Whoever started us may not care to read.
         seconds = time.perf_counter() - STARTED
         print(f"rowlock-server ready on {server.address}, data in {asked.data}, {seconds:.2f} s", flush=True)

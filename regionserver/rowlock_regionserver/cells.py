@@ -15,6 +15,7 @@ write number descending).
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -106,3 +107,12 @@ class ReadPoint(NamedTuple):
 
     write_number: int
     now_ms: int
+
+
+# Read points that somebody may read at, now or later, as spans (first, last), both inclusive, ascending.
+ReadSpans = Sequence[tuple[int, int]]
+
+
+def from_then_on(read_point: int) -> ReadSpans:
+    """This read point and every later one."""
+    return ((read_point, NEWEST),)

@@ -20,15 +20,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import resource
 import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-
-import pyarrow as pa
 
 from rowlock_regionserver.catalog.region_server import RegionServer, RegionServerStatistics
 from rowlock_regionserver.catalog.stopping import Unflushed
@@ -44,8 +41,6 @@ from rowlock_regionserver.rpc.door import Door
 from rowlock_regionserver.rpc.region_service import RegionService, RegionServiceStatistics
 from rowlock_regionserver.rpc.workers import Workers
 
-# Open files that are asked for; the next one when the system refuses.
-FILE_LIMITS = (1 << 20, 1 << 16, 10_240)
 # How long calls that were begun may take to end when the server stops.
 STOP_GRACE_SECONDS = 10.0
 
@@ -60,26 +55,6 @@ def end_process(error: BaseException) -> None:
     with contextlib.suppress(OSError):
         os.write(sys.stderr.fileno(), f"{' '.join(message.split())}\n".encode())
     os._exit(3)
-
-
-def limit_arrow() -> None:
-    """Keeps Arrow to one thread of each kind: our own threads are those that work, and an idle one costs memory."""
-    pa.set_cpu_count(1)
-    pa.set_io_thread_count(1)
-
-
-def raise_file_limit() -> None:
-    """Lets the process hold as many files as it may: each store file is one, and 1024 are soon reached.
-
-    A flush that can't open its file ends the server.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for wanted in FILE_LIMITS:
-        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        if soft != resource.RLIM_INFINITY and soft < limit:
-            with contextlib.suppress(OSError, ValueError):  # macOS allows less than it says.
-                resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-                return
 
 
 def _set_from_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:

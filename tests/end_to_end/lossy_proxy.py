@@ -18,6 +18,7 @@ class LossyProxy:
         # Guarded by self._lock:
         self._connections: list[tuple[socket.socket, socket.socket]] = []
         self._swallowing = False
+        self._delay_seconds = 0.0
         self._vanished: set[socket.socket] = set()
         self._is_closed = False
         threading.Thread(target=self._accept, daemon=True).start()
@@ -31,6 +32,11 @@ class LossyProxy:
         """From now on the server's bytes are read and dropped, until the next cut."""
         with self._lock:
             self._swallowing = True
+
+    def begin_late(self, seconds: float) -> None:
+        """From now on the server's first bytes on a new connection come so much later."""
+        with self._lock:
+            self._delay_seconds = seconds
 
     def vanish(self) -> None:
         """From now on nothing comes through the connections there are, though they stay open; new ones are whole."""
@@ -80,6 +86,8 @@ class LossyProxy:
 
     def _pump(self, source: socket.socket, sink: socket.socket, is_answers: bool) -> None:
         with contextlib.suppress(OSError):
+            if is_answers:
+                threading.Event().wait(self._delay_seconds)
             while data := source.recv(1 << 16):
                 with self._lock:
                     is_lost = (is_answers and self._swallowing) or source in self._vanished

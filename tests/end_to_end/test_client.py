@@ -260,6 +260,13 @@ def test_retried_increments_count_once_over_a_lossy_connection(proxied: tuple[Lo
     assert table.counter("r", "f:n") == 400
 
 
+def test_a_server_that_is_slow_to_take_a_connection_is_waited_for(proxied: tuple[LossyProxy, rowlock.Client]) -> None:
+    proxy, _ = proxied
+    proxy.begin_late(1.0)
+    with rowlock.connect(proxy.address, timeout=60) as db:
+        assert db.tables() == ["t"]
+
+
 def test_scans_and_bulk_writes_go_on_over_a_lossy_connection(proxied: tuple[LossyProxy, rowlock.Client]) -> None:
     proxy, db = proxied
     table = db.table("t")

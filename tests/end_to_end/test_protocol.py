@@ -166,7 +166,7 @@ def test_a_counter_that_is_none_is_named(client: RawClient, region_id: int) -> N
     assert (error.code, error.row, error.family, error.qualifier) == (Error.NOT_A_COUNTER, b"r", b"f", b"n")
 
 
-@pytest.mark.parametrize("method", ["Converse", "BulkPut", "Get", "Mutate", "Scan", "Flush"])
+@pytest.mark.parametrize("method", ["Converse", "BulkPut", "Get", "Mutate", "Scan", "PlanScan", "Flush"])
 def test_bytes_that_are_not_the_protocol_are_refused_and_the_server_goes_on(client: RawClient, method: str) -> None:
     # Without serializers, bytes travel as they are.
     channel: Any = client.channel

@@ -43,7 +43,12 @@ def test_the_tour_of_the_command_line_and_of_python_works(tmp_path: Path, enviro
     address = free_address()
     commands = block("bash", "rowlock create") + block("bash", "kill -9")
     python = block("python", "flights.batch()")
-    script = "set -em\n" + commands + f"python - <<'END'\n{python}\nEND\nkill %%; wait\n"
+    # Whatever fails, no server stays behind, which would hold our end of its output open.
+    script = (
+        "set -em\ntrap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT\n"
+        + commands
+        + f"python - <<'END'\n{python}\nEND\nkill %%; wait\n"
+    )
     # For a reader two seconds are enough, for a machine with more to do they may not be.
     assert script.count("sleep 2\n") == 2
     script = script.replace("sleep 2\n", f"until rowlock tables --server {address} >/dev/null 2>&1; do :; done\n")

@@ -118,13 +118,16 @@ def test_an_asyncio_client_makes_and_reads_snapshots(
         async with rowlock.aio.connect(rowlock_server.address, timeout=30) as db:
             own = db.table("t")
             await own.put(b"r", {b"f:a": b"1"})
-            async with await db.snapshot("t", lease_s=60) as snapshot:
+            kept = await db.snapshot("t")
+            async with db.snapshot("t", lease_s=60) as snapshot:
                 await own.put(b"r", {b"f:a": b"2"})
                 await snapshot.renew()
                 assert [row async for row in own.scan(snapshot=snapshot)] == [(b"r", {b"f:a": b"1"})]
                 assert [row async for row in own.scan()] == [(b"r", {b"f:a": b"2"})]
             with pytest.raises(rowlock.SnapshotEndedError):
                 await own.scan(snapshot=snapshot).to_arrow()
+            assert (await own.scan(snapshot=kept).to_arrow()).num_rows == 1
+            await kept.end()
 
     asyncio.run(run())
 

@@ -9,6 +9,7 @@ FLUSH = "unit/region/test_flush.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
 MVCC = "unit/region/test_mvcc.py"
 SEGMENT = "unit/memstore/test_segment.py"
+PIVOT = "unit/scan/test_pivot.py"
 VISIBILITY = "unit/scan/test_visibility.py"
 WRITES = "unit/region/test_write_path.py"
 
@@ -21,9 +22,9 @@ READING = [
     Mutant(
         "a reader does not register",
         "region/mvcc.py",
-        "            return min(self._readers, default=self._read_point)\n\n    def open",
-        "            return self._read_point\n\n    def open",
-        f"{MVCC}::test_oldest_read_point_is_that_of_the_oldest_reader",
+        "            registered = sorted(self._readers) if self._readers else []\n",
+        "            registered: list[int] = []\n",
+        f"{MVCC}::test_a_registered_read_point_is_one_that_may_be_read_at",
     ),
     Mutant(
         "the view is taken before the read point",
@@ -119,12 +120,55 @@ READING = [
         "    return newest\n",
         VECTORS,
     ),
+    # ---- the row form
+    Mutant(
+        "the row form swaps columns",
+        "scan/pivot.py",
+        "        columns[1 + place] = _spread_values(",
+        "        columns[1 + code] = _spread_values(",
+        f"{PIVOT}::test_columns_of_several_families_stand_on_one_line",
+    ),
+    Mutant(
+        "the row form moves values up to rows that have none",
+        "scan/pivot.py",
+        "    np.cumsum(is_there, out=before[1:])\n",
+        "    before[1:] = np.minimum(np.arange(line_count) + 1, len(values))\n",
+        f"{PIVOT}::test_what_a_row_does_not_have_is_null_and_an_empty_value_is_not",
+    ),
+    Mutant(
+        "the row form shows empty values for absent ones",
+        "scan/pivot.py",
+        "    bitmap = None if is_there is None else _bitmap(is_there)\n",
+        "    bitmap = None\n",
+        f"{PIVOT}::test_what_a_row_does_not_have_is_null_and_an_empty_value_is_not",
+    ),
+    Mutant(
+        "the row form takes any version",
+        "scan/pivot.py",
+        "    if chosen.families[index].versions_max > 1:\n",
+        "    if False:\n",
+        f"{PIVOT}::test_of_several_versions_the_newest_stands_on_the_line",
+    ),
+    Mutant(
+        "the row form turns keys around and not their values",
+        "scan/pivot.py",
+        "        return _taken(chosen.rows.keys, rows[::-1]), len(rows) - 1 - lines\n",
+        "        return _taken(chosen.rows.keys, rows[::-1]), lines\n",
+        f"{PIVOT}::test_reverse_turns_the_lines_around_and_nothing_else",
+    ),
+    Mutant(
+        "qualifiers of the same lengths are taken for the same",
+        "scan/by_qualifier.py",
+        "    return np.array_equal(data[start + period_bytes : stop], data[start : stop - period_bytes])\n",
+        "    return True\n",
+        "unit/scan/test_by_qualifier.py::test_others_are_looked_at_each",
+    ),
     # ---- what pruning and flush drop
     Mutant(
         "pruning drops what a registered reader sees",
         "scan/visibility_rows.py",
-        "            if cell[2] >= oldest_seen:\n",
-        "            if True:\n",
+        "                if -cell[2] <= first:\n",
+        "                if True:\n",
         f"{SEGMENT}::test_what_a_registered_read_point_needs_is_not_pruned",
     ),
     Mutant(
@@ -137,29 +181,36 @@ READING = [
     Mutant(
         "flush drops what a registered reader sees",
         "scan/visibility.py",
-        "    read_by_all = cells.write_number <= oldest_read_point\n",
-        "    read_by_all = cells.write_number >= 0\n",
+        "        read_by_all = cells.write_number <= first\n",
+        "        read_by_all = cells.write_number >= 0\n",
         f"{FLUSH}::test_an_open_scan_goes_on_over_a_flush_at_its_read_point",
     ),
     Mutant(
         "flush asks only for the current read point",
         "region/flush.py",
-        "        oldest = self._mvcc.oldest()\n",
-        "        oldest = self._mvcc.read_point\n",
+        "        spans = self._mvcc.read_spans()\n",
+        "        spans = self._mvcc.read_spans()[-1:]\n",
         f"{FLUSH}::test_an_open_scan_goes_on_over_a_flush_at_its_read_point",
+    ),
+    Mutant(
+        "flush keeps what lies between two read points",
+        "scan/visibility.py",
+        "        needed |= ~outlived & (cells.write_number <= last)\n",
+        "        needed |= ~outlived\n",
+        "unit/catalog/test_snapshots.py::test_a_counter_stays_short_while_a_snapshot_is_held",
     ),
     Mutant(
         "flush drops what tombstones touch",
         "scan/visibility.py",
-        "    return keep(table, ~outlived | _touched(cells, starts_column))\n",
-        "    return keep(table, ~outlived)\n",
+        "    needed = _touched(cells, starts_column)\n",
+        "    needed = _touched(cells, starts_column) & False\n",
         f"{VISIBILITY}::test_the_answer_does_not_depend_on_what_was_flushed",
     ),
     Mutant(
         "flush drops tombstones",
         "region/flush.py",
-        "            if (table := retained(window, oldest, family)).num_rows\n",
-        "            if (table := (kept := retained(window, oldest, family)).filter("
+        "            if (table := retained(window, spans, family)).num_rows\n",
+        "            if (table := (kept := retained(window, spans, family)).filter("
         "__import__('pyarrow.compute').compute.equal(kept['kind'], 0))).num_rows\n",
         f"{FLUSH}::test_answers_never_depend_on_what_has_been_flushed",
     ),

@@ -14,9 +14,10 @@ from .bulk_and_requests import BULK_AND_REQUESTS
 from .durability import DURABILITY
 from .reading import READING
 from .recovery import RECOVERY
+from .snapshots import SNAPSHOT_MUTANTS
 from .writing import WRITING
 
-MUTANTS = [*WRITING, *BULK_AND_REQUESTS, *READING, *DURABILITY, *RECOVERY]
+MUTANTS = [*WRITING, *BULK_AND_REQUESTS, *READING, *DURABILITY, *RECOVERY, *SNAPSHOT_MUTANTS]
 RUNS_AT_ONCE = 2
 
 

@@ -8,12 +8,15 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rowlock.errors import ServerUnavailableError
+from rowlock.row_form import FormColumn
 from rowlock.scan_message import parse_scan_message
-from rowlock.scan_plan import scan_plan
+from rowlock.scan_plan import in_row_form, scan_plan
 from rowlock.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock.schema import Region
 from rowlock.selection import Selection
 from rowlock_proto.v1 import region_pb2
+
+from tests.unit.client.plain_row_form import as_asked, stream_of
 
 # Rows 00 to 39, of 1 to 4 cells each.
 CELLS = [(b"%02d" % row, b"%d" % cell) for row in range(40) for cell in range(1 + row % 4)]
@@ -40,21 +43,26 @@ def answer(request: region_pb2.ScanRequest, batch_cells: int) -> Iterator[region
     if request.row_limit:
         rows = rows[: request.row_limit]
     ordered = [cell for row in rows for cell in cells if cell[0] == row]
+    if request.HasField("row_form"):
+        for at in range(0, len(rows), batch_cells):
+            part = [cell for row in rows[at : at + batch_cells] for cell in ordered if cell[0] == row]
+            yield as_asked(request, region_pb2.ScanBatch(arrow=stream_of(table_of(part))))
+        return
     for at in range(0, len(ordered), batch_cells):
         part = ordered[at : at + batch_cells]
         goes_on = at + batch_cells < len(ordered) and ordered[at + batch_cells][0] == part[-1][0]
-        rows_of_part, names = [row for row, _ in part], [name for _, name in part]
-        columns: dict[str, list[object]] = {
-            "row": [*rows_of_part],
-            "family": [b"f"] * len(part),
-            "qualifier": [*names],
-            "timestamp": [1] * len(part),
-            "value": [b""] * len(part),
-        }
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, CELL_SCHEMA) as writer:
-            writer.write_batch(pa.RecordBatch.from_pydict(columns, CELL_SCHEMA))
-        yield region_pb2.ScanBatch(arrow=sink.getvalue().to_pybytes(), row_continues=goes_on)
+        yield region_pb2.ScanBatch(arrow=stream_of(table_of(part)), row_continues=goes_on)
+
+
+def table_of(cells: list[tuple[bytes, bytes]]) -> pa.Table:
+    columns: dict[str, list[object]] = {
+        "row": [row for row, _ in cells],
+        "family": [b"f"] * len(cells),
+        "qualifier": [name for _, name in cells],
+        "timestamp": [1] * len(cells),
+        "value": [b""] * len(cells),
+    }
+    return pa.Table.from_pydict(columns, CELL_SCHEMA)
 
 
 @settings(deadline=None, max_examples=200)
@@ -64,9 +72,10 @@ def answer(request: region_pb2.ScanRequest, batch_cells: int) -> Iterator[region
     limit=st.none() | st.integers(1, 45),
     batch_cells=st.integers(1, 30),
     losses=st.lists(st.integers(0, 6), max_size=8),
+    in_form=st.booleans(),
 )
 def test_every_row_comes_whole_once_and_in_order(
-    ranges: list[list[int]], reverse: bool, limit: int | None, batch_cells: int, losses: list[int]
+    ranges: list[list[int]], reverse: bool, limit: int | None, batch_cells: int, losses: list[int], in_form: bool
 ) -> None:
     plan = scan_plan(
         "t",
@@ -80,12 +89,16 @@ def test_every_row_comes_whole_once_and_in_order(
         strict=False,
         batch_bytes=0,
     )
+    if in_form:
+        # Every row has it.
+        plan = in_row_form(plan, [FormColumn(b"f", b"0")])
     progress = ScanProgress(plan, 10.0)
     seen: list[tuple[bytes, bytes]] = []
 
     def take(table: pa.Table | None) -> None:
         if table is not None:
-            seen.extend(zip(table.column("row").to_pylist(), table.column("qualifier").to_pylist(), strict=True))  # type: ignore[arg-type]
+            names = table.column(1 if in_form else "qualifier").to_pylist()
+            seen.extend(zip(table.column("row").to_pylist(), names, strict=True))  # type: ignore[arg-type]
 
     while not progress.is_done:
         region, request = progress.request_for(touching(progress.bounds))
@@ -103,4 +116,7 @@ def test_every_row_comes_whole_once_and_in_order(
             take(progress.region_is_done(region))
     wanted = {row for row, _ in CELLS if any(b"%02d" % start <= row < b"%02d" % stop for start, stop in ranges)}
     rows = sorted(wanted, reverse=reverse)[:limit]
-    assert seen == [cell for row in rows for cell in CELLS if cell[0] == row]
+    if in_form:
+        assert seen == [(row, b"") for row in rows]
+    else:
+        assert seen == [cell for row in rows for cell in CELLS if cell[0] == row]

@@ -6,7 +6,7 @@ import random
 from collections import defaultdict
 
 import pyarrow as pa
-from rowlock_regionserver.cells import Cell, ReadPoint
+from rowlock_regionserver.cells import Cell, ReadPoint, ReadSpans, from_then_on
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.memstore import Memstore
 from rowlock_regionserver.memstore.segment import RowSegment
@@ -33,8 +33,9 @@ class _History:
         self.write_number = 0
         self.registered: set[int] = set()  # read points of open scans
 
-    def oldest_read_point(self) -> int:
-        return min(self.registered | {self.write_number - 1})
+    def read_spans(self) -> ReadSpans:
+        current = self.write_number - 1
+        return (*((number, number) for number in sorted(self.registered) if number < current), *from_then_on(current))
 
     def write(self) -> None:
         row = self.generator.choice(ROWS)
@@ -49,7 +50,7 @@ class _History:
 
     def _note(self, row: bytes, cells: list[Cell]) -> None:
         before = self.memstore.bytes_held
-        grown = self.memstore.apply(row, cells, self.oldest_read_point)
+        grown = self.memstore.apply(row, cells, self.read_spans)
         assert self.memstore.bytes_held == before + grown
         self.written[row] += cells
 
@@ -72,7 +73,7 @@ class _History:
                     cells[row] += columns.row_cells(row)
         rows = sorted(row for row in cells if cells[row])
         table = cells_table(rows, [sorted(cells[row]) for row in rows])
-        self.files.append(ArrowSegment(retained(table, self.oldest_read_point(), self.family)))
+        self.files.append(ArrowSegment(retained(table, self.read_spans(), self.family)))
         self.memstore.drop(sealed)
 
     def check_reads(self) -> None:
@@ -126,7 +127,7 @@ def test_random_writes_read_back_through_random_ranges() -> None:
         for number in range(1, generator.randint(2, 60)):
             row = bytes(generator.choices(b"\x00a\xff", k=generator.randint(1, 3)))
             cell: Cell = (bytes([generator.randrange(3)]), -generator.randrange(9), -number, 0, b"v" * number)
-            segment.apply(row, [cell], lambda: 0)
+            segment.apply(row, [cell], lambda: from_then_on(0))
             model[row] = sorted([*model.get(row, []), cell])
         segment._check()
         for _ in range(20):

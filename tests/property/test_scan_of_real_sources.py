@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
-from rowlock_regionserver.cells import Family
+from rowlock_regionserver.cells import Family, from_then_on
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.segment import RowSegment
@@ -65,7 +65,7 @@ def row_segment(writes: list[Write], family: Family) -> RowSegment:
     segment = RowSegment(family.versions, slice_rows=2)
     for row, number in sorted({(write.row, write.write_number) for write in writes}, key=lambda key: key[1]):
         cells = sorted(write.cell() for write in writes if (write.row, write.write_number) == (row, number))
-        segment.apply(row, cells, lambda: 0)
+        segment.apply(row, cells, lambda: from_then_on(0))
     return segment
 
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 import random
 
 import pytest
-from rowlock_regionserver.cells import DELETE_COLUMN, DELETE_FAMILY, DELETE_VERSION, PUT, Cell, Family, ReadPoint
+from rowlock_regionserver.cells import (
+    DELETE_COLUMN,
+    DELETE_FAMILY,
+    DELETE_VERSION,
+    PUT,
+    Cell,
+    Family,
+    ReadPoint,
+    ReadSpans,
+    from_then_on,
+)
 from rowlock_regionserver.scan.visibility import retained, visible
 from rowlock_regionserver.scan.visibility_rows import retained_cells, visible_cells
 
@@ -34,6 +44,15 @@ def _random_read_point(generator: random.Random) -> ReadPoint:
     return ReadPoint(generator.randint(0, WRITE_NUMBER_MAX + 1), generator.randint(0, TIMESTAMP_MAX + 3))
 
 
+def _random_spans(generator: random.Random, newest: int) -> ReadSpans:
+    """One from some read point on, and often others before it."""
+    *edges, current = sorted(generator.choices(range(newest + 1), k=generator.choice([1, 1, 2, 3, 5])))
+    spans = [(edge, edge) for edge in edges]
+    if len(edges) > 2:
+        spans[:2] = [(edges[0], edges[1])]
+    return (*spans, *from_then_on(current))
+
+
 def test_vectors_and_plain_machine_answer_as_the_model_does(generator: random.Random) -> None:
     for _ in range(TABLES):
         rows = [random_row(generator) for _ in range(ROWS_PER_TABLE)]
@@ -50,11 +69,11 @@ def test_vectors_and_plain_rule_keep_the_same_at_a_flush(generator: random.Rando
     for _ in range(TABLES):
         rows = [random_row(generator) for _ in range(ROWS_PER_TABLE)]
         family = random_family(generator)
-        oldest_read_point = generator.randint(0, WRITE_NUMBER_MAX)
-        by_vectors = cells_by_row(retained(table_of(rows), oldest_read_point, family), len(rows))
+        spans = _random_spans(generator, WRITE_NUMBER_MAX)
+        by_vectors = cells_by_row(retained(table_of(rows), spans, family), len(rows))
         for cells, kept in zip(rows, by_vectors, strict=True):
-            expected = retained_cells(cells, oldest_read_point, family.versions)
-            assert kept == expected, f"{cells} at {oldest_read_point} in {family}"
+            expected = retained_cells(cells, spans, family.versions)
+            assert kept == expected, f"{cells} at {spans} in {family}"
 
 
 def _moved(cells: list[Cell], write_numbers: int) -> list[Cell]:
@@ -73,14 +92,16 @@ def test_no_read_misses_what_a_flush_drops(generator: random.Random) -> None:
         taken = {cell[:3] for cell in flushed}
         elsewhere = older + [cell for cell in bulk if cell[:3] not in taken] + later
         family = random_family(generator)
-        oldest = generator.randint(0, 3 * WRITE_NUMBER_MAX)
-        kept = retained_cells(flushed, oldest, family.versions)
+        spans = _random_spans(generator, 3 * WRITE_NUMBER_MAX)
+        kept = retained_cells(flushed, spans, family.versions)
         dropped += len(flushed) - len(kept)
-        for read_point in range(oldest, 3 * WRITE_NUMBER_MAX + 1):
+        for read_point in range(3 * WRITE_NUMBER_MAX + 1):
+            if not any(first <= read_point <= last for first, last in spans):
+                continue
             at = ReadPoint(read_point, generator.randint(0, TIMESTAMP_MAX + 3))
             expected = literal_visible_cells(elsewhere + flushed, at, family)
             answer = literal_visible_cells(elsewhere + kept, at, family)
-            assert answer == expected, f"{elsewhere} + {flushed} at {at}, oldest {oldest}, in {family}"
+            assert answer == expected, f"{elsewhere} + {flushed} at {at}, in {spans}, in {family}"
     assert dropped > TABLES, "the random rows give a flush nothing to drop"
 
 

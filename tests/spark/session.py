@@ -54,6 +54,10 @@ def local_session(folder: Path, master: str, settings: Mapping[str, str] | None 
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    # Spark would find the format by itself, but looks once only, gives up after 10 s, and then knows it nevermore.
+    from rowlock.spark.source import RowlockSource
+
+    session.dataSource.register(RowlockSource)
     return session
 
 

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import datetime
+import socket
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
+import pytest
 import rowlock
 from rowlock import Client
 from rowlock.pytest_plugin import RowlockServer
@@ -9,17 +13,255 @@ from rowlock.pytest_plugin import RowlockServer
 from tests.spark.session import retried
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-_MAPPING = "id STRING :key, delay INT info:delay, dest STRING info:dest"
+_MAPPING = "carrier STRING :key, flight INT :key ordered, delay INT info:delay, dest STRING info:dest, x DOUBLE info:x"
+_AT = datetime.datetime(2013, 1, 1, 5, 15)
 
 
-def test_a_table_is_read_as_it_is_mapped(
-    spark: SparkSession, rowlock_server: RowlockServer, rowlock_client: Client
+def _key(carrier: str, flight: int) -> bytes:
+    return carrier.encode() + b"|" + (flight + (1 << 31)).to_bytes(4, "big")
+
+
+def _delay(minutes: int) -> bytes:
+    return minutes.to_bytes(4, "big", signed=True)
+
+
+class Flights:
+    """A table of 200 flights of four carriers, in files and in memory, and what Spark should see of it."""
+
+    def __init__(self, server: RowlockServer, client: Client) -> None:
+        self.server = server
+        self.client = client
+        self.table = client.create_table("flights", {"info": rowlock.Family()})
+        self.rows: list[tuple[Any, ...]] = []
+        with self.table.batch() as batch:
+            for number in range(200):
+                carrier, flight = ("AA", "DL", "UA", "ÖS")[number // 50], number % 50 - 20
+                data: dict[str, bytes | str] = {"info:dest": ("JFK", "LGA")[number % 2]}
+                delay = None if number % 5 == 0 else number - 100
+                if delay is not None:
+                    data["info:delay"] = _delay(delay)
+                batch.put(_key(carrier, flight), data)
+                self.rows.append((carrier, flight, delay, data["info:dest"], None))
+                if number == 100:
+                    batch.send()
+                    client.flush("flights")
+
+    def reader(self, spark: SparkSession, **options: str) -> Any:  # Any: Spark's reader, of either kind of session
+        return spark.read.format("rowlock").options(server=self.server.address, mapping=_MAPPING, **options)
+
+    def load(self, spark: SparkSession, **options: str) -> DataFrame:
+        frame: DataFrame = self.reader(spark, **options).load("flights")
+        return frame
+
+
+@pytest.fixture(scope="module")
+def flights(rowlock_server: RowlockServer) -> Iterator[Flights]:
+    with rowlock.connect(rowlock_server.address) as client:
+        yield Flights(rowlock_server, client)
+        client.drop_table("flights")
+
+
+def _tuples(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in retried(frame.collect)), key=repr)
+
+
+def _sorted(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return sorted(rows, key=repr)
+
+
+def test_a_table_is_read_as_it_is_mapped(spark: SparkSession, flights: Flights) -> None:
+    frame = flights.load(spark, partition_bytes="4096")
+    assert _tuples(frame) == _sorted(flights.rows)
+    assert frame.rdd.getNumPartitions() > 1
+    assert retried(flights.load(spark).limit(3).count) == 3
+
+
+def test_bounds_and_conditions_choose_rows(spark: SparkSession, flights: Flights) -> None:
+    for options, expected in (
+        ({"prefix": "UA|"}, [row for row in flights.rows if row[0] == "UA"]),
+        ({"start": "DL", "stop": r"UA|\x80"}, [r for r in flights.rows if r[0] == "DL" or (r[0] == "UA" and r[1] < 0)]),
+        (
+            {"where": "info:delay as int > 50 and info:dest = JFK"},
+            [row for row in flights.rows if row[2] is not None and row[2] > 50 and row[3] == "JFK"],
+        ),
+        ({"prefix": "none"}, []),
+    ):
+        assert expected or options == {"prefix": "none"}
+        assert _tuples(flights.load(spark, **options)) == _sorted(expected), options
+
+
+def test_a_schema_narrows_the_columns_and_not_the_rows(spark: SparkSession, flights: Flights) -> None:
+    frame = flights.reader(spark, timestamps="dest").schema("delay INT, flight INT").load("flights")
+    assert _tuples(frame) == _sorted([(row[2], row[1]) for row in flights.rows])
+    keys = flights.reader(spark).schema("carrier STRING").load("flights")
+    assert retried(keys.count) == 200
+
+
+def test_timestamps_are_columns_on_request(spark: SparkSession, rowlock_server: RowlockServer) -> None:
+    with rowlock.connect(rowlock_server.address) as client:
+        table = client.create_table("timed", {"info": rowlock.Family()})
+        millis = int(_AT.replace(tzinfo=datetime.UTC).timestamp() * 1000)
+        table.put(_key("UA", 1), {"info:delay": _delay(5)}, timestamp=millis)
+        reader = spark.read.format("rowlock").options(server=rowlock_server.address, mapping=_MAPPING)
+        frame = reader.option("timestamps", "delay,dest").load("timed").select("delay_timestamp", "dest_timestamp")
+        assert _tuples(frame) == [(_AT, None)]
+        client.drop_table("timed")
+
+
+def test_without_a_mapping_a_row_is_its_key_and_a_map(spark: SparkSession, flights: Flights) -> None:
+    frame = spark.read.format("rowlock").options(server=flights.server.address, prefix="UA|").load("flights")
+    assert frame.schema.simpleString() == "struct<row:binary,columns:map<string,binary>>"
+    found = {bytes(row["row"]): row["columns"] for row in retried(frame.collect)}
+    assert found[_key("UA", 1)] == {"info:delay": _delay(21), "info:dest": b"LGA"}
+    assert len(found) == 50
+
+
+def test_infer_makes_a_mapping_of_the_columns_seen(spark: SparkSession, flights: Flights) -> None:
+    reader = spark.read.format("rowlock").options(server=flights.server.address)
+    frame = reader.option("infer", "10").load("flights")
+    assert frame.schema.simpleString() == "struct<row:binary,delay:binary,dest:string>"
+    assert retried(frame.where("dest = 'JFK'").count) == 100
+    with pytest.raises(Exception, match="has no rows to infer a mapping from"):
+        reader.options(infer="10", prefix="none").load("flights")
+
+
+def test_malformed_bytes_fail_with_row_and_column_or_are_nulls(
+    spark: SparkSession, rowlock_server: RowlockServer
 ) -> None:
-    table = rowlock_client.create_table("flights", {"info": rowlock.Family()})
-    table.put("a", {"info:delay": (5).to_bytes(4, "big"), "info:dest": "JFK"})
-    table.put("b", {"info:dest": "LGA"})
-    reader = spark.read.format("rowlock").option("server", rowlock_server.address).option("mapping", _MAPPING)
-    frame = reader.load("flights")
-    assert [tuple(row) for row in retried(frame.orderBy("id").collect)] == [("a", 5, "JFK"), ("b", None, "LGA")]
+    with rowlock.connect(rowlock_server.address) as client:
+        table = client.create_table("malformed", {"info": rowlock.Family()})
+        table.put(_key("UA", 1), {"info:delay": b"five", "info:dest": "JFK"})
+        table.put(_key("UA", 2), {"info:delay": b"many", "info:dest": b"\xff"})
+        table.put(b"UA", {"info:delay": b"x", "info:dest": "JFK"})
+        reader = spark.read.format("rowlock").options(server=rowlock_server.address, mapping=_MAPPING)
+        with pytest.raises(Exception, match=r"is not a key of Mapping.*malformed=null"):
+            retried(reader.load("malformed").collect)
+        with pytest.raises(Exception, match=r"column 'dest' \(info:dest\) of row .*UA.* can't be read as STRING"):
+            retried(reader.option("prefix", "UA|").load("malformed").collect)
+        frame = reader.options(malformed="null", prefix="").load("malformed")
+        five, many = int.from_bytes(b"five", "big"), int.from_bytes(b"many", "big")
+        expected = [("UA", 1, five, "JFK", None), ("UA", 2, many, None, None), (None, None, None, "JFK", None)]
+        assert _tuples(frame) == _sorted(expected)
+        client.drop_table("malformed")
+
+
+def test_all_scans_of_a_dataframe_see_one_moment(spark: SparkSession, rowlock_server: RowlockServer) -> None:
+    with rowlock.connect(rowlock_server.address) as client:
+        table = client.create_table("moments", {"info": rowlock.Family()})
+        for number in range(10):
+            table.put(_key("UA", number), {"info:delay": _delay(number)})
+        reader = spark.read.format("rowlock").options(server=rowlock_server.address, mapping=_MAPPING)
+        frame = reader.load("moments")
+        latest = reader.option("snapshot", "latest").load("moments")
+        latest.createOrReplaceTempView("moments_latest")
+        assert retried(frame.count) == 10
+        table.delete(_key("UA", 0))
+        table.put(_key("UA", 1), {"info:delay": _delay(-1)})
+        table.put(_key("UA", 99), {"info:delay": _delay(99)})
+        client.flush("moments")
+        assert retried(frame.where("delay = 1").count) == 1
+        other = frame.select("flight", frame.delay.alias("other")).where("other >= 0")
+        assert retried(frame.join(other, "flight").where("delay = other").count) == 10
+        assert retried(spark.sql("SELECT count(*) FROM moments_latest WHERE delay = 99").collect)[0][0] == 1
+        with rowlock.spark.snapshot(spark, "moments", server=rowlock_server.address) as moment:
+            table.delete(_key("UA", 99))
+            held = reader.option("snapshot", moment.id).load("moments")
+            assert retried(held.where("delay = 99").count) == 1
+        with pytest.raises(Exception, match=r"is not kept any more.*spark\.read\.\.\.load\(\) again"):
+            retried(held.where("delay = 98").collect)
+        client.truncate_table("moments")
+        with pytest.raises(Exception, match="is not kept any more"):
+            retried(frame.where("delay = 3").collect)
+        empty = reader.option("snapshot", "latest").load("moments")
+        assert _tuples(empty) == []
+        client.drop_table("moments")
+
+
+def test_a_dataframe_does_not_outlive_its_server(spark: SparkSession, flights: Flights) -> None:
+    before = flights.load(spark)
+    flights.server.restart()
+    with pytest.raises(Exception, match="the server was started anew"):
+        retried(before.collect)
+    assert retried(flights.load(spark).count) == 200
+
+
+def test_what_cannot_be_read_is_refused_when_the_dataframe_is_made(spark: SparkSession, flights: Flights) -> None:
+    with pytest.raises(Exception, match=r"names 'infos', which is no family of table 'flights'; its families are info"):
+        flights.reader(spark).option("mapping", "id STRING :key, delay INT infos:delay").load("flights")
+    with pytest.raises(Exception, match="no_such_table"):
+        flights.reader(spark).load("no_such_table")
+    with pytest.raises(Exception, match="no option 'tabel'"):
+        flights.load(spark, tabel="flights")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        gone = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(Exception, match=f"no rowlock server answers at {gone}.*Is it running"):
+            flights.reader(spark).options(server=gone, timeout="1").load("flights")
+
+
+def test_filters_are_the_server_s_when_asked_and_change_nothing(spark: SparkSession, flights: Flights) -> None:
+    conditions = [
+        "carrier = 'UA' AND flight BETWEEN -3 AND 3 OR carrier IS NULL",
+        "carrier IN ('AA', 'ÖS') AND flight < 0",
+        "carrier > 'DL' AND delay NOT IN (20, 21, 22) AND dest = 'LGA'",
+        "NOT (delay <=> 20) AND carrier LIKE 'U%'",
+        "delay IS NULL AND carrier <> 'UA'",
+        "x IS NULL AND delay < -90 AND dest LIKE '%F%'",
+        "x > 5",
+        "delay = 20 OR delay = 21",
+        "flight % 7 = 0 AND carrier = 'UA'",
+        "carrier = 'UA' AND carrier = 'DL'",
+    ]
+    from functools import reduce
+
+    from pyspark.sql import functions as F  # noqa: N812
+
+    def numbered(make: Any) -> list[tuple[Any, ...]]:
+        parts = [make().where(text).withColumn("number", F.lit(number)) for number, text in enumerate(conditions)]
+        return _tuples(reduce(lambda left, right: left.union(right), parts))
+
+    plain = flights.load(spark)
+    expected = numbered(lambda: plain)
+    assert {row[-1] for row in expected} == set(range(len(conditions))) - {6, 9}
+    rowlock.spark.configure(spark)
+    try:
+        assert numbered(lambda: plain) == expected
+        assert numbered(lambda: flights.load(spark, pushdown="true")) == expected
+        frame = flights.load(spark, pushdown="true", start="D")
+        one = frame.where("carrier = 'DL' AND delay < -20")
+        assert retried(one.count) == len([r for r in flights.rows if r[0] == "DL" and r[2] is not None and r[2] < -20])
+        assert "Filter" not in one._jdf.queryExecution().optimizedPlan().toString()
+        with pytest.raises(Exception, match="serves one filtered query"):
+            retried(frame.where("delay < 0").count)
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_views_keep_their_options_and_tables_say_that_they_do_not(
+    spark: SparkSession, flights: Flights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ROWLOCK_SERVER", raising=False)
+    options = f"server '{flights.server.address}', table 'flights', mapping '{_MAPPING}'"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW flights_view USING rowlock OPTIONS ({options}, snapshot 'latest')")
+    assert retried(spark.sql("SELECT count(*) FROM flights_view WHERE carrier = 'UA'").collect)[0][0] == 50
+    spark.sql(f"CREATE TABLE flights_table USING rowlock OPTIONS ({options})")
+    try:
+        with pytest.raises(Exception, match=r"SELECT \* FROM t WITH.*CREATE TEMPORARY VIEW"):
+            retried(spark.sql("SELECT * FROM flights_table").collect)
+        given = ", ".join(
+            f"'{word}' = {value}"
+            for word, value in (
+                part.split(" ", 1)
+                for part in [f"server '{flights.server.address}'", "table 'flights'", f"mapping '{_MAPPING}'"]
+            )
+        )
+        assert retried(spark.sql(f"SELECT count(*) FROM flights_table WITH ({given})").collect)[0][0] == 200
+    finally:
+        spark.sql("DROP TABLE flights_table")
+
+
+def test_scans_that_are_left_early_are_closed(spark: SparkSession, flights: Flights) -> None:
+    frame = flights.load(spark, batch_bytes="512")
+    assert len(retried(lambda: frame.take(1))) == 1

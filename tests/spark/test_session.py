@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -33,6 +35,16 @@ def test_workers_of_spark_are_this_python_with_this_rowlock(spark: SparkSession)
 def test_session_is_bound_to_loopback_alone(spark: SparkSession) -> None:
     settings = dict(spark.sparkContext.getConf().getAll())
     assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == "127.0.0.1"
+
+
+def test_spark_would_find_the_format_by_itself() -> None:
+    """As it looks for formats: every module named pyspark_* with a DefaultSource."""
+    from rowlock.spark.source import RowlockSource
+
+    assert "pyspark_rowlock" in {module.name for module in pkgutil.iter_modules()}
+    found = importlib.import_module("pyspark_rowlock").DefaultSource
+    assert found.name() == "rowlock"
+    assert issubclass(RowlockSource, found)
 
 
 def test_only_a_starved_worker_is_tried_again() -> None:

@@ -14,6 +14,7 @@ _LAYERS: Sequence[frozenset[str]] = (
             "errors",
             "config",
             "clock",
+            "process",
             "files",
             "operations",
             "sources",

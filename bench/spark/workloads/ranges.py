@@ -11,7 +11,7 @@ from bench.measure import Measurement, Spread
 from bench.spark.relay import Relay
 from bench.spark.rows import read_all, table_reader
 from bench.spark.stage import LOADED, Stage, running_server
-from bench.spark.usage import tree_seconds
+from bench.spark.usage import Trees
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,9 +42,10 @@ def ranges(stage: Stage) -> Mapping[str, Measurement]:
             assert found == part.row_count, f"{found} rows were read, not {part.row_count}"
 
         def cost(frame: DataFrame) -> tuple[int, float]:
-            sent, computed = relay.sent_bytes, tree_seconds(server.pid)
-            read_all(frame)
-            return relay.sent_bytes - sent, tree_seconds(server.pid) - computed
+            sent = relay.sent_bytes
+            with Trees(server.pid) as trees:
+                read_all(frame)
+            return relay.sent_bytes - sent, trees.seconds[0]
 
         rounds = [(cost(reader.load()), cost(by_option()), cost(by_filter())) for _ in range(stage.rounds)]
     return {

@@ -10,7 +10,7 @@ from rowlock_proto.v1 import catalog_pb2, region_pb2
 
 from rowlock import methods
 from rowlock.aio.servers import Servers
-from rowlock.aio.snapshot import Snapshot, make_snapshot
+from rowlock.aio.snapshot import MakingSnapshot, Snapshot, make_snapshot
 from rowlock.aio.table import Table
 from rowlock.catalog import (
     alter_request,
@@ -176,15 +176,20 @@ class Client:
         self._servers.regions.store(name, regions)
         return regions
 
-    async def snapshot(self, name: str, lease_s: float = LEASE_S_DEFAULT) -> Snapshot:
+    def snapshot(self, name: str, lease_s: float = LEASE_S_DEFAULT) -> MakingSnapshot:
         """One moment of a whole table: every scan that is given it sees exactly what was acknowledged before this call.
 
-        It ends with its `async with` block, or when nothing used it for lease_s seconds, at most a day; see Snapshot.
+        `async with db.snapshot(...)`, which ends it, or `await db.snapshot(...)`. It ends too when nothing used it for
+        lease_s seconds, at most a day; see Snapshot.
         """
         check_table_name(name)
         lease_ms = lease_ms_of(lease_s)
-        message = await make_snapshot(self._servers, name, new_snapshot_id(), "", lease_ms, self._timeout_s)
-        return Snapshot(self._servers, message, self._timeout_s)
+
+        async def made() -> Snapshot:
+            message = await make_snapshot(self._servers, name, new_snapshot_id(), "", lease_ms, self._timeout_s)
+            return Snapshot(self._servers, message, self._timeout_s)
+
+        return MakingSnapshot(made)
 
     async def server_info(self) -> ServerInfo:
         """Who answers: version, clock, limits."""

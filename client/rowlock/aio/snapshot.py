@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 
 from rowlock_proto.v1 import catalog_pb2
@@ -70,3 +71,24 @@ class Snapshot(TakenSnapshot):
         # A server that can't be asked lets go of it after its lease.
         with contextlib.suppress(RowlockError):
             await self.end()
+
+
+class MakingSnapshot:
+    """A snapshot being made: `await` it, or use it with `async with`, which ends the snapshot."""
+
+    def __init__(self, make: Callable[[], Awaitable[Snapshot]]) -> None:
+        self._make = make
+        self._snapshot: Snapshot | None = None
+
+    def __await__(self) -> Generator[object, None, Snapshot]:
+        return self._make().__await__()
+
+    async def __aenter__(self) -> Snapshot:
+        self._snapshot = await self._make()
+        return self._snapshot
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._snapshot is not None:
+            await self._snapshot.__aexit__(kind, error, trace)

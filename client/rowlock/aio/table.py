@@ -271,7 +271,8 @@ class Table(Generic[Text]):
         the whole scan. reverse: the same rows backwards. keys_only: values are empty. timestamp, time_range: as in
         `row`. versions: newest versions of each column, which Scan.cells() shows. cells: which cells of a row.
         strict: fail rather than go on at a new read point after a loss. batch_bytes: about how large the server's
-        batches are, 0: its default.
+        batches are, 0: its default. snapshot: reads what this snapshot (or its id) sees; SnapshotEndedError when it has
+        ended.
         """
         plan = scan_plan(
             self._view.table,

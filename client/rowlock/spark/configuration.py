@@ -13,9 +13,15 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 def configure(spark: SparkSession) -> None:
     """Lets DataFrames with the option pushdown=true hand their filters to the server. Other DataFrames read as before.
 
+    And makes sure that Spark knows the format: it looks for formats once only, and where the machine is so busy that a
+    Python process needs more than 10 s to start, it gives up for as long as its Java lives.
+
     Raises PySparkTooOldError if this PySpark is too old for rowlock.
     """
     from rowlock.spark.versions import check_pyspark
 
     check_pyspark(spark.version)
+    from rowlock.spark.source import RowlockSource
+
+    spark.dataSource.register(RowlockSource)
     spark.conf.set(PUSHDOWN, "true")

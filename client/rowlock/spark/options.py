@@ -52,6 +52,9 @@ READ_OPTIONS = (
 )
 # A temporary view is read and written with the same options, so each side lets the other's pass.
 WRITING_ONLY = ("nulls", "duplicates", "create", "durability")
+# What CREATE TABLE adds of its own when it asks for the schema; and each option once more, as option.NAME.
+CATALOG_PROPERTIES = ("provider", "owner", "comment", "collation", "location", "external", "is_managed_location")
+_CATALOG_OPTION = "option."
 # What load("t") and save("t") become.
 PATH = "path"
 TIMEOUT_S_DEFAULT = 60.0
@@ -88,7 +91,11 @@ class ReadOptions:
 def checked_names(options: Dict[str, str], known: tuple[str, ...]) -> dict[str, str]:
     """The options with their names in lower case; raises InvalidArgumentError for one that is not known."""
     found = {name.lower(): value for name, value in options.items()}
-    unknown = sorted(set(found) - {*known, *WRITING_ONLY, PATH})
+    unknown = sorted(
+        name
+        for name in set(found) - {*known, *WRITING_ONLY, *CATALOG_PROPERTIES, PATH}
+        if not name.startswith(_CATALOG_OPTION)
+    )
     if unknown:
         raise InvalidArgumentError(
             f"rowlock has no option {', '.join(map(repr, unknown))}; the options for reading are {', '.join(known)}"

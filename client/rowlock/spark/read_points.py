@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from rowlock.channels import given_addresses
 from rowlock.client import Client
-from rowlock.errors import SnapshotEndedError
 from rowlock.snapshot import make_snapshot, renew_snapshot
 from rowlock.snapshot_requests import LEASE_S_DEFAULT, new_snapshot_id
 from rowlock.spark.options import TIMEOUT_S_DEFAULT
@@ -50,16 +49,6 @@ def opened(client: Client, table: str, point: ReadPoint, timeout_s: float) -> No
         renew_snapshot(servers, point.snapshot_id, timeout_s)
     else:
         make_snapshot(servers, table, point.snapshot_id, point.incarnation_id, 0, timeout_s)
-
-
-def ended(table: str, error: SnapshotEndedError) -> SnapshotEndedError:
-    """What a user of Spark is told: Spark plans a DataFrame once, so trying it again can't help."""
-    return SnapshotEndedError(
-        f"the moment of table {table!r} that this DataFrame reads is not kept any more: it was not used for an hour, "
-        "or the table was dropped or truncated, or the server was started anew. Read the table anew, by calling "
-        f"spark.read...load() again; a temporary view needs the option snapshot=latest. ({error.message})",
-        table=table,
-    )
 
 
 @dataclass(frozen=True, slots=True)

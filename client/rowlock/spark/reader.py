@@ -10,19 +10,20 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.datasource import Filter as SparkFilter
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from rowlock.errors import RowlockError, ServerUnavailableError, SnapshotEndedError
+from rowlock.errors import RowlockError
 from rowlock.filters import Filter
 from rowlock.row_form import FormColumn
 from rowlock.scan_plan import RowRange
-from rowlock.spark.connections import client_of, gone
+from rowlock.spark.connections import client_of
 from rowlock.spark.decoding import rows_of_cells, rows_of_form
+from rowlock.spark.explanations import explained
 from rowlock.spark.frame import Frame, Source
 from rowlock.spark.key_ranges import intersected
 from rowlock.spark.one_query import check_one_query
 from rowlock.spark.options import ReadOptions
 from rowlock.spark.planning import ScanPartition, cut
 from rowlock.spark.pushdown import both, pushed
-from rowlock.spark.read_points import ReadPoint, ended, new_read_point, opened
+from rowlock.spark.read_points import ReadPoint, new_read_point, opened
 from rowlock.table import Table
 
 
@@ -38,13 +39,8 @@ class Reading:
     def table(self) -> Table[bytes]:
         return client_of(self.options.server, self.options.timeout_s).table(self.options.table)
 
-    def told(self, error: RowlockError) -> RowlockError:
-        """The error in the words of a user of Spark."""
-        if isinstance(error, SnapshotEndedError):
-            return ended(self.options.table, error)
-        if isinstance(error, ServerUnavailableError):
-            return gone(self.options.server, error)
-        return error
+    def explained(self, error: RowlockError) -> RowlockError:
+        return explained(error, self.options.server, self.options.table)
 
 
 class RowlockReader(DataSourceReader):
@@ -67,7 +63,7 @@ class RowlockReader(DataSourceReader):
             opened(client, options.table, point, options.timeout_s)
             parts = cut(self._reading.table, self._ranges, self._reading.frame.cell_columns, options.part_bytes)
         except RowlockError as error:
-            raise self._reading.told(error) from None
+            raise self._reading.explained(error) from None
         return [ScanPartition(ranges, point.snapshot_id) for ranges in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -77,7 +73,7 @@ class RowlockReader(DataSourceReader):
             try:
                 yield from self._batches(partition)
             except RowlockError as error:
-                raise self._reading.told(error) from None
+                raise self._reading.explained(error) from None
 
     def _batches(self, partition: ScanPartition) -> Iterator[pa.RecordBatch]:
         options, frame = self._reading.options, self._reading.frame

@@ -13,9 +13,10 @@ from pyspark.sql.types import StructType
 from pyspark_rowlock import DefaultSource
 
 from rowlock.client import Client
-from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, ServerUnavailableError
+from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, RowlockError
 from rowlock.mapping import Mapping
-from rowlock.spark.connections import client_of, gone
+from rowlock.spark.connections import client_of
+from rowlock.spark.explanations import explained
 from rowlock.spark.frame import Frame, mapped_frame, plain_frame
 from rowlock.spark.inference import inferred_mapping
 from rowlock.spark.options import ReadOptions, read_options, server_of, timeout_of
@@ -24,7 +25,7 @@ from rowlock.spark.reader import PushingReader, Reading, RowlockReader
 from rowlock.spark.write_options import write_options
 from rowlock.spark.writer import RowlockWriter
 
-_MAKING_S_MAX = 10.0
+_MAKING_S_MAX = 20.0
 
 
 class RowlockSource(DefaultSource):
@@ -41,8 +42,8 @@ class RowlockSource(DefaultSource):
         server = server_of(self.options)
         try:
             self._drawn = new_read_point(client_of(server, self._patience_s))
-        except ServerUnavailableError as error:
-            raise gone(server, error) from None
+        except RowlockError as error:
+            raise explained(error, server, self.options.get("table", "")) from None
 
     @property
     def _patience_s(self) -> float:
@@ -71,8 +72,8 @@ class RowlockSource(DefaultSource):
         try:
             frame = self._wanted(client, options)
             families = client.describe(options.table).families
-        except ServerUnavailableError as error:
-            raise gone(options.server, error) from None
+        except RowlockError as error:
+            raise explained(error, options.server, options.table) from None
         missing = sorted(family.decode() for family in frame.families if family.decode() not in families)
         if missing:
             raise FamilyNotFoundError(

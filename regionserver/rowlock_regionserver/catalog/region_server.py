@@ -23,10 +23,11 @@ from pathlib import Path
 
 from rowlock_regionserver.catalog import catalog
 from rowlock_regionserver.catalog.catalog import CatalogState, TableEntry
+from rowlock_regionserver.catalog.ended_snapshots import ended_error
 from rowlock_regionserver.catalog.flushing import FlushThread
 from rowlock_regionserver.catalog.opening import Opened, Opening, region_contents, region_folder, remove_region_folder
 from rowlock_regionserver.catalog.snapshot_region import SnapshotRegion
-from rowlock_regionserver.catalog.snapshots import Snapshot, Snapshots, SnapshotStatistics, ended_error
+from rowlock_regionserver.catalog.snapshots import Snapshot, Snapshots, SnapshotStatistics
 from rowlock_regionserver.catalog.stopping import Unflushed, flush_at_the_end
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock

@@ -23,10 +23,10 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from rowlock_regionserver.catalog.ended_snapshots import EndedSnapshots, ended_error
 from rowlock_regionserver.cells import ReadPoint
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
@@ -35,7 +35,6 @@ from rowlock_regionserver.errors import (
     InvalidRequestError,
     LimitExceededError,
     RegionTooBusyError,
-    SnapshotEndedError,
     StoppingError,
 )
 from rowlock_regionserver.region.region import Region
@@ -76,12 +75,6 @@ class _Open:
     scan_count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    table: str
-    reason: str
-
-
 class Snapshots:
     """All snapshots of a server. Thread-safe; only `make` blocks, on the gates."""
 
@@ -92,7 +85,7 @@ class Snapshots:
         # Guarded by self._changed:
         self._open: dict[bytes, _Open] = {}
         self._making: set[bytes] = set()
-        self._ended: OrderedDict[bytes, _Ended] = OrderedDict()
+        self._ended = EndedSnapshots(config.snapshot_ids_remembered)
         self._made_count = 0
         self._expired_count = 0
         self._is_stopped = False
@@ -203,7 +196,7 @@ class Snapshots:
             if opened is not None:
                 self._let_go(opened, "its holder ended it")
             else:
-                self._remember(snapshot_id, "", "its holder ended it")
+                self._ended.add(snapshot_id, "", "its holder ended it")
 
     def end_those_of(self, region_ids: Collection[int], reason: str) -> None:
         """Ends all that have one of these regions, which are closed."""
@@ -254,6 +247,19 @@ class Snapshots:
                 remembered_count=len(self._ended),
             )
 
+    def _run(self) -> None:
+        """The thread: ends what nobody used for its lease."""
+        with self._changed:
+            while not self._is_stopped:
+                for opened in list(self._open.values()):
+                    if self._is_over(opened):
+                        self._expire(opened)
+                # Those that a scan reads wake the thread when it ends.
+                ends = [opened.ends_at for opened in self._open.values() if not opened.scan_count]
+                self._thread_wakes_at = min(ends, default=math.inf)
+                wait_s = self._thread_wakes_at - self._clock.monotonic()
+                self._changed.wait(None if math.isinf(wait_s) else max(0.0, wait_s))
+
     # The caller of all below holds self._changed.
 
     def _find(self, snapshot_id: bytes, region_id: int | None = None) -> _Open:
@@ -271,9 +277,7 @@ class Snapshots:
         opened = self._open.get(snapshot_id)
         if opened is not None and self._is_over(opened):
             self._expire(opened)
-        ended = self._ended.get(snapshot_id)
-        if ended is not None:
-            raise ended_error(snapshot_id, ended.table, ended.reason)
+        self._ended.check(snapshot_id)
 
     def _is_over(self, opened: _Open) -> bool:
         return not opened.scan_count and opened.ends_at <= self._clock.monotonic()
@@ -290,27 +294,9 @@ class Snapshots:
     def _let_go(self, opened: _Open, reason: str) -> None:
         snapshot = opened.snapshot
         del self._open[snapshot.snapshot_id]
-        self._remember(snapshot.snapshot_id, snapshot.table, reason)
+        self._ended.add(snapshot.snapshot_id, snapshot.table, reason)
         for region, read_point in opened.regions.values():
             region.close_read_point(read_point)
-
-    def _remember(self, snapshot_id: bytes, table: str, reason: str) -> None:
-        self._ended.setdefault(snapshot_id, _Ended(table, reason))
-        if len(self._ended) > self._config.snapshot_ids_remembered:
-            self._ended.popitem(last=False)
-
-    def _run(self) -> None:
-        """The thread: ends what nobody used for its lease."""
-        with self._changed:
-            while not self._is_stopped:
-                for opened in list(self._open.values()):
-                    if self._is_over(opened):
-                        self._expire(opened)
-                # Those that a scan reads wake the thread when it ends.
-                ends = [opened.ends_at for opened in self._open.values() if not opened.scan_count]
-                self._thread_wakes_at = min(ends, default=math.inf)
-                wait_s = self._thread_wakes_at - self._clock.monotonic()
-                self._changed.wait(None if math.isinf(wait_s) else max(0.0, wait_s))
 
 
 def check_snapshot_id(snapshot_id: bytes) -> None:
@@ -319,13 +305,3 @@ def check_snapshot_id(snapshot_id: bytes) -> None:
         raise InvalidRequestError(
             f"a snapshot's id has {SNAPSHOT_ID_BYTES} random bytes, this one has {len(snapshot_id)}; draw one"
         )
-
-
-def ended_error(snapshot_id: bytes, table: str, reason: str) -> SnapshotEndedError:
-    """What a caller is told, and what to do."""
-    whose = f" of table {table!r}" if table else ""
-    return SnapshotEndedError(
-        f"snapshot {snapshot_id.hex()}{whose} is not there any more: {reason}; make a new snapshot, or read the "
-        "DataFrame anew",
-        table=table,
-    )

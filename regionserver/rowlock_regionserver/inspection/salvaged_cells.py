@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rowlock_regionserver.cells import CELL_SCHEMA, Family
+from rowlock_regionserver.cells import CELL_SCHEMA, Family, from_then_on
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion, store_file_names
@@ -83,7 +83,7 @@ class SalvagedRegion:
             row, by_family, _, _ = decode_cells(payload, write_number)
             for family_number, cells in by_family:
                 if family_number in self._sources:
-                    self._segment(family_number).apply(row, cells, lambda: 0)
+                    self._segment(family_number).apply(row, cells, lambda: from_then_on(0))
         elif kind == KIND_BULK:
             try:
                 self._add_bulk(write_number, BulkRecord.decode(payload), bulk_folder, files)

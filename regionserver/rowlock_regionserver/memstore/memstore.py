@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rowlock_regionserver.cells import Cell
+from rowlock_regionserver.cells import Cell, ReadSpans
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN, RowSegment
 
@@ -45,9 +45,9 @@ class Memstore:
     def _new_segment(self) -> RowSegment:
         return RowSegment(self._versions, recovering=self._is_recovering, prune_cells_min=self._prune_cells_min)
 
-    def apply(self, row: bytes, cells: Sequence[Cell], oldest_read_point: Callable[[], int]) -> int:
+    def apply(self, row: bytes, cells: Sequence[Cell], read_spans: Callable[[], ReadSpans]) -> int:
         """Adds one write's cells to the row, as `RowSegment.apply` says. The caller passed the gate shared."""
-        return self.active.apply(row, cells, oldest_read_point)
+        return self.active.apply(row, cells, read_spans)
 
     @property
     def active(self) -> RowSegment:

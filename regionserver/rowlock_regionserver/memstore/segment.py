@@ -23,7 +23,7 @@ from itertools import islice
 import pyarrow as pa
 from sortedcontainers import SortedDict
 
-from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, Cell
+from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, Cell, ReadSpans
 from rowlock_regionserver.scan.columns import cells_table
 from rowlock_regionserver.scan.sorted_cells import TableFacts
 from rowlock_regionserver.scan.visibility_rows import retained_cells
@@ -76,7 +76,7 @@ class RowSegment:
         versions: int,
         *,
         recovering: bool = False,
-        slice_rows: int = 1000,
+        slice_rows: int = 64,
         prune_cells_min: int = PRUNE_CELLS_MIN,
     ) -> None:
         assert versions > 0, f"versions is {versions}"
@@ -96,11 +96,11 @@ class RowSegment:
 
     # ---- writing
 
-    def apply(self, row: bytes, cells: Sequence[Cell], oldest_read_point: Callable[[], int]) -> int:
+    def apply(self, row: bytes, cells: Sequence[Cell], read_spans: Callable[[], ReadSpans]) -> int:
         """Adds one write's cells, sorted, to the row, whose lock the caller holds. Gives the bytes that memory grew by.
 
-        That may be negative, after pruning. `oldest_read_point` gives the least read point that is registered or
-        current; it is asked only before pruning, without the segment's lock. About 2 µs for a cell, 7 µs for a new row
+        That may be negative, after pruning. `read_spans` says where anybody may read, now or later; it is asked only
+        before pruning, without the segment's lock. About 2 µs for a cell, 7 µs for a new row
         of 10 cells.
         """
         grown = CELL_BYTES * len(cells)
@@ -123,13 +123,13 @@ class RowSegment:
                 self._write_number_max = write_number
             must_prune = len(held) > self._prune_cells_min and len(held) > self._prune_above.get(row, 0)
         if must_prune:
-            grown += self._prune(row, held, oldest_read_point())
+            grown += self._prune(row, held, read_spans())
         return grown
 
-    def _prune(self, row: bytes, held: list[Cell], oldest_read_point: int) -> int:
+    def _prune(self, row: bytes, held: list[Cell], spans: ReadSpans) -> int:
         """Drops what no read can need; the growth of memory, which is 0 or less."""
         with self._lock:
-            kept = retained_cells(held, oldest_read_point, self._versions)
+            kept = retained_cells(held, spans, self._versions)
             count = len(held) - len(kept)
             grown = _bytes_of(kept) - _bytes_of(held) if count else 0
             held[:] = kept
@@ -183,21 +183,31 @@ class RowSegment:
 
     def row_cells(self, row: bytes) -> list[Cell]:
         """A copy of the row's cells in store order; empty when there are none."""
+        if self._is_sealed:  # Nobody writes any more, and a flush that reads it all is not waited for.
+            return self._copied(row)
         with self._lock:
-            held = self._rows.get(row)
-            return held.copy() if held is not None else []
+            return self._copied(row)
+
+    def _copied(self, row: bytes) -> list[Cell]:
+        held = self._rows.get(row)
+        return held.copy() if held is not None else []
 
     def column_cells(self, row: bytes, qualifier: bytes) -> list[Cell]:
         """The column's cells and the row's family tombstones, in store order: all that the column's value needs."""
+        if self._is_sealed:
+            return self._copied_column(row, qualifier)
         with self._lock:
-            held = self._rows.get(row)
-            if held is None:
-                return []
-            found = held[bisect_left(held, (qualifier,)) : bisect_left(held, (qualifier + b"\x00",))]
-            if held[0][0]:
-                return found
-            # Family tombstones stand in front, among the cells of the empty qualifier.
-            return _tombstones_of_family(held[: bisect_left(held, (b"\x00",))]) + found if qualifier else found
+            return self._copied_column(row, qualifier)
+
+    def _copied_column(self, row: bytes, qualifier: bytes) -> list[Cell]:
+        held = self._rows.get(row)
+        if held is None:
+            return []
+        found = held[bisect_left(held, (qualifier,)) : bisect_left(held, (qualifier + b"\x00",))]
+        if held[0][0]:
+            return found
+        # Family tombstones stand in front, among the cells of the empty qualifier.
+        return _tombstones_of_family(held[: bisect_left(held, (b"\x00",))]) + found if qualifier else found
 
     def is_row_in_memory(self, row: bytes) -> bool:
         """Always."""
@@ -262,13 +272,13 @@ class RowSegment:
                 yield chunk.table
             start = chunk.frontier
 
-    def rows_of_cells(self) -> list[list[Cell]]:
-        """The lists that hold its cells. Whoever is the last to let go of a sealed segment lets go of these piece by
-        piece: a million cells freed in one stretch would hold up every other thread for a fifth of a second.
+    def pieces(self) -> list[object]:
+        """The keys and the lists that hold its cells. Whoever is the last to let go of a sealed segment lets go of
+        these piece by piece: a million cells freed in one stretch would hold up every other thread for a fifth of a
+        second.
         """
-        with self._lock:
-            assert self._is_sealed, "rows of a segment that takes writes"
-            return list(self._rows.values())
+        assert self._is_sealed, "pieces of a segment that takes writes"
+        return [piece for item in self._rows.items() for piece in item]
 
     def _copied_rows(self, start: bytes, stop: bytes, reverse: bool) -> Iterator[tuple[bytes, list[Cell]]]:
         """The rows of [start, stop) with copies of their cells, taken in slices under the lock."""

@@ -7,7 +7,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from rowlock_regionserver.cells import Cell
+from rowlock_regionserver.cells import Cell, ReadSpans
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.region.bulk_cells import stamped
 from rowlock_regionserver.region.memory import MemoryGauge
@@ -27,12 +27,12 @@ class Applier:
         self,
         stores: Stores,
         memory: MemoryGauge,
-        oldest_read_point: Callable[[], int],
+        read_spans: Callable[[], ReadSpans],
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._stores = stores
         self._memory = memory
-        self._oldest_read_point = oldest_read_point
+        self._read_spans = read_spans
         self._on_failure = on_failure
 
     def apply_row(self, row: bytes, cells: Sequence[tuple[int, Sequence[Cell]]]) -> None:
@@ -40,7 +40,7 @@ class Applier:
         try:
             for family_number, family_cells in cells:
                 memstore = self._stores.of(family_number).memstore
-                self._memory.add(memstore.apply(row, family_cells, self._oldest_read_point))
+                self._memory.add(memstore.apply(row, family_cells, self._read_spans))
         except BaseException as error:
             self._on_failure(error)
             raise

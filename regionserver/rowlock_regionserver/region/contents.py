@@ -59,7 +59,7 @@ class RegionContents:
         self.requests = RequestIds(clock, shared.config.request_ids_forgotten_after_ms)
         self.requests.restore(manifest.answers)
         self.stores = Stores(table, _open_store_files(folder, manifest, table, shared.cache, files))
-        self.applier = Applier(self.stores, shared.memory, self.mvcc.oldest, shared.on_fatal)
+        self.applier = Applier(self.stores, shared.memory, self.mvcc.read_spans, shared.on_fatal)
         self.flusher = Flusher(live, self.stores, self.mvcc, self.gate, self.requests, shared, self._flushed)
         self.stamp_at_least = max((answer.result.timestamp for answer in manifest.answers), default=0)
         # Bulk files that the log's records name, with the write number of each: they stay until they are flushed.

@@ -4,8 +4,8 @@ Invariants
 1. Write numbers are handed out in order, without a gap, under the log's order lock: log order is their order.
 2. The read point is the highest number r such that every write up to r has completed. It never goes back, and it
    never passes an incomplete write: a completed write behind an incomplete one waits.
-3. A reader's read point is registered before it looks at any cell, and whoever drops cells asks `oldest()`: a cell
-   that a registered reader may see stays.
+3. A reader's read point is registered before it looks at any cell, and whoever drops cells asks `read_spans()`: a cell
+   that a registered reader may see stays, and so does one that the current read point or a later one may see.
 4. Whoever waits for a number is told after the read point has reached it, in the order of the numbers.
 
 Example: three writers begin 5, 6 and 7; 6 completes first.
@@ -25,9 +25,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
-from rowlock_regionserver.cells import ReadPoint
+from rowlock_regionserver.cells import ReadPoint, ReadSpans, from_then_on
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import UnknownOutcomeError
+
+# Dropping cells takes time in proportion to it.
+READ_SPANS_MAX = 8
 
 # Called once, with the error when the write will never be published.
 Waiter = Callable[[UnknownOutcomeError | None], None]
@@ -150,10 +153,19 @@ class Mvcc:
         """Registers the current read point for as long as the returned context is entered."""
         return Reading(self)
 
-    def oldest(self) -> int:
-        """The oldest read point that anybody may read at, now or later."""
+    def read_spans(self) -> ReadSpans:
+        """Where anybody may read, now or later: at the registered read points, and from the current one on.
+
+        Of many registered ones neighbours are put together into spans, READ_SPANS_MAX at most.
+        """
         with self._lock:
-            return min(self._readers, default=self._read_point)
+            current = self._read_point
+            registered = sorted(self._readers) if self._readers else []
+        if registered and registered[-1] == current:
+            registered.pop()
+        in_one = -(-len(registered) // (READ_SPANS_MAX - 1))
+        groups = [registered[first : first + in_one] for first in range(0, len(registered), in_one or 1)]
+        return (*((group[0], group[-1]) for group in groups), *from_then_on(current))
 
     def open_read_point(self) -> ReadPoint:
         """Takes and registers the current read point, in one step; `close_read_point` must follow."""

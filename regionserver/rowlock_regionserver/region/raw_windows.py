@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -11,14 +11,23 @@ from rowlock_regionserver.scan.merge import first_at_or_after, merged
 from rowlock_regionserver.sources import Chunk, Source
 
 
-def raw_windows(sources: Sequence[Source], bytes_max: int) -> Iterator[pa.Table]:
-    """Tables of CELL_SCHEMA in store order, one chunk a column. Memory: about `bytes_max` of each source, twice."""
+def _nothing() -> None: ...
+
+
+def raw_windows(
+    sources: Sequence[Source], bytes_max: int, *, between: Callable[[], None] = _nothing
+) -> Iterator[pa.Table]:
+    """Tables of CELL_SCHEMA in store order, one chunk a column. Memory: about `bytes_max` of each source, twice.
+
+    `between` is called after each source that was read, and after each window.
+    """
     held: dict[int, Chunk] = {}
     start = b""
     while True:
         for i, source in enumerate(sources):
             if i not in held:
                 held[i] = source.read_rows(start, b"", bytes_max)
+                between()
         frontiers = [chunk.frontier for chunk in held.values() if chunk.frontier is not None]
         edge = min(frontiers, default=None)
         tables = []
@@ -33,6 +42,7 @@ def raw_windows(sources: Sequence[Source], bytes_max: int) -> Iterator[pa.Table]
         window = merged(tables)
         if window.num_rows:
             yield single_chunk(window)
+            between()
         if edge is None:
             return
         start = edge

@@ -1,7 +1,7 @@
 """The read path: rows and ranges at one read point.
 
-Order matters: first the read point, registered in the same step; then the view. Whoever drops cells asks for the oldest
-registered read point, so what this reader may see is in the view that it takes afterwards.
+Order matters: first the read point, registered in the same step; then the view. Whoever drops cells asks for the
+registered read points, so what this reader may see is in the view that it takes afterwards.
 """
 
 from __future__ import annotations

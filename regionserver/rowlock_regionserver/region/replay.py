@@ -7,6 +7,7 @@ when most of them lie below their client's floor and are never unpacked. Memory 
 
 from __future__ import annotations
 
+from rowlock_regionserver.cells import ReadSpans, from_then_on
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.operations import RowResult
 from rowlock_regionserver.region.apply import Applier
@@ -68,7 +69,7 @@ class Replay:
         self._mvcc = mvcc
         self._requests = requests
         self._memory = shared.memory
-        self._applier = Applier(stores, shared.memory, self._last_number, on_failure=_raised_all_the_same)
+        self._applier = Applier(stores, shared.memory, self._read_spans, on_failure=_raised_all_the_same)
         self._bulk_folder = shared.bulk_folder
         self._files = shared.files
         self._clock = shared.clock
@@ -113,7 +114,7 @@ class Replay:
         for family_number, cells in by_family:
             memstore = self._memstores.get(family_number)
             if memstore is not None:  # Else the family was dropped since.
-                self._count(memstore.apply(row, cells, self._last_number))
+                self._count(memstore.apply(row, cells, self._read_spans))
         if flags & HAS_REQUEST:
             client, sequence, floor = request_of(payload, position)
             answers = self._answers.get(client)
@@ -126,9 +127,9 @@ class Replay:
             if answers.byte_count >= answers.sweep_at_bytes:
                 answers.sweep()
 
-    def _last_number(self) -> int:
+    def _read_spans(self) -> ReadSpans:
         """Nobody reads yet, so only the newest state is needed."""
-        return self._last
+        return from_then_on(self._last)
 
     def _count(self, byte_count: int) -> None:
         self._uncounted_bytes += byte_count

@@ -94,6 +94,11 @@ class CellColumns:
         return found
 
 
+def first_not_below(ascending: Column, key: bytes) -> int:
+    """The first index of an ascending binary array whose value is `key` or greater; its length when there is none."""
+    return _BytesColumn(ascending).first_not_below(key, 0, len(ascending))
+
+
 class _BytesColumn:
     """Values of a binary array, copied out as bytes."""
 

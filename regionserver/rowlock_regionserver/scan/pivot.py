@@ -2,7 +2,7 @@
 
 1. The rows with a cell that is answered are numbered in the scan's order: they are the lines.
 2. Of each family, the cells that the form asks for are put column by column, by a stable sort of small numbers.
-3. One step copies their values into that order; a column of the form is a slice of the copy.
+3. Their values are copied into that order at once; a column of the form is a slice of the copy.
 4. A line without a cell of the column is null. In a column of bytes that is an offset said twice, and no byte moves.
 
 For example, cells (a, p, 1) (a, q, 2) (b, q, 3) and the form (p, q): lines a, b; ordered p: 1, q: 2 3; so column 0 is
@@ -12,15 +12,17 @@ For example, cells (a, p, 1) (a, q, 2) (b, q, 3) and the form (p, q): lines a, b
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from rowlock_regionserver.errors import LimitExceededError
+from rowlock_regionserver.scan.by_qualifier import by_qualifier
 from rowlock_regionserver.scan.columns import (
     BINARY_COLUMN_BYTES_MAX,
-    QUALIFIER,
     TIMESTAMP,
     VALUE,
     Column,
@@ -94,7 +96,7 @@ class _PlacedCells:
 
 
 def _placed(chosen: ChosenCells, index: int, form: FamilyForm, lines: Integers, reverse: bool) -> _PlacedCells:
-    columns_of = places_among(column(chosen.tables[index], QUALIFIER), form.qualifiers)
+    columns_of = by_qualifier(chosen.tables[index], partial(places_among, operands=form.qualifiers))
     cells = np.flatnonzero(chosen.masks[index] & (columns_of >= 0))
     lines_of = lines[chosen.rows.of_cells[index][cells]]
     columns_of = columns_of[cells]
@@ -122,8 +124,8 @@ def _fill(
     """Puts the family's columns to their places in the form, behind the rows."""
     values = timestamps = None
     if form.values:
-        count = len(placed.cells)
-        values = constant_binary_array(b"", count) if keys_only else _values_of(table, placed.cells)
+        valued = placed.cells[: placed.bounds[form.valued_count]]
+        values = constant_binary_array(b"", len(valued)) if keys_only else _values_of(table, valued)
     if form.timestamps:
         timestamps = integers(column(table, TIMESTAMP))[placed.cells]
     for code, place in form.values:
@@ -138,14 +140,48 @@ def _fill(
 
 def _values_of(table: pa.Table, cells: Integers) -> pa.BinaryArray:
     """The values of these cells, in their order. Those of others are not touched."""
+    values: pa.ChunkedArray[Any] = table.column(VALUE)
+    length = _common_length(values)
+    if length:
+        return _values_of_length(values, length, cells)
     is_taken = np.zeros(table.num_rows, np.bool_)
     is_taken[cells] = True
     _check_size(table, is_taken)
-    values = values_where(table, is_taken)
+    together = values_where(table, is_taken)
     places = cells if len(cells) == len(is_taken) else (np.cumsum(is_taken) - 1)[cells]
     if (places[1:] > places[:-1]).all():
-        return values
-    return _in_order(values, places)
+        return together
+    array = _taken(together, places)
+    assert isinstance(array, pa.BinaryArray)
+    return array
+
+
+def _common_length(values: pa.ChunkedArray[Any]) -> int:
+    """The length that all values have; 0 when they differ, and when they are too many bytes for one column."""
+    chunks = [offsets(chunk) for chunk in values.chunks if len(chunk)]
+    length = int(chunks[0][1] - chunks[0][0])
+    if len(values) * length > BINARY_COLUMN_BYTES_MAX:
+        return 0
+    return length if all((np.diff(bounds) == length).all() for bounds in chunks) else 0
+
+
+def _values_of_length(values: pa.ChunkedArray[Any], length: int, cells: Integers) -> pa.BinaryArray:
+    """The same for values of one length, which are copied once, and not put together before."""
+    goes_to = np.full(len(values), -1, np.int64)
+    goes_to[cells] = np.arange(len(cells))
+    data = pa.allocate_buffer(len(cells) * length)
+    out = np.frombuffer(memoryview(data), f"V{length}")
+    start = 0
+    for chunk in values.chunks:
+        bounds = offsets(chunk)
+        given = np.frombuffer(buffer_of(chunk, 2)[bounds[0] : bounds[-1]], f"V{length}")
+        places = goes_to[start : start + len(given)]
+        if len(cells) < len(values):
+            is_taken = places >= 0
+            given, places = given[is_taken], places[is_taken]
+        out[places] = given
+        start += len(chunk)
+    return _binary(len(cells), None, np.arange(len(cells) + 1, dtype=np.int32) * length, data)
 
 
 def _check_size(table: pa.Table, is_taken: Mask) -> None:
@@ -165,22 +201,6 @@ def _check_size(table: pa.Table, is_taken: Mask) -> None:
             found=byte_count,
             row=row,
         )
-
-
-def _in_order(values: pa.BinaryArray, places: Integers) -> pa.BinaryArray:
-    """values.take(places); twice as fast where all are of one length."""
-    bounds = offsets(values)
-    length = int(bounds[1]) - int(bounds[0])
-    if length and (np.diff(bounds) == length).all():
-        data = np.frombuffer(buffer_of(values, 2), np.uint8)[bounds[0] : bounds[-1]].reshape(-1, length)
-        taken = pa.allocate_buffer(len(places) * length)
-        out = np.frombuffer(memoryview(taken), np.uint8).reshape(-1, length)
-        # The places are in bounds, and only this mode writes without a copy in between.
-        np.take(data, places, axis=0, out=out, mode="clip")
-        return _binary(len(places), None, np.arange(len(places) + 1, dtype=np.int32) * length, taken)
-    array = _taken(values, places)
-    assert isinstance(array, pa.BinaryArray)
-    return array
 
 
 def _spread_values(values: pa.BinaryArray, lines: Integers, line_count: int) -> Column:

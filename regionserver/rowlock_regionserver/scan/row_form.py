@@ -55,10 +55,12 @@ def _name(column: FormColumn) -> str:
 class FamilyForm:
     """The form's columns of one family: distinct qualifiers, and where in the form the parts of each stand.
 
-    A part is (place of its qualifier in `qualifiers`, place in the form).
+    The first `valued_count` qualifiers are those whose values are asked. A part is (place of its qualifier in
+    `qualifiers`, place in the form).
     """
 
     qualifiers: Column
+    valued_count: int
     values: tuple[tuple[int, int], ...]
     timestamps: tuple[tuple[int, int], ...]
 
@@ -79,12 +81,15 @@ class RowForm:
 
 
 def _family_form(family: bytes, form: Sequence[FormColumn]) -> FamilyForm:
-    places: dict[bytes, int] = {}
-    for column in form:
-        if column.family == family:
-            places.setdefault(column.qualifier, len(places))
-    parts: dict[FormPart, list[tuple[int, int]]] = {FormPart.VALUE: [], FormPart.TIMESTAMP: []}
-    for place, column in enumerate(form):
-        if column.family == family:
-            parts[column.part].append((places[column.qualifier], place))
-    return FamilyForm(binary_array(list(places)), tuple(parts[FormPart.VALUE]), tuple(parts[FormPart.TIMESTAMP]))
+    of_family = [(place, column) for place, column in enumerate(form) if column.family == family]
+    values, timestamps = (
+        {column.qualifier: place for place, column in of_family if column.part is part}
+        for part in (FormPart.VALUE, FormPart.TIMESTAMP)
+    )
+    numbers = {qualifier: number for number, qualifier in enumerate(dict.fromkeys([*values, *timestamps]))}
+    return FamilyForm(
+        qualifiers=binary_array(list(numbers)),
+        valued_count=len(values),
+        values=tuple([(numbers[qualifier], place) for qualifier, place in values.items()]),
+        timestamps=tuple([(numbers[qualifier], place) for qualifier, place in timestamps.items()]),
+    )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.operations import CellFilter, CompareOp, PatternKind, Selection
+from rowlock_regionserver.scan.by_qualifier import by_qualifier
 from rowlock_regionserver.scan.columns import (
     QUALIFIER,
     ROW,
@@ -31,7 +34,7 @@ def chosen(table: pa.Table, qualifiers: frozenset[bytes] | None, selection: Sele
     """
     mask = np.ones(table.num_rows, np.bool_)
     if qualifiers is not None:
-        mask &= is_one_of(column(table, QUALIFIER), qualifiers)
+        mask &= by_qualifier(table, partial(is_one_of, operands=qualifiers))
     if not is_whole_time(selection):
         timestamps = integers(column(table, TIMESTAMP))
         mask &= timestamps >= selection.time_start

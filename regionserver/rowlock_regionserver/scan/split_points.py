@@ -46,17 +46,21 @@ def parts(sources: Iterable[RowWeights], ranges: Sequence[RowRange], part_bytes:
     aim = total / max(1, min(PARTS_MAX, -(-total // part_bytes)))
     result: list[Part] = []
     held: list[RowRange] = []
-    held_bytes = 0
-    next_touched = 0
+    held_bytes = done_bytes = next_touched = 0
+    edge = aim
     for start, stop in ranges:
         while next_touched < len(touched) and (not stop or touched[next_touched][0] < stop):
             row, weight = touched[next_touched]
             cut = max(start, row[:CUT_BYTES_MAX])
-            # Half of it: what is nearer to the aim, with it or without it.
-            if held_bytes + weight / 2 > aim and (held or start < cut):
+            # Half of it: what comes nearer to the edge, with it or without it.
+            is_due = weight and held_bytes and done_bytes + held_bytes + weight / 2 > edge
+            if is_due and (held or start < cut):
                 if start < cut:
                     held.append((start, cut))
                 result.append(Part(tuple(held), held_bytes))
+                done_bytes += held_bytes
+                # What was rounded is made up for; behind a part that had to be large there are no small ones.
+                edge = max(edge + aim, done_bytes + aim / 2)
                 held, held_bytes, start = [], 0, cut
             held_bytes += weight
             next_touched += 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from rowlock_regionserver.cells import DELETE_FAMILY, PUT, Family, ReadPoint
+from rowlock_regionserver.cells import DELETE_FAMILY, PUT, Family, ReadPoint, ReadSpans
 from rowlock_regionserver.scan.columns import Integers, Mask, keep
 from rowlock_regionserver.scan.sorted_cells import SortedCells, count_before, spread
 from rowlock_regionserver.scan.tombstones import live_puts
@@ -56,24 +56,28 @@ def _newest_versions(puts: SortedCells, now_ms: int, family: Family) -> Mask:
     return newest & alive
 
 
-def retained(table: pa.Table, oldest_read_point: int, family: Family) -> pa.Table:
-    """What a flush must keep of `table` so that every read at `oldest_read_point` or later answers the same.
+def retained(table: pa.Table, spans: ReadSpans, family: Family) -> pa.Table:
+    """What a flush must keep of `table` so that every read in one of the spans answers the same.
 
-    A put goes when no tombstone of the table touches its column and writes up to `oldest_read_point` hold a newer put
-    of its timestamp, or puts of `versions` higher timestamps. `visibility_rows.retained_cells` says why that is safe.
+    A put goes when no tombstone of the table touches its column and no span needs it: it is later than the span's last
+    read point, or writes up to its first one hold a newer put of its timestamp, or puts of `versions` higher
+    timestamps. `visibility_rows.retained_cells` says why that is safe.
     """
     cells = SortedCells.of(table)
     if not cells.has_versions:
         return table
     starts_column = cells.starts_column()
     starts_version = cells.starts_version()
-    read_by_all = cells.write_number <= oldest_read_point
-    newer_of_timestamp = count_before(read_by_all, starts_version)
-    first_read_by_all = read_by_all & (newer_of_timestamp == 0)
-    # Counted up to the start of the cell's own timestamp: those of higher timestamps only.
-    higher = spread(count_before(first_read_by_all, starts_column)[starts_version], starts_version)
-    outlived = (newer_of_timestamp > 0) | (higher >= family.versions)
-    return keep(table, ~outlived | _touched(cells, starts_column))
+    needed = _touched(cells, starts_column)
+    for first, last in spans:
+        read_by_all = cells.write_number <= first
+        newer_of_timestamp = count_before(read_by_all, starts_version)
+        first_read_by_all = read_by_all & (newer_of_timestamp == 0)
+        # Counted up to the start of the cell's own timestamp: those of higher timestamps only.
+        higher = spread(count_before(first_read_by_all, starts_column)[starts_version], starts_version)
+        outlived = (newer_of_timestamp > 0) | (higher >= family.versions)
+        needed |= ~outlived & (cells.write_number <= last)
+    return keep(table, needed)
 
 
 def _touched(cells: SortedCells, starts_column: Mask) -> Mask:

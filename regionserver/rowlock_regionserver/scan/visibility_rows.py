@@ -26,7 +26,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeVar
 
-from rowlock_regionserver.cells import DELETE_FAMILY, DELETE_VERSION, PUT, Cell, Family, ReadPoint
+from rowlock_regionserver.cells import DELETE_FAMILY, DELETE_VERSION, PUT, Cell, Family, ReadPoint, ReadSpans
 
 T = TypeVar("T")
 
@@ -124,38 +124,42 @@ def live_versions(events: Iterable[Event[T]], versions: int) -> list[T]:
     return [live[at] for at in newest_first]
 
 
-def retained_cells(cells: Sequence[Cell], oldest_read_point: int, versions: int) -> list[Cell]:
-    """What of one row and family must be kept so that every read at `oldest_read_point` or later answers the same.
+def retained_cells(cells: Sequence[Cell], spans: ReadSpans, versions: int) -> list[Cell]:
+    """What of one row and family must be kept so that every read in one of the spans answers the same.
 
-    A put goes when no tombstone of `cells` touches its column and writes up to `oldest_read_point` hold a newer put of
-    its timestamp, or puts of `versions` higher timestamps. Tombstones stay, since older files may hold what they hide,
-    and so do the columns they touch. This holds whatever older and later writes of the row are elsewhere: tombstones in
-    older places have smaller write numbers, those to come have greater ones. Nothing goes for its time to live.
+    A put goes when no tombstone of `cells` touches its column and no span needs it: it is later than the span's last
+    read point, or writes up to its first one hold a newer put of its timestamp, or puts of `versions` higher
+    timestamps. Those that outlive it are needed themselves, so it is not missed.
+
+    Tombstones stay, since older files may hold what they hide, and so do the columns they touch. This holds whatever
+    older and later writes of the row are elsewhere: tombstones in older places have smaller write numbers, those to
+    come have greater ones. Nothing goes for its time to live.
     """
     if any(cell[3] == DELETE_FAMILY for cell in cells):
         return list(cells)
-    oldest_seen = -oldest_read_point
     retained: list[Cell] = []
     for _, column in groupby(cells, _qualifier_of):
         column_cells = list(column)
         if len(column_cells) == 1 or any(cell[3] for cell in column_cells):
             retained += column_cells
         else:
-            retained += _retained_puts(column_cells, oldest_seen, versions)
+            retained += _retained_puts(column_cells, spans, versions)
     return retained
 
 
-def _retained_puts(puts: list[Cell], oldest_seen: int, versions: int) -> list[Cell]:
+def _retained_puts(puts: list[Cell], spans: ReadSpans, versions: int) -> list[Cell]:
     """The same for one column without tombstones."""
-    retained: list[Cell] = []
-    higher = 0  # timestamps above the current one, or equal to it, that every reader has
-    seen_by_all: int | None = None  # the last of them
-    for cell in puts:
-        if cell[1] != seen_by_all:
-            if higher >= versions:
-                break  # all that follow are lower still
-            retained.append(cell)
-            if cell[2] >= oldest_seen:
-                seen_by_all = cell[1]
-                higher += 1
-    return retained
+    needed: set[int] = set()  # places in `puts`
+    for first, last in spans:
+        higher = 0  # timestamps above the current one, or equal to it, that every reader of the span has
+        seen_by_all: int | None = None  # the last of them
+        for place, cell in enumerate(puts):
+            if cell[1] != seen_by_all:
+                if higher >= versions:
+                    break  # all that follow are lower still
+                if -cell[2] <= last:
+                    needed.add(place)
+                if -cell[2] <= first:
+                    seen_by_all = cell[1]
+                    higher += 1
+    return [puts[place] for place in sorted(needed)]

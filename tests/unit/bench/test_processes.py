@@ -72,7 +72,7 @@ def test_a_server_that_says_nothing_is_killed(tmp_path: Path) -> None:
 
 def test_a_first_line_without_an_address_is_no_server(tmp_path: Path) -> None:
     with pytest.raises(ServerFailedError, match="names no address"):
-        ServerProcess(_command("print('hello'); import signal; signal.pause()"), tmp_path / "log")
+        ServerProcess(_command("print('hello', flush=True); import signal; signal.pause()"), tmp_path / "log")
 
 
 def test_a_server_is_ended_when_the_block_raises(tmp_path: Path) -> None:

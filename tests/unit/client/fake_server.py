@@ -11,8 +11,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent import futures
+from typing import NoReturn
 
 import grpc
+from google.protobuf import any_pb2
+from google.rpc import status_pb2
 from rowlock_proto.v1 import catalog_pb2, catalog_pb2_grpc, region_pb2, region_pb2_grpc, types_pb2
 
 from tests.unit.client.plain_row_form import as_asked
@@ -53,6 +56,10 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         self.protocol = 1
         self.unary_error: types_pb2.Error | None = None
         self.dropped: list[str] = []
+        self.snapshot_script: deque[Scripted] = deque()
+        self.snapshots: list[catalog_pb2.MakeSnapshotRequest] = []
+        self.plan_script: deque[types_pb2.Error] = deque()
+        self.plans: list[region_pb2.PlanScanRequest] = []
         self._changed = threading.Condition(self.lock)
         self._server = grpc.server(
             futures.ThreadPoolExecutor(32), options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1)]
@@ -106,6 +113,20 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
             self._changed.notify_all()
         return catalog_pb2.LocateRegionsResponse(
             regions=[types_pb2.RegionDescriptor(region_id=self.region_id, table=request.table, server=self.address)]
+        )
+
+    def MakeSnapshot(  # noqa: N802
+        self, request: catalog_pb2.MakeSnapshotRequest, context: grpc.ServicerContext
+    ) -> catalog_pb2.MakeSnapshotResponse:
+        with self._changed:
+            self.snapshots.append(request)
+            mishap = self.snapshot_script.popleft() if self.snapshot_script else Mishap.NONE
+        if isinstance(mishap, types_pb2.Error):
+            end_call(context, mishap)
+        if mishap is not Mishap.NONE:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the connection was cut")
+        return catalog_pb2.MakeSnapshotResponse(
+            snapshot=catalog_pb2.Snapshot(snapshot_id=request.snapshot_id, table=request.table, made_ms=7)
         )
 
     # Point operations
@@ -181,6 +202,16 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
 
     # Scans and bulk batches
 
+    def PlanScan(  # noqa: N802
+        self, request: region_pb2.PlanScanRequest, context: grpc.ServicerContext
+    ) -> region_pb2.PlanScanResponse:
+        with self._changed:
+            self.plans.append(request)
+            error = self.plan_script.popleft() if self.plan_script else None
+        if error is not None:
+            end_call(context, error)
+        return region_pb2.PlanScanResponse(parts=[region_pb2.ScanPart(ranges=request.ranges, byte_count=5)])
+
     def Scan(  # noqa: N802
         self, request: region_pb2.ScanRequest, context: grpc.ServicerContext
     ) -> Iterator[region_pb2.ScanBatch]:
@@ -209,6 +240,16 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
                 yield region_pb2.BulkAnswer(cell_count=1, row_count=1, timestamp=1)
             elif mishap is not Mishap.NO_ANSWER:
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the connection was cut")
+
+
+def end_call(context: grpc.ServicerContext, message: types_pb2.Error) -> NoReturn:
+    """Ends a call with a typed error, as a server does."""
+    details = any_pb2.Any()
+    details.Pack(message)
+    status = status_pb2.Status(code=grpc.StatusCode.ABORTED.value[0], details=[details])
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+    context.abort(grpc.StatusCode.ABORTED, message.message)
+    raise AssertionError("abort raises")
 
 
 def error(code: types_pb2.Error.Code, message: str = "refused", *, retry_after_ms: int = 0) -> types_pb2.Error:

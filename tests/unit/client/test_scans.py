@@ -53,6 +53,7 @@ def plan(
     limit: int | None = None,
     reverse: bool = False,
     strict: bool = False,
+    snapshot_id: bytes = b"",
 ) -> ScanPlan:
     return scan_plan(
         "t",
@@ -65,6 +66,7 @@ def plan(
         reverse=reverse,
         strict=strict,
         batch_bytes=0,
+        snapshot_id=snapshot_id,
     )
 
 
@@ -156,6 +158,19 @@ def test_a_strict_scan_does_not_go_on_at_another_read_point() -> None:
     progress.received(came(b"a"))
     with pytest.raises(rowlock.LeaseExpiredError, match="strict=True"):
         progress.failed(rowlock.ServerUnavailableError("cut"), 0.0)
+
+
+def test_a_scan_of_a_snapshot_goes_on_at_the_same_read_point_and_ends_with_it() -> None:
+    for strict in (False, True):
+        progress = ScanProgress(plan(strict=strict, snapshot_id=b"i" * 16), 10)
+        for error in (rowlock.ServerUnavailableError("cut"), rowlock.LeaseExpiredError("idle")):
+            _, request = progress.request_for((WHOLE,))
+            assert request.snapshot_id == b"i" * 16
+            progress.received(came(b"b"))
+            progress.failed(error, 0.0)
+            assert not progress.has_resumed
+        with pytest.raises(rowlock.SnapshotEndedError):
+            progress.failed(rowlock.SnapshotEndedError("gone"), 0.0)
 
 
 def test_a_scan_gives_up_when_nothing_came_for_its_timeout() -> None:

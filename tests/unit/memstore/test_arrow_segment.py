@@ -4,7 +4,7 @@ import random
 
 import pyarrow as pa
 import pytest
-from rowlock_regionserver.cells import NEWEST, Cell
+from rowlock_regionserver.cells import NEWEST, Cell, from_then_on
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.segment import RowSegment
 from rowlock_regionserver.scan.columns import cells_table, empty_cells
@@ -59,7 +59,7 @@ def test_chunks_of_random_ranges_are_those_of_a_segment_that_took_the_same_write
     generator = random.Random(seed)
     twin = RowSegment(1, slice_rows=3)
     for row, cells in ROWS.items():
-        twin.apply(row, cells, lambda: 0)
+        twin.apply(row, cells, lambda: from_then_on(0))
     for _ in range(1000):
         start, stop = (generator.choice([b"", b"r%02d" % generator.randrange(27), b"r05\x00"]) for _ in range(2))
         bytes_max = generator.choice([1, 50, 100, 300, 10_000])

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from rowlock_regionserver.cells import NEWEST, Cell
+from rowlock_regionserver.cells import NEWEST, Cell, from_then_on
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.memstore import Memstore, MemstoreStatistics
 from rowlock_regionserver.scan.columns import cells_table
@@ -9,7 +9,7 @@ from rowlock_regionserver.scan.columns import cells_table
 
 def _apply(memstore: Memstore, row: bytes, write_number: int) -> int:
     cells: list[Cell] = [(b"q", -1, -write_number, 0, b"v")]
-    return memstore.apply(row, cells, lambda: 0)
+    return memstore.apply(row, cells, lambda: from_then_on(0))
 
 
 def _bulk(row: bytes, write_number: int) -> ArrowSegment:
@@ -101,7 +101,7 @@ def test_bytes_held_are_the_growth_of_writes_and_the_bulk_buffers_until_dropped(
 def test_an_altered_number_of_versions_holds_for_the_segment_after_the_switch() -> None:
     def fill(memstore: Memstore, first: int) -> int:
         for number in range(first, first + 500):
-            memstore.apply(b"r", [(b"q", -number, -number, 0, b"v")], lambda: NEWEST)
+            memstore.apply(b"r", [(b"q", -number, -number, 0, b"v")], lambda: from_then_on(NEWEST))
         return memstore.active.cell_count
 
     memstore = Memstore(1)

@@ -6,7 +6,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 
 import pytest
-from rowlock_regionserver.cells import NEWEST, Cell
+from rowlock_regionserver.cells import NEWEST, Cell, ReadSpans, from_then_on
 from rowlock_regionserver.memstore.segment import RowSegment
 from rowlock_regionserver.scan.cell_columns import CellColumns
 
@@ -15,16 +15,16 @@ def _put(qualifier: bytes, timestamp: int, write_number: int, value: bytes = b"v
     return (qualifier, -timestamp, -write_number, 0, value)
 
 
-def _nothing_published() -> int:
-    return 0
+def _nothing_published() -> ReadSpans:
+    return from_then_on(0)
 
 
-def _everything_published() -> int:
-    return NEWEST
+def _everything_published() -> ReadSpans:
+    return from_then_on(NEWEST)
 
 
-def _published_up_to(write_number: int) -> Callable[[], int]:
-    return lambda: write_number
+def _published_up_to(write_number: int) -> Callable[[], ReadSpans]:
+    return lambda: from_then_on(write_number)
 
 
 def _names(
@@ -223,16 +223,29 @@ def test_what_a_registered_read_point_needs_is_not_pruned() -> None:
     segment._check()
 
 
+def test_a_counter_stays_short_while_an_old_read_point_is_registered() -> None:
+    segment = RowSegment(1, prune_cells_min=8)
+    for number in range(1, 1001):
+        current = from_then_on(number - 1)
+        spans = [(10, 10), (20, 25), *current] if number > 30 else from_then_on(0)
+        segment.apply(b"r", [_put(b"q", number, number)], lambda spans=spans: spans)  # type: ignore[misc]
+    numbers = {-cell[2] for cell in segment.row_cells(b"r")}
+    assert {10, 20, 21, 22, 23, 24, 25, 1000} <= numbers
+    assert not numbers & {*range(1, 10), *range(11, 20), *range(26, 900)}
+    assert len(numbers) < 40
+    segment._check()
+
+
 def test_a_row_that_cannot_be_pruned_is_tried_again_only_when_it_has_doubled() -> None:
     asked = []
 
-    def oldest_read_point() -> int:
+    def read_spans() -> ReadSpans:
         asked.append(1)
-        return 0
+        return from_then_on(0)
 
     segment = RowSegment(1, prune_cells_min=4)
     for number in range(1, 1025):
-        segment.apply(b"r", [_put(b"q", number, number)], oldest_read_point)
+        segment.apply(b"r", [_put(b"q", number, number)], read_spans)
     assert segment.cell_count == 1024
     assert len(asked) <= 9
 
@@ -330,3 +343,25 @@ def test_readers_beside_writers_lose_no_row_and_see_none_twice() -> None:
     assert failures == []
     assert segment.row_count == 6000
     segment._check()
+
+
+def test_readers_of_a_sealed_segment_wait_for_nobody(segment: RowSegment) -> None:
+    segment.apply(b"a", [_put(b"q", 1, 1)], _nothing_published)
+    segment.seal()
+    read: list[object] = []
+    with segment._lock:  # As a flush holds it while it copies rows.
+        reader = threading.Thread(
+            target=lambda: read.extend([segment.row_cells(b"a"), segment.column_cells(b"a", b"q")]), daemon=True
+        )
+        reader.start()
+        reader.join(60)
+        assert not reader.is_alive()
+    assert read == [[_put(b"q", 1, 1)]] * 2
+
+
+def test_the_pieces_of_a_sealed_segment_are_all_that_it_holds() -> None:
+    segment = RowSegment(1)
+    for number, row in enumerate((b"b", b"a"), start=1):
+        segment.apply(row, [_put(b"q", 1, number)], _nothing_published)
+    segment.seal()
+    assert segment.pieces() == [b"a", [_put(b"q", 1, 2)], b"b", [_put(b"q", 1, 1)]]

@@ -30,7 +30,7 @@ def running(folder: Path, files: Files | None = None, config: Config | None = No
     return Engine(folder, config, Clock(), files or Files(), Durability.OS)
 
 
-def no_memory(*_: object) -> int:
+def no_memory(*_: object, **named: object) -> int:
     raise MemoryError
 
 

@@ -6,9 +6,10 @@ import random
 import threading
 
 import pytest
+from rowlock_regionserver.cells import NEWEST
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.errors import UnknownOutcomeError
-from rowlock_regionserver.region.mvcc import Mvcc
+from rowlock_regionserver.region.mvcc import READ_SPANS_MAX, Mvcc
 
 from tests.seeds import drawn_seed
 
@@ -84,16 +85,29 @@ def test_what_was_published_before_a_failure_is_still_told_as_published() -> Non
     mvcc.wait_until_published(1)
 
 
-def test_oldest_read_point_is_that_of_the_oldest_reader() -> None:
+def test_a_registered_read_point_is_one_that_may_be_read_at() -> None:
     mvcc = Mvcc(5, ManualClock())
     with mvcc.reading() as read_point:
         mvcc.complete(mvcc.begin())
         assert read_point.write_number == 5
-        assert mvcc.oldest() == 5
+        assert mvcc.read_spans() == ((5, 5), (6, NEWEST))
         with mvcc.reading() as later:
             assert later.write_number == 6
-            assert mvcc.oldest() == 5
-    assert mvcc.oldest() == 6
+            assert mvcc.read_spans() == ((5, 5), (6, NEWEST))
+            mvcc.complete(mvcc.begin())
+            assert mvcc.read_spans() == ((5, 5), (6, 6), (7, NEWEST))
+    assert mvcc.read_spans() == ((7, NEWEST),)
+
+
+def test_of_many_read_points_neighbours_are_put_together() -> None:
+    mvcc = Mvcc(0, ManualClock())
+    for _ in range(100):
+        mvcc.open_read_point()
+        mvcc.complete(mvcc.begin())
+    spans = mvcc.read_spans()
+    assert spans[-1] == (100, NEWEST)
+    assert len(spans) <= READ_SPANS_MAX
+    assert all(sum(first <= number <= last for first, last in spans) == 1 for number in range(101))
 
 
 def test_a_read_point_carries_the_time_it_was_opened_at() -> None:
@@ -131,3 +145,16 @@ def test_waiting_blocks_until_another_thread_completes() -> None:
     mvcc.complete(number)
     waiter.join(60)
     assert not waiter.is_alive()
+
+
+def test_a_read_point_can_be_opened_again_only_while_it_is_registered() -> None:
+    mvcc = Mvcc(5, ManualClock())
+    first = mvcc.open_read_point()
+    mvcc.complete(mvcc.begin())
+    mvcc.reopen_read_point(first)
+    mvcc.close_read_point(first)
+    assert mvcc.read_spans() == ((5, 5), (6, NEWEST))
+    mvcc.close_read_point(first)
+    assert mvcc.read_spans() == ((6, NEWEST),)
+    with pytest.raises(AssertionError, match="not registered"):
+        mvcc.reopen_read_point(first)

@@ -17,6 +17,8 @@ from rowlock_regionserver.operations import (
     ColumnPresence,
     ColumnSelector,
     CompareOp,
+    FormColumn,
+    FormPart,
     NotOf,
     PatternKind,
     RowComparison,
@@ -27,7 +29,14 @@ from rowlock_regionserver.operations import (
     ValueType,
 )
 from rowlock_regionserver.rpc.filters import row_filter
-from rowlock_regionserver.rpc.reads import SCAN_BATCH_BYTES_MAX, SCAN_BATCH_ROWS_MAX, rows_of, scan_plan, selection
+from rowlock_regionserver.rpc.reads import (
+    FORM_COLUMNS_MAX,
+    SCAN_BATCH_BYTES_MAX,
+    SCAN_BATCH_ROWS_MAX,
+    rows_of,
+    scan_plan,
+    selection,
+)
 
 CONFIG = Config()
 
@@ -135,6 +144,37 @@ def test_sizes_that_a_scan_leaves_out_are_the_servers_and_absurd_ones_are_cut() 
 def test_a_scan_of_too_many_ranges_is_refused() -> None:
     with pytest.raises(LimitExceededError):
         scan_plan(region_pb2.ScanRequest(ranges=[region_pb2.RowRange()] * 3), Config(rows_per_request_max=2))
+
+
+def row_form(*columns: tuple[bytes, bytes, region_pb2.RowFormColumn.Part]) -> region_pb2.ScanRequest:
+    request = region_pb2.ScanRequest()
+    request.row_form.SetInParent()
+    for family, qualifier, part in columns:
+        request.row_form.columns.add(family=family, qualifier=qualifier, part=part)
+    return request
+
+
+def test_the_row_form_arrives_in_its_order_and_none_is_not_an_empty_one() -> None:
+    value, timestamp = region_pb2.RowFormColumn.PART_VALUE, region_pb2.RowFormColumn.PART_TIMESTAMP
+    request = row_form((b"f", b"", timestamp), (b"f", b"", value), (b"a", b"q", value))
+    assert scan_plan(request, CONFIG).row_form == (
+        FormColumn(b"f", b"", FormPart.TIMESTAMP),
+        FormColumn(b"f", b"", FormPart.VALUE),
+        FormColumn(b"a", b"q", FormPart.VALUE),
+    )
+    assert scan_plan(row_form(), CONFIG).row_form == ()
+    assert scan_plan(region_pb2.ScanRequest(), CONFIG).row_form is None
+
+
+def test_a_row_form_of_too_many_columns_or_of_an_unknown_part_is_refused() -> None:
+    value = region_pb2.RowFormColumn.PART_VALUE
+    columns = [(b"f", b"%d" % number, value) for number in range(FORM_COLUMNS_MAX + 1)]
+    with pytest.raises(LimitExceededError) as refused:
+        scan_plan(row_form(*columns), CONFIG)
+    assert (refused.value.limit_value, refused.value.found) == (10_000, 10_001)
+    assert len(scan_plan(row_form(*columns[1:]), CONFIG).row_form or ()) == FORM_COLUMNS_MAX
+    with pytest.raises(InvalidRequestError, match=r"RowFormColumn\.part is 9"):
+        scan_plan(row_form((b"f", b"q", unknown(9))), CONFIG)
 
 
 @pytest.mark.parametrize(

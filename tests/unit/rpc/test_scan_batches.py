@@ -49,3 +49,10 @@ def test_chunks_become_record_batches_of_one_stream() -> None:
 
 def test_a_slice_sends_only_what_it_shows() -> None:
     assert len(scan_batch(table(1000, 1000).slice(500, 1), 1, row_continues=False, read_point=1)) < 3000
+
+
+def test_rows_in_row_form_travel_with_their_nulls_and_slices() -> None:
+    sent = pa.table({"row": [b"a", b"b", b"c"], "0": [b"1", None, b"333"], "1": [None, 2, 3]}).slice(1)
+    message = ScanBatch.FromString(scan_batch(sent, 2, row_continues=False, read_point=1))
+    with pa.ipc.open_stream(message.arrow) as reader:
+        assert reader.read_all().equals(sent)

@@ -88,6 +88,17 @@ def test_first_at_or_after_finds_the_cut() -> None:
     assert places == [0, 0, 0, 2, 2, 3]
 
 
+def test_first_at_or_after_finds_the_cut_in_slices_of_several_chunks() -> None:
+    rows = [b"%02d" % number for number in range(0, 40, 2)]
+    whole = table(**{row.decode(): [cell("q", 1, 1)] * 2 for row in rows})
+    chunked = pa.concat_tables([whole.slice(0, 7), whole.slice(7, 0), whole.slice(7, 1), whole.slice(8)])
+    for cut in (whole, chunked, chunked.slice(5), chunked.slice(5, 20), chunked.slice(3, 0)):
+        held = cut.column("row").to_pylist()
+        for row in (b"", *(b"%02d" % number for number in range(41)), b"x"):
+            expected = sum(other is not None and other < row for other in held)
+            assert first_at_or_after(cut, row) == expected, (row, held)
+
+
 def test_rows_of_several_tables_are_joined_whole() -> None:
     generator = random.Random(7)
     names = [f"{number:03}" for number in range(200)]

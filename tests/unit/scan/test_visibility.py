@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from rowlock_regionserver.cells import NEWEST, Cell, Family, ReadPoint
+from rowlock_regionserver.cells import NEWEST, Cell, Family, ReadPoint, from_then_on
 from rowlock_regionserver.scan.columns import cells_table, empty_cells
 from rowlock_regionserver.scan.visibility import retained, visible
 from rowlock_regionserver.scan.visibility_rows import retained_cells, visible_cells
@@ -40,9 +40,9 @@ def test_the_answer_does_not_depend_on_what_was_flushed(case: Case) -> None:
         oldest_read_point = min(flushed_up_to, case.read_point)
         flushed = [cell for cell in cells if -cell[2] <= flushed_up_to]
         later = [cell for cell in cells if -cell[2] > flushed_up_to]
-        kept = retained_cells(flushed, oldest_read_point, case.family.versions)
+        kept = retained_cells(flushed, from_then_on(oldest_read_point), case.family.versions)
         assert answer_of(visible_cells(sorted(kept + later), case.moment, case.family)) == case.answer
-        by_vectors = cells_by_row(retained(table_of([flushed]), oldest_read_point, case.family), 1)[0]
+        by_vectors = cells_by_row(retained(table_of([flushed]), from_then_on(oldest_read_point), case.family), 1)[0]
         assert by_vectors == kept
 
 
@@ -69,8 +69,8 @@ def test_a_table_in_which_everything_is_visible_is_not_copied() -> None:
 
 def test_a_table_of_which_flush_keeps_everything_is_not_copied() -> None:
     table = table_of(PLAIN)
-    assert retained(table, NEWEST, FAMILY) is table
-    assert retained(empty_cells(), NEWEST, FAMILY).num_rows == 0
+    assert retained(table, from_then_on(NEWEST), FAMILY) is table
+    assert retained(empty_cells(), from_then_on(NEWEST), FAMILY).num_rows == 0
 
 
 def test_a_write_past_the_read_point_is_left_out_of_a_plain_table() -> None:
@@ -91,10 +91,12 @@ def test_chunked_tables_and_slices_answer_like_one_table() -> None:
     assert visible(whole.slice(first), read_point, family).equals(
         visible(table_of([[], *rows[1:]]), read_point, family)
     )
-    assert retained(pa.concat_tables(pieces), NEWEST, family).equals(retained(whole, NEWEST, family))
+    assert retained(pa.concat_tables(pieces), from_then_on(NEWEST), family).equals(
+        retained(whole, from_then_on(NEWEST), family)
+    )
 
 
 def test_equal_qualifiers_of_neighbouring_rows_are_two_columns() -> None:
     rows = [[_put(b"q", 5, 1)], [_put(b"q", 5, 2)], [(b"q", -4, -4, 2, b""), _put(b"q", 4, 3)], [_put(b"q", 3, 3)]]
     assert cells_by_row(visible(table_of(rows), ReadPoint(9, 0), FAMILY), 4) == [rows[0], rows[1], [], rows[3]]
-    assert retained(table_of(rows[:2]), 9, FAMILY).num_rows == 2
+    assert retained(table_of(rows[:2]), from_then_on(9), FAMILY).num_rows == 2

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from rowlock import Mapping, MappingError
+from rowlock.arrow_buffers import Array
 from rowlock.spark.decoding import rows_of_cells, rows_of_form
 from rowlock.spark.frame import Frame, mapped_frame, plain_frame
 
@@ -90,15 +91,9 @@ def test_a_key_that_does_not_fit_becomes_null_when_asked() -> None:
 
 def _cells(*cells: tuple[bytes, bytes, bytes, bytes]) -> pa.RecordBatch:
     rows, families, qualifiers, values = (list(part) for part in zip(*cells, strict=True))
-    return pa.record_batch(
-        {
-            "row": pa.array(rows, pa.binary()),
-            "family": pa.array(families, pa.binary()),
-            "qualifier": pa.array(qualifiers, pa.binary()),
-            "timestamp": pa.array([1] * len(rows), pa.int64()),
-            "value": pa.array(values, pa.binary()),
-        }
-    )
+    arrays: list[Array] = [pa.array(part, pa.binary()) for part in (rows, families, qualifiers, values)]
+    arrays.insert(3, pa.array([1] * len(rows), pa.int64()))
+    return pa.RecordBatch.from_arrays(arrays, names=["row", "family", "qualifier", "timestamp", "value"])
 
 
 def test_cells_become_a_map_whose_names_are_escaped_where_they_are_no_text() -> None:

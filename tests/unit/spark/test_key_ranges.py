@@ -12,6 +12,7 @@ import pytest
 from rowlock import Mapping
 from rowlock.keys import encoded_keys
 from rowlock.scan_plan import RowRange
+from rowlock.spark.decoding import bytes_of
 from rowlock.spark.key_ranges import ALL_ROWS, Op, PartCondition, intersected, row_ranges
 
 _HOLDS: dict[Op, Callable[[Any, Any], bool]] = {
@@ -78,7 +79,7 @@ def _cases(parts: dict[str, Callable[[random.Random], Any]], seed: int, told_alw
         # A key of nothing is refused when it is written.
         keys = [key for key in keys if key != ("",)]
         arrays = [pa.array([key[place] for key in keys], part.codec.arrow) for place, part in enumerate(mapping.keys)]
-        rows = encoded_keys(mapping, arrays).to_pylist()
+        rows = bytes_of(encoded_keys(mapping, arrays))
         conditions = []
         for place in range(len(words)):
             for _ in range(rng.randrange(3)):

@@ -18,7 +18,7 @@ def test_only_server_and_table_are_needed() -> None:
     options = _options()
     assert (options.server, options.table, options.mapping) == ("db:7460", "t", None)
     assert options.row_range == (b"", b"")
-    assert not (options.is_latest or options.malformed_is_null or options.pushes_filters)
+    assert [options.is_latest, options.malformed_is_null, options.pushes_filters] == [False] * 3
 
 
 def test_path_names_the_table_too() -> None:
@@ -42,10 +42,12 @@ def test_lost_options_of_create_table_are_explained() -> None:
 
 def test_names_of_options_are_known_in_any_case() -> None:
     assert checked_names({"Server": "x", "TABLE": "t"}, READ_OPTIONS) == {"server": "x", "table": "t"}
-    with pytest.raises(
-        InvalidArgumentError, match=r"no option 'tabel'; the options for reading are server, table, mapping"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"no option 'tabel'; the options for reading are server, table,"):
         checked_names({"tabel": "t"}, READ_OPTIONS)
+
+
+def test_what_create_table_adds_is_let_pass() -> None:
+    assert _options(**{"option.table": "t", "owner": "me", "provider": "rowlock"}) == _options()
 
 
 def test_rows_are_chosen_by_bounds_or_a_prefix_with_escapes() -> None:
@@ -91,7 +93,7 @@ def test_sizes_have_units() -> None:
     options = _options(partition_bytes="64 MiB", batch_bytes="1048576")
     assert (options.part_bytes, options.batch_bytes) == (64 << 20, 1 << 20)
     for wrong in ({"partition_bytes": "0"}, {"partition_bytes": "many"}, {"batch_bytes": "17m"}):
-        with pytest.raises(InvalidArgumentError, match="the option (partition|batch)_bytes is"):
+        with pytest.raises(InvalidArgumentError, match=r"the option (partition|batch)_bytes is"):
             _options(**wrong)
 
 

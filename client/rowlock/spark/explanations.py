@@ -1,0 +1,25 @@
+"""What went wrong in the words of a user of Spark: which server, which table, and what to do in a notebook or a job."""
+
+from __future__ import annotations
+
+from rowlock.errors import DeadlineError, RowlockError, ServerUnavailableError, SnapshotEndedError
+from rowlock.spark.connections import gone
+
+
+def explained(error: RowlockError, server: str, table: str) -> RowlockError:
+    """The same error in other words, where they help; else itself."""
+    # A server that stayed away until the deadline is what the deadline met last.
+    met = error.__cause__ if isinstance(error, DeadlineError) else error
+    if isinstance(met, ServerUnavailableError):
+        return gone(server, met)
+    return _ended(table, error) if isinstance(error, SnapshotEndedError) else error
+
+
+def _ended(table: str, error: SnapshotEndedError) -> SnapshotEndedError:
+    """Spark plans a DataFrame once, so that trying it again can't help."""
+    return SnapshotEndedError(
+        f"the moment of table {table!r} that this DataFrame reads is not kept any more: it was not used for an hour, "
+        "or the table was dropped or truncated, or the server was started anew. Read the table anew, by calling "
+        f"spark.read...load() again; a temporary view needs the option snapshot=latest. ({error.message})",
+        table=table,
+    )

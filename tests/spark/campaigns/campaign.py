@@ -1,0 +1,36 @@
+"""The campaigns with Spark: `python -m tests.spark.campaigns.campaign [NAME ...] [--short] [--seed N]`.
+
+Without names all of them, in their long form: twenty minutes on a quiet machine. Prints an account of each and exits 1
+if any promise was broken. The seed is printed; giving it again repeats what is wanted to go wrong, though not the order
+in which tasks take turns.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from tests.crash import command_line
+from tests.crash.account import Account, Settings
+from tests.spark.campaigns import (
+    broken_builds,
+    changing_rows,
+    connect,
+    driver_kills,
+    server_kills,
+    speculation,
+    task_failures,
+)
+
+CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {
+    "task_failures": task_failures.run,
+    "speculation": speculation.run,
+    "driver_kills": driver_kills.run,
+    "server_kills": server_kills.run,
+    "changing_rows": changing_rows.run,
+    "connect": connect.run,
+    "broken_builds": broken_builds.run,
+}
+
+if __name__ == "__main__":
+    sys.exit(command_line.run(CAMPAIGNS, "tests.spark.campaigns.campaign", __doc__, sys.argv[1:]))

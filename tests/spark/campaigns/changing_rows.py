@@ -1,0 +1,104 @@
+"""Aggregates and self-joins over rows that point writers change all the time.
+
+Each row has two numbers that always sum to 100, and every change gives both anew. So the sum over each row is exact at
+every moment, and the two sides of a join of a DataFrame with itself agree in every row only if both see one moment.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import rowlock
+from rowlock import Put
+
+from tests.crash.account import Account, Settings
+from tests.spark.campaigns.stage import Stage, in_own_process, stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PROMISE = "aggregates and self-joins over rows that change all the time are exact, in every read"
+READS, READS_SHORT = 50, 3
+ROWS = 500
+WRITERS = 2
+SUM = 100
+MAPPING = "id STRING :key, a BIGINT f:a, b BIGINT f:b"
+
+
+def run(settings: Settings, snapshot: str = "token") -> Account:
+    """The campaign. snapshot: the DataFrames' option; `latest` breaks the promise for the join, and must be found."""
+
+    def campaign(account: Account) -> None:
+        with stage(settings) as held:
+            table = held.client.table("t")
+            for index in range(ROWS):
+                table.mutate_row(_row(index), _changes(50))
+            held.client.flush("t")
+            spark = held.session("local[2]")
+            with _writers(held, account):
+                for number in range(1, 1 + (READS_SHORT if settings.is_short else READS)):
+                    _read(spark, held, snapshot, number, account)
+            spark.stop()
+
+    return in_own_process("changing_rows", PROMISE, campaign)
+
+
+def _read(spark: SparkSession, held: Stage, snapshot: str, number: int, account: Account) -> None:
+    from pyspark.sql.functions import col, count, max, min, sum
+
+    frame: DataFrame = (
+        spark.read.format("rowlock")
+        .option("server", held.server.address)
+        .option("mapping", MAPPING)
+        .option("snapshot", snapshot)
+        # Many parts, so that they are read at many times.
+        .option("partition_bytes", 16 * 1024)
+        .load("t")
+    )
+    of_row = col("a") + col("b")
+    [found] = frame.agg(sum(of_row), count("*"), min(of_row), max(of_row)).collect()
+    if tuple(found) != (SUM * ROWS, ROWS, SUM, SUM):
+        account.problems.append(f"read {number}: sum, count, least and greatest of a + b are {tuple(found)}")
+    left, right = frame.alias("l"), frame.alias("r")
+    joined = left.join(right, col("l.id") == col("r.id")).where(col("l.a") + col("r.b") != SUM)
+    different = joined.count()
+    if different:
+        account.problems.append(f"read {number}: the sides of a self-join differ in {different} rows")
+    account.counts["reads"] += 1
+
+
+@contextmanager
+def _writers(held: Stage, account: Account) -> Iterator[None]:
+    """Change rows until the block ends."""
+    stop = threading.Event()
+    counts = [0] * WRITERS
+
+    def write(place: int) -> None:
+        chance = random.Random(f"{held.row_count}/{place}")
+        with rowlock.connect(held.server.address, timeout=60) as client:
+            while not stop.is_set():
+                client.table("t").mutate_row(_row(chance.randrange(ROWS)), _changes(chance.randrange(SUM + 1)))
+                counts[place] += 1
+
+    threads = [threading.Thread(target=write, args=(place,)) for place in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        account.counts["changes meanwhile"] += sum(counts)
+
+
+def _row(index: int) -> str:
+    return f"{index:06d}"
+
+
+def _changes(a: int) -> list[Put]:
+    return [Put(name, number.to_bytes(8, "big")) for name, number in (("f:a", a), ("f:b", SUM - a))]

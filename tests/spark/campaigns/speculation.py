@@ -1,0 +1,39 @@
+"""Jobs in which a slow attempt writes on beside, and after, the second one that overtook it."""
+
+from __future__ import annotations
+
+from tests.crash.account import Account, Settings
+from tests.spark.campaigns.cluster import cluster
+from tests.spark.campaigns.jobs import judge, run_job
+from tests.spark.campaigns.stage import in_own_process, stage
+
+PROMISE = "two attempts of a task write at the same time: the table is as if one had run, and no later change is undone"
+JOBS, JOBS_SHORT = 10, 1
+_SETTINGS = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.minTaskRuntime": "200ms",
+    "spark.executor.memory": "512m",
+    "spark.cores.max": "4",
+}
+
+
+def run(settings: Settings) -> Account:
+    """The campaign."""
+
+    def campaign(account: Account) -> None:
+        with stage(settings) as held, cluster(held.folder, 2) as master:
+            spark = held.session(master, _SETTINGS)
+            for job in range(1, 1 + (JOBS_SHORT if settings.is_short else JOBS)):
+                upstream = held.upstream("linger", job)
+                run_job(spark, upstream)
+                seconds = [mark for mark in upstream.noted("begun") if not mark.endswith(".0")]
+                account.counts["second attempts"] += len(seconds)
+                if not seconds:
+                    account.problems.append(f"job {job}: there was no second attempt")
+                judge(held.client, held.model, upstream, account)
+            spark.stop()
+
+    return in_own_process("speculation", PROMISE, campaign)

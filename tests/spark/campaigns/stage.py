@@ -1,0 +1,85 @@
+"""What a campaign runs on: a server, a table and a folder of its own, and Spark."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING
+
+import rowlock
+from rowlock.pytest_plugin import RowlockServer
+
+from tests.crash.account import Account, Settings
+from tests.crash.children import ChildFailedError, in_child
+from tests.spark.campaigns.jobs import SETTINGS
+from tests.spark.campaigns.rows import Model
+from tests.spark.campaigns.upstream import Trouble, Upstream
+from tests.spark.session import local_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+ROWS, ROWS_SHORT = 3000, 600
+
+
+@dataclass(slots=True)
+class Stage:
+    """One campaign's."""
+
+    folder: Path
+    server: RowlockServer
+    client: rowlock.Client
+    chance: random.Random
+    row_count: int
+    model: Model = field(default_factory=Model)
+
+    def upstream(self, trouble: Trouble, job: int) -> Upstream:
+        seed = self.chance.randrange(1 << 30)
+        return Upstream(trouble, self.folder / "marks", self.server.address, job, seed, self.row_count)
+
+    def session(self, master: str, settings: Mapping[str, str] | None = None) -> SparkSession:
+        """Spark, with batches so small that each job is many of them."""
+        session = local_session(self.folder, master, {**SETTINGS, **(settings or {})})
+        # Each failure that is wanted would be told three times over.
+        session.sparkContext.setLogLevel("OFF")
+        return session
+
+
+@contextmanager
+def stage(settings: Settings) -> Iterator[Stage]:
+    """Ends the server and removes the folder at the end."""
+    folder = Path(mkdtemp(prefix="rowlock-spark-"))
+    (folder / "marks").mkdir()
+    server = RowlockServer(folder / "data", folder / "server.log")
+    server.start()
+    try:
+        with rowlock.connect(server.address, timeout=60) as client:
+            client.create_table("t", ["f"])
+            chance = random.Random(settings.seed)
+            yield Stage(folder, server, client, chance, ROWS_SHORT if settings.is_short else ROWS)
+        server.stop()
+    finally:
+        server.kill()
+        shutil.rmtree(folder)
+
+
+def in_own_process(name: str, promise: str, campaign: Callable[[Account], None]) -> Account:
+    """The campaign's account. Each has a Java and a Python of its own."""
+    account = Account(name, promise)
+
+    def run() -> Account:
+        campaign(account)
+        return account
+
+    try:
+        return in_child(run)
+    except ChildFailedError as error:
+        account.problems.append(str(error))
+        return account

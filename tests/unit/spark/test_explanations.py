@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from rowlock.errors import DeadlineError, MappingError, ServerUnavailableError, SnapshotEndedError
+from rowlock.spark.explanations import explained
+
+_AWAY = ServerUnavailableError("connection refused")
+
+
+def test_a_server_that_stayed_away_is_named_whether_time_ran_out_or_not() -> None:
+    out_of_time = DeadlineError("no answer within 60 s")
+    out_of_time.__cause__ = _AWAY
+    for error in (_AWAY, out_of_time):
+        told = explained(error, "db:7460", "t")
+        assert isinstance(told, ServerUnavailableError)
+        assert told.message.startswith("no rowlock server answers at db:7460: connection refused. Is it running")
+
+
+def test_an_ended_moment_says_how_to_go_on() -> None:
+    told = explained(SnapshotEndedError("not here"), "db:7460", "flights")
+    assert isinstance(told, SnapshotEndedError)
+    for word in ("'flights'", "spark.read...load() again", "snapshot=latest", "(not here)"):
+        assert word in told.message
+
+
+def test_other_errors_are_told_as_they_are() -> None:
+    for error in (MappingError("wrong"), DeadlineError("too slow")):
+        assert explained(error, "db:7460", "t") is error

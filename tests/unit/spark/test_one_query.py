@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from rowlock.errors import InvalidArgumentError
+from rowlock.spark.one_query import check_one_query
+
+_FRAME = bytes(16)
+
+
+def test_the_same_filters_in_any_order_are_the_same_query(tmp_path: Path) -> None:
+    check_one_query(_FRAME, ["a", "b"], tmp_path)
+    check_one_query(_FRAME, ["b", "a"], tmp_path)
+    check_one_query(b"other", ["c"], tmp_path)
+
+
+@pytest.mark.parametrize(("first", "second"), [(["a"], ["b"]), (["a"], []), ([], ["a"])])
+def test_another_query_is_refused(tmp_path: Path, first: list[str], second: list[str]) -> None:
+    check_one_query(_FRAME, first, tmp_path)
+    with pytest.raises(InvalidArgumentError, match="serves one filtered query"):
+        check_one_query(_FRAME, second, tmp_path)
+
+
+def test_old_dataframes_are_forgotten(tmp_path: Path) -> None:
+    check_one_query(_FRAME, ["a"], tmp_path)
+    [path] = tmp_path.iterdir()
+    os.utime(path, (0, 0))
+    check_one_query(b"other", ["b"], tmp_path)
+    check_one_query(_FRAME, ["c"], tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_the_folder_is_the_user_s_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    check_one_query(_FRAME, ["a"])
+    [folder] = tmp_path.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    folder.rename(tmp_path / "rowlock-pushdown-12345")
+    with pytest.raises(InvalidArgumentError, match="belongs to another user"):
+        check_one_query(_FRAME, ["a"])
