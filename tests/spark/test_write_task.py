@@ -248,3 +248,14 @@ def test_families_that_are_not_there_are_told_before_anything_is_written(
         _plan(rowlock_server, create="g")
     with pytest.raises(InvalidArgumentError, match="without a mapping the option 'create' names the families"):
         _map_plan(rowlock_server, create="true")
+
+
+def test_less_durability_than_the_table_s_is_told_before_anything_is_written(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    rowlock_client.create_table("t", ["f"], durability="os")
+    for weaker in ("async", "skip"):
+        with pytest.raises(InvalidArgumentError, match=rf"'durability' is {weaker}, .* the table 't' promises, os"):
+            _plan(rowlock_server, durability=weaker)
+    for enough in ("os", "fsync"):
+        _plan(rowlock_server, durability=enough)
