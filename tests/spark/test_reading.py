@@ -105,8 +105,10 @@ def test_timestamps_are_columns_on_request(spark: SparkSession, rowlock_server: 
         millis = int(_AT.replace(tzinfo=datetime.UTC).timestamp() * 1000)
         table.put(_key("UA", 1), {"info:delay": _delay(5)}, timestamp=millis)
         reader = spark.read.format("rowlock").options(server=rowlock_server.address, mapping=_MAPPING)
-        frame = reader.option("timestamps", "delay,dest").load("timed").select("delay_timestamp", "dest_timestamp")
-        assert _tuples(frame) == [(_AT, None)]
+        frame = (
+            reader.option("timestamps", "*").load("timed").select("delay_timestamp", "dest_timestamp", "x_timestamp")
+        )
+        assert _tuples(frame) == [(_AT, None, None)]
         client.drop_table("timed")
 
 

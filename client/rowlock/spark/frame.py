@@ -36,6 +36,7 @@ from rowlock.mapping import MappedColumn, Mapping
 PLAIN_MAPPING = Mapping("row BINARY :key")
 CELLS_NAME = "columns"
 TIMESTAMP_SUFFIX = "_timestamp"
+ALL_TIMESTAMPS = "*"
 
 _TYPES: dict[str, DataType] = {
     "binary": BinaryType(),
@@ -149,7 +150,7 @@ def mapped_frame(mapping: Mapping, timestamps: tuple[str, ...], malformed_is_nul
         for column in mapping.columns
     ]
     values = {column.name: column for column in mapping.values}
-    for name in timestamps:
+    for name in values if timestamps == (ALL_TIMESTAMPS,) else timestamps:
         if name not in values:
             raise MappingError(
                 f"the option timestamps names {name!r}, which is no value column of the mapping; those are "

@@ -7,7 +7,7 @@ r"""The options of `spark.read.format("rowlock")`, checked as soon as a DataFram
     start, stop      rows from start (inside) to stop (outside)     } bytes as text: printable UTF-8 stands for itself,
     prefix           rows that start with it                        } any byte may be written \xNN, a backslash \\
     where            conditions on stored columns, "info:delay as int > 15 and info:dest is present"
-    timestamps       mapped columns, divided by commas, whose timestamps are wanted: delay gives delay_timestamp
+    timestamps       mapped columns, commas between, or *: each gives its cell's timestamp, delay a delay_timestamp
     snapshot         token (default): one read point for all that is done with the DataFrame; latest: a new one whenever
                      Spark plans a scan; or the id of a snapshot that rowlock.spark.snapshot holds
     partition_bytes  about how much one task reads; default: by the table's size, 4 MiB to 128 MiB

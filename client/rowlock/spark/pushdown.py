@@ -4,8 +4,8 @@ A filter is taken from Spark only if the server's answer is exactly Spark's, nul
 a filter is null, and a comparison in rowlock does not match an absent column. Where they might differ Spark keeps it:
 float's NaN and zeros with < and > turned round, numbers as text with their several spellings, decimals.
 
-The trap that this lives with (docs/decisions/spark_pushdown.md): Spark keeps what one query pushed with the DataFrame,
-and uses it for other queries of that DataFrame. So filters are pushed only where the user says pushdown=true.
+The trap that this lives with (docs/decisions/spark_pushdown_is_asked_for.md): Spark keeps what one query pushed with
+the DataFrame, and uses it for other queries of that DataFrame. So filters are pushed only where the user says so.
 """
 
 from __future__ import annotations

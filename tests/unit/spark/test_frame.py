@@ -90,6 +90,11 @@ def test_timestamps_are_of_value_columns_alone() -> None:
             mapped_frame(_MAPPING, (wrong,), False)
 
 
+def test_a_star_asks_for_every_timestamp() -> None:
+    names = mapped_frame(_MAPPING, ("*",), False).schema.names
+    assert names == ["id", "delay", "price", "delay_timestamp", "price_timestamp"]
+
+
 def test_two_columns_of_one_name_are_refused_in_any_case() -> None:
     for text, timestamps in (
         ("k STRING :key, K INT f:a", ()),
