@@ -69,7 +69,7 @@ _GETS_BESIDE = Group(
         _at_most(
             "get-while-writing",
             3.0,
-            "the 99th percentile of 200 gets a second beside that job, against beside the job writing Parquet",
+            "the 99th percentile of a get beside that job, against beside the job writing Parquet",
         )
     ],
     gets_beside,

@@ -19,7 +19,7 @@ _TABLE = "written"
 def gets_beside(stage: Stage) -> Mapping[str, Measurement]:
     """The 99th percentile of gets from a table in files, while another table of the same server is written or not.
 
-    The reader is a process of its own, and gets as many rows a second in both.
+    The reader is a process of its own, and does the same in both.
     """
     beside: list[tuple[list[float], list[float]]] = []
     with running_server(stage.loaded_data) as (server, client):
