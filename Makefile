@@ -19,7 +19,7 @@ $(VENV)/.ready: pyproject.toml requirements.lock requirements-java.lock .ci/setu
 	@touch $@
 
 demo: setup ## the main job on real data
-	@$(PYTHON) -m bench.demo
+	@$(PYTHON) -m bench.demo $(ARGS)
 
 test: setup ## every test that fits in ten minutes; the few that fail have a second chance, and are named
 	@$(PYTHON) -m tests.again -q

@@ -118,7 +118,7 @@ def test_the_page_can_be_followed_word_by_word(reader: Reader, capsys: pytest.Ca
 def test_the_readme_s_block_works_when_it_is_pasted(reader: Reader, capsys: pytest.CaptureFixture[str]) -> None:
     [block] = [block for block in blocks_of("README.md") if "pyspark" in block.text]
     reader.run("README.md", block)
-    assert "| IAH|       15.5|" in capsys.readouterr().out
+    assert "| IAH|      15.5|" in capsys.readouterr().out
 
 
 def test_what_the_page_tells_pip_to_install_is_offered() -> None:

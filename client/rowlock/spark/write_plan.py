@@ -9,6 +9,7 @@ it is newer, whatever the clocks of Spark's machines say.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 import pyarrow as pa
 
@@ -21,13 +22,13 @@ from rowlock.errors import (
     TableNotFoundError,
     UnknownOutcomeError,
 )
-from rowlock.schema import Family
+from rowlock.schema import Durability, Family, TableDescription
 from rowlock.spark.connections import client_of
 from rowlock.spark.row_forms import RowForm, form_of
 from rowlock.spark.write_options import WriteOptions
 
 # A mistyped address should be told soon; a server that is being restarted is back by then.
-_CONNECT_S_MAX = 10.0
+_CONNECT_S_MAX = 20.0
 UNREACHED = (ServerUnavailableError, DeadlineError, UnknownOutcomeError)
 """What a call ends with when its server stays away."""
 
@@ -58,7 +59,9 @@ def write_plan(options: WriteOptions, schema: pa.Schema) -> WritePlan:
 
 
 def _plan(client: Client, options: WriteOptions, form: RowForm) -> WritePlan:
-    families = _families_of_table(client, options, form)
+    table = _table(client, options, form)
+    _check_durability(table, options)
+    families = frozenset(name.encode() for name in table.families)
     missing = sorted(form.families - families)
     if missing:
         raise FamilyNotFoundError(
@@ -86,18 +89,30 @@ def _check_created(options: WriteOptions, form: RowForm) -> None:
         )
 
 
-def _families_of_table(client: Client, options: WriteOptions, form: RowForm) -> frozenset[bytes]:
+def _table(client: Client, options: WriteOptions, form: RowForm) -> TableDescription:
     if options.creates:
         families = options.families or {name.decode(): Family() for name in form.families}
         # Of several jobs that make it at a time one does, and the others find it.
         client.create_table(options.table, families, if_not_exists=True, durability=options.durability or "fsync")
     try:
-        return frozenset(name.encode() for name in client.describe(options.table).families)
+        return client.describe(options.table)
     except TableNotFoundError:
         raise TableNotFoundError(
             f"there is no table {options.table!r} at {options.server}; .option('create', 'true') makes it",
             table=options.table,
         ) from None
+
+
+def _check_durability(table: TableDescription, options: WriteOptions) -> None:
+    """The server would refuse each batch."""
+    strongest_first = get_args(Durability)
+    if options.durability is not None and strongest_first.index(options.durability) > strongest_first.index(
+        table.durability
+    ):
+        raise InvalidArgumentError(
+            f"the option 'durability' is {options.durability}, which is less than the table {options.table!r} "
+            f"promises, {table.durability}; a job may ask for more, not for less: alter the table instead"
+        )
 
 
 def _names(families: frozenset[bytes]) -> str:
