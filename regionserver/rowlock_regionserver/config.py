@@ -37,7 +37,7 @@ class Config:
 
     # Memory.
     flush_window_bytes: int = 256 * KIB  # turned into Arrow in one stretch, beside which other threads wait
-    flush_merge_window_bytes: int = 1 * MIB  # the same of all segments together
+    flush_merge_window_bytes: int = 1 * MIB  # the same of all segments that are merged there
     memstore_flush_bytes: int = 128 * MIB  # a region that holds more is flushed
     memstore_bytes_max: int = 512 * MIB  # all regions; beyond it writes are refused until a flush is done
     immutable_segments_max: int = 16

@@ -54,7 +54,7 @@ def local_session(folder: Path, master: str, settings: Mapping[str, str] | None 
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    # Spark would find the format by itself, but looks once only, gives up after 10 s, and then knows it nevermore.
+    # Spark would find the format by itself, but looks once only: where that fails, it goes on without it.
     from rowlock.spark.source import RowlockSource
 
     session.dataSource.register(RowlockSource)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import pickle
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 import rowlock
+from pyspark.sql.types import StringType, StructField, StructType
 from rowlock.bulk_send import BulkResult
 from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, ServerUnavailableError, TableNotFoundError
 from rowlock.pytest_plugin import RowlockServer
 from rowlock.spark.write_options import write_options
 from rowlock.spark.write_plan import WritePlan, write_plan
 from rowlock.spark.write_task import WriteFailedError, Written, write_task
+from rowlock.spark.writer import PartWritten, RowlockWriter
 from rowlock.table import Table
 
 _MAPPING = "id STRING :key, a STRING f:a, b STRING f:b"
@@ -151,6 +155,33 @@ def test_a_key_or_value_beyond_the_limits_is_named(
     assert _rows(rowlock_client) == []
 
 
+def test_a_part_without_rows_writes_nothing(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
+    plan = _plan(rowlock_server)
+    assert write_task(plan, [], "partition 0") == Written(0, 0)
+    assert write_task(plan, [_batch()], "partition 0") == Written(0, 0)
+
+
+def test_a_writer_is_pickled_and_tells_what_became_of_its_job(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    schema = StructType([StructField(name, StringType()) for name in _SCHEMA.names])
+    options = {"server": rowlock_server.address, "table": "t", "mapping": _MAPPING, "create": "true"}
+    writer: RowlockWriter = pickle.loads(pickle.dumps(RowlockWriter(options, schema, overwrite=False)))
+    message = writer.write(iter([_batch(("x", "1", None), ("y", "1", "2"))]))
+    assert pickle.loads(pickle.dumps(message)) == PartWritten(0, Written(2, 3))
+    with caplog.at_level("INFO", "rowlock.spark"):
+        writer.commit([message])
+        assert "2 rows, 3 cells were written into 't'" in caplog.text
+        writer.abort([message, None])
+        assert "failed after 1 of its 2 parts were written whole into 't'" in caplog.text
+
+
+def test_overwriting_is_refused_with_the_way_out() -> None:
+    """Before a server is asked for anything."""
+    with pytest.raises(InvalidArgumentError, match=r"can't overwrite.*truncate_table"):
+        RowlockWriter({"table": "t"}, StructType(), overwrite=True)
+
+
 def test_a_table_that_is_dropped_meanwhile_ends_the_task(
     rowlock_server: RowlockServer, rowlock_client: rowlock.Client
 ) -> None:
@@ -174,7 +205,8 @@ def test_a_server_that_is_gone_for_a_while_is_waited_for(
 
 
 def test_a_server_that_is_gone_for_good_is_named(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
-    plan = _plan(rowlock_server, timeout="1")
+    usual = _plan(rowlock_server)
+    plan = replace(usual, options=replace(usual.options, timeout_s=1))
     rowlock_server.kill()
     with pytest.raises(WriteFailedError, match=rf"server at {rowlock_server.address} did not take.*run the job again"):
         _write(plan, ("x", "1", "1"))
@@ -194,8 +226,8 @@ def test_a_table_is_made_when_asked_for_by_one_of_many(
 ) -> None:
     with pytest.raises(TableNotFoundError, match=r"no table 't'.*'create', 'true'"):
         _plan(rowlock_server, create="false")
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: _plan(rowlock_server, durability="os"), range(16)))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: _plan(rowlock_server, durability="os"), range(8)))
     made = rowlock_client.describe("t")
     assert (dict(made.families), made.durability) == ({"f": rowlock.Family()}, "os")
 

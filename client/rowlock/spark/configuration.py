@@ -13,8 +13,8 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 def configure(spark: SparkSession) -> None:
     """Lets DataFrames with the option pushdown=true hand their filters to the server. Other DataFrames read as before.
 
-    And makes sure that Spark knows the format: it looks for formats once only, and where the machine is so busy that a
-    Python process needs more than 10 s to start, it gives up for as long as its Java lives.
+    And makes sure that Spark knows the format: it looks for formats once only, and where that fails, because no Python
+    process started in time for instance, it goes on without them for as long as its Java lives.
 
     Raises PySparkTooOldError if this PySpark is too old for rowlock.
     """

@@ -28,7 +28,7 @@ from rowlock.spark.row_forms import RowForm, form_of
 from rowlock.spark.write_options import WriteOptions
 
 # A mistyped address should be told soon; a server that is being restarted is back by then.
-_CONNECT_S_MAX = 10.0
+_CONNECT_S_MAX = 20.0
 UNREACHED = (ServerUnavailableError, DeadlineError, UnknownOutcomeError)
 """What a call ends with when its server stays away."""
 

@@ -194,20 +194,16 @@ class Flusher:
         self, family: Family, segments: Sequence[Source], number: int, path: Path, spans: ReadSpans
     ) -> StoreFileInfo | None:
         """3. One store file of the family's segments; None when they hold nothing."""
+        window_bytes, merge_bytes = self._config.flush_window_bytes, self._config.flush_merge_window_bytes
         kept = (
             table
-            for window in raw_windows(segments, self._window_bytes(len(segments)), between=give_way)
+            for window in raw_windows(segments, window_bytes, merge_bytes, between=give_way)
             if (table := retained(window, spans, family)).num_rows
         )
         first = next(kept, None)
         if first is None:
             return None
         return write_store_file(path, itertools.chain([first], kept), family, self._files, number=number)
-
-    def _window_bytes(self, segment_count: int) -> int:
-        """What is read of each segment at once."""
-        config = self._config
-        return max(1, min(config.flush_window_bytes, config.flush_merge_window_bytes // max(1, segment_count)))
 
     def _with_files(self, written: Sequence[tuple[Family, StoreFile]], write_number: int) -> Manifest:
         manifest = self.manifest

@@ -141,16 +141,18 @@ def _fill(
 def _values_of(table: pa.Table, cells: Integers) -> pa.BinaryArray:
     """The values of these cells, in their order. Those of others are not touched."""
     values: pa.ChunkedArray[Any] = table.column(VALUE)
-    length = _common_length(values)
+    is_in_order = bool((cells[1:] > cells[:-1]).all())
+    # Where nothing moves, as in a form of one column, choosing is three times as fast as placing.
+    length = 0 if is_in_order else _common_length(values)
     if length:
         return _values_of_length(values, length, cells)
     is_taken = np.zeros(table.num_rows, np.bool_)
     is_taken[cells] = True
     _check_size(table, is_taken)
     together = values_where(table, is_taken)
-    places = cells if len(cells) == len(is_taken) else (np.cumsum(is_taken) - 1)[cells]
-    if (places[1:] > places[:-1]).all():
+    if is_in_order:
         return together
+    places = cells if len(cells) == len(is_taken) else (np.cumsum(is_taken) - 1)[cells]
     array = _taken(together, places)
     assert isinstance(array, pa.BinaryArray)
     return array

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from tests.crash.account import Account, Settings
 from tests.spark.campaigns import changing_rows, task_failures
-from tests.spark.campaigns.broken_sinks import TIMESTAMP_OF_EACH_TASK
+from tests.spark.campaigns.broken_formats import MOMENT_OF_EACH_TASK, TIMESTAMP_OF_EACH_TASK
 
 PROMISE = "the campaigns find out a build that is broken"
 _BROKEN: Mapping[str, Callable[[Settings], Account]] = {
     "each task takes a timestamp of its own": lambda settings: task_failures.run(settings, TIMESTAMP_OF_EACH_TASK),
-    "each scan takes the latest read point": lambda settings: changing_rows.run(settings, "latest"),
+    "each task reads what there is when it begins": lambda settings: changing_rows.run(settings, MOMENT_OF_EACH_TASK),
 }
 
 

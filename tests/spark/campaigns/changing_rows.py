@@ -16,6 +16,7 @@ import rowlock
 from rowlock import Put
 
 from tests.crash.account import Account, Settings
+from tests.spark.campaigns.jobs import FORMAT
 from tests.spark.campaigns.stage import Stage, in_own_process, stage
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ SUM = 100
 MAPPING = "id STRING :key, a BIGINT f:a, b BIGINT f:b"
 
 
-def run(settings: Settings, snapshot: str = "token") -> Account:
-    """The campaign. snapshot: the DataFrames' option; `latest` breaks the promise for the join, and must be found."""
+def run(settings: Settings, source: str = FORMAT) -> Account:
+    """The campaign. source: the format that is read, for those that are broken on purpose."""
 
     def campaign(account: Account) -> None:
         with stage(settings) as held:
@@ -39,22 +40,25 @@ def run(settings: Settings, snapshot: str = "token") -> Account:
                 table.mutate_row(_row(index), _changes(50))
             held.client.flush("t")
             spark = held.session("local[2]")
+            if source != FORMAT:
+                from tests.spark.campaigns.broken_formats import register
+
+                register(spark)
             with _writers(held, account):
                 for number in range(1, 1 + (READS_SHORT if settings.is_short else READS)):
-                    _read(spark, held, snapshot, number, account)
+                    _read(spark, held, source, number, account)
             spark.stop()
 
     return in_own_process("changing_rows", PROMISE, campaign)
 
 
-def _read(spark: SparkSession, held: Stage, snapshot: str, number: int, account: Account) -> None:
+def _read(spark: SparkSession, held: Stage, source: str, number: int, account: Account) -> None:
     from pyspark.sql.functions import col, count, max, min, sum
 
     frame: DataFrame = (
-        spark.read.format("rowlock")
+        spark.read.format(source)
         .option("server", held.server.address)
         .option("mapping", MAPPING)
-        .option("snapshot", snapshot)
         # Many parts, so that they are read at many times.
         .option("partition_bytes", 16 * 1024)
         .load("t")

@@ -17,7 +17,7 @@ def run(settings: Settings, sink: str = FORMAT) -> Account:
         with stage(settings) as held:
             spark = held.session("local[2,4]")
             if sink != FORMAT:
-                from tests.spark.campaigns.broken_sinks import register
+                from tests.spark.campaigns.broken_formats import register
 
                 register(spark)
             for job in range(1, 1 + (JOBS_SHORT if settings.is_short else JOBS)):

@@ -37,6 +37,7 @@ def abandon(server: RegionServer) -> None:
     """Ends a server as a kill would, but for its threads: nothing is flushed. It is not used any more."""
     assert server._flusher is not None
     server._flusher.stop()
+    server.snapshots.stop()
     server._log.close()
 
 

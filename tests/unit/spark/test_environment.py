@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import stat
 import subprocess
@@ -13,6 +14,8 @@ import pytest
 from rowlock.spark import environment as environment_module
 from rowlock.spark import java, java_wrapper, prepare_environment
 from rowlock.spark.environment import NoJavaError
+
+ROOT = Path(__file__).parents[3]
 
 
 def _fake_java(home: Path, version: str, *, lacks_vector_module: bool = False, body: str = "") -> Path:
@@ -188,6 +191,20 @@ def test_packaged_java_that_does_not_run_is_an_error(tmp_path: Path, bare: dict[
     (packaged / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(NoJavaError, match="does not tell its version"):
         prepare_environment(bare)
+
+
+def test_setting_up_installs_the_packaged_java_only_where_no_other_fits(tmp_path: Path, bare: dict[str, str]) -> None:
+    spec = importlib.util.spec_from_file_location("setup_of_the_project", ROOT / ".ci" / "setup.py")
+    assert spec is not None
+    assert spec.loader is not None
+    setup = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(setup)
+    ask = [sys.executable, "-c", setup.ASK_FOR_JAVA]
+    assert subprocess.run(ask, env=bare).returncode == 1
+    bare["JAVA_HOME"] = str(_fake_java(tmp_path / "eleven", "11.0.2"))
+    assert subprocess.run(ask, env=bare).returncode == 1
+    bare["PATH"] = str(_fake_java(tmp_path / "seventeen", "17.0.15") / "bin")
+    assert subprocess.run(ask, env=bare).returncode == 0
 
 
 def test_packaged_java_is_found_by_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

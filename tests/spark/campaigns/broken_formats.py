@@ -1,4 +1,4 @@
-"""Sinks that are broken on purpose: the campaigns must find them out."""
+"""Formats that are broken on purpose: the campaigns must find them out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from rowlock.spark.connections import client_of
+from rowlock.spark.planning import ScanPartition
+from rowlock.spark.read_points import new_read_point, opened
+from rowlock.spark.reader import RowlockReader
 from rowlock.spark.source import RowlockSource
 from rowlock.spark.writer import RowlockWriter
 
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 TIMESTAMP_OF_EACH_TASK = "rowlock_timestamp_of_each_task"
+MOMENT_OF_EACH_TASK = "rowlock_moment_of_each_task"
 
 
 class _TaskStampingWriter(RowlockWriter):
@@ -39,6 +44,30 @@ class _TaskStampingSource(RowlockSource):
         return _TaskStampingWriter(self.options, schema, overwrite)
 
 
+class _TaskMomentReader(RowlockReader):
+    """Each task reads what the table holds when it begins."""
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, ScanPartition), partition
+        options = self._reading.options
+        client = client_of(options.server, options.timeout_s)
+        own = new_read_point(client)
+        opened(client, options.table, own, options.timeout_s)
+        return super().read(ScanPartition(partition.ranges, own.snapshot_id))
+
+
+class _TaskMomentSource(RowlockSource):
+    @classmethod
+    def name(cls) -> str:
+        return MOMENT_OF_EACH_TASK
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        usual = super().reader(schema)
+        assert isinstance(usual, RowlockReader), usual
+        return _TaskMomentReader(usual._reading)
+
+
 def register(spark: SparkSession) -> None:
     """Makes them known to Spark by their names."""
     spark.dataSource.register(_TaskStampingSource)
+    spark.dataSource.register(_TaskMomentSource)
