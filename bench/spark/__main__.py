@@ -85,7 +85,7 @@ def main(given: Sequence[str]) -> int:
     results: list[Result] = []
     with temporary_folder("spark-bench") as folder, session.running_session(folder / "spark") as spark:
         facts |= session.facts(spark)
-        stage = Stage(folder, spark, asked.rows, asked.rounds, hbase)
+        stage = Stage(folder, spark, asked.rows, asked.rounds)
         for group in chosen:
             for result in run(group, stage, console):
                 console.print(f"{result.figure.name}: {result.figure.sentence}", highlight=False)

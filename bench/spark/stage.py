@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import rowlock
 
 from bench.processes import ServerProcess, start_rowlock
-from bench.spark.hbase import HBasePeer
 from bench.spark.rows import ParquetRows
 from bench.spark.session import java_pid
 from bench.spark.usage import Meter
@@ -28,13 +27,13 @@ LOADED = "loaded"
 
 @dataclass
 class Stage:
-    """One run in a folder of its own. hbase: the peer, when there is one."""
+    """One run in a folder of its own. Rounds that warm up Java and the caches are not counted."""
 
     folder: Path
     spark: SparkSession
     row_count: int
     rounds: int
-    hbase: HBasePeer | None = None
+    warm_up_rounds: int = 1
     _numbers: Iterator[int] = field(default_factory=lambda: iter(range(1_000_000)))
 
     @cached_property
@@ -73,7 +72,9 @@ def running_server(data: Path, advertise: str | None = None) -> Iterator[tuple[S
 
 
 def create_table(client: rowlock.Client, name: str, durability: rowlock.Durability = "fsync") -> None:
-    """A table for the rows."""
+    """A table for the rows, in the place of one that is there."""
+    if client.exists(name):
+        client.drop_table(name)
     client.create_table(name, {FAMILY.decode(): rowlock.Family()}, durability=durability)
 
 

@@ -111,7 +111,7 @@ class Trees:
         self.look()
 
 
-def in_turns(meter: Meter, jobs: Mapping[str, Job], rounds: int, warm_up_rounds: int = 1) -> Mapping[str, list[Usage]]:
+def in_turns(meter: Meter, jobs: Mapping[str, Job], rounds: int, warm_up_rounds: int) -> Mapping[str, list[Usage]]:
     """What each job cost in each round: A B C, B C A, ..., so that neighbours share the machine's moods.
 
     The rounds that warm up Java and the caches are not counted.

@@ -31,10 +31,10 @@ def against_hbase(stage: Stage, hbase: HBasePeer) -> Mapping[str, Measurement]:
         meter = stage.meter(server)
         for _ in range(_HBASE_WARM_UP_PUTS):
             put()
-        for number in range(stage.rounds + 1):
+        for number in range(stage.warm_up_rounds + stage.rounds):
             used = job_into_table(stage, meter, client, server.address, _TABLE)
             theirs = put()
-            if number:
+            if number >= stage.warm_up_rounds:
                 rates.append((stage.row_count / used.wall, theirs))
     return {
         "write-against-hbase": Measurement(

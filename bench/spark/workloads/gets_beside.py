@@ -36,14 +36,13 @@ def gets_beside(stage: Stage) -> Mapping[str, Measurement]:
                 job_into_files(stage, meter)
                 return meter.latencies_ms
 
-            for number in range(stage.rounds + 1):
+            for number in range(stage.warm_up_rounds + stage.rounds):
                 if number % 2:
                     ours, baseline = gets_beside_table(), gets_beside_files()
                 else:
                     baseline, ours = gets_beside_files(), gets_beside_table()
-                if number:  # the first round warms all up
+                if number >= stage.warm_up_rounds:
                     beside.append((ours, baseline))
-        client.drop_table(_TABLE)
     p99s = [(percentile(mine, 99), percentile(theirs, 99)) for mine, theirs in beside]
     return {
         "get-while-writing": Measurement(

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _PERCENT = 1.0
+# Computing is counted in such steps, and a small run may take less than one.
+_TICK_SECONDS = 0.01
 
 
 def ranges(stage: Stage) -> Mapping[str, Measurement]:
@@ -61,6 +63,6 @@ def _measurement(pairs: list[tuple[tuple[int, float], tuple[int, float]]]) -> Me
         {
             "MB of the whole table": Spread.of([whole[0] / 1e6 for whole, _ in pairs]),
             "MB of the range": Spread.of([part[0] / 1e6 for _, part in pairs]),
-            "ratio of the server's CPU": Spread.of([part[1] / whole[1] for whole, part in pairs]),
+            "ratio of the server's CPU": Spread.of([part[1] / max(whole[1], _TICK_SECONDS) for whole, part in pairs]),
         },
     )

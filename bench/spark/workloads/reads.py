@@ -28,6 +28,7 @@ def reads(stage: Stage) -> Mapping[str, Measurement]:
                 "one column": lambda: read_rowlock(1),
             },
             stage.rounds,
+            stage.warm_up_rounds,
         )
     ten, parquet, one = measured["rowlock"], measured["Parquet"], measured["one column"]
     baseline = usage.details("Parquet", parquet)

@@ -22,14 +22,14 @@ def writes(stage: Stage) -> Mapping[str, Measurement]:
     with running_server(stage.fresh_path("written")) as (server, client):
         create_table(client, _TABLE)
         meter = stage.meter(server)
-        for number in range(stage.rounds + 1):
+        for number in range(stage.warm_up_rounds + stage.rounds):
             if number % 2:
                 into_table = job_into_table(stage, meter, client, server.address, _TABLE)
                 into_files = job_into_files(stage, meter)
             else:
                 into_files = job_into_files(stage, meter)
                 into_table = job_into_table(stage, meter, client, server.address, _TABLE)
-            if number:  # the first round warms both up
+            if number >= stage.warm_up_rounds:
                 found.append((into_table, into_files))
     ours, baseline = [pair[0] for pair in found], [pair[1] for pair in found]
     details = {**usage.details("rowlock", ours), **usage.details("Parquet", baseline)}

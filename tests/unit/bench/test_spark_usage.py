@@ -96,7 +96,7 @@ class _CountedMeter(Meter):
 def test_jobs_take_turns_and_the_first_round_does_not_count() -> None:
     done: list[str] = []
     jobs = {name: (lambda name=name: done.append(name)) for name in "abc"}
-    measured = in_turns(_CountedMeter(), jobs, rounds=2)
+    measured = in_turns(_CountedMeter(), jobs, rounds=2, warm_up_rounds=1)
     assert "".join(done) == "abcbcacab"
     assert {name: [usage.wall for usage in usages] for name, usages in measured.items()} == {
         "a": [6, 8],

@@ -1,0 +1,29 @@
+"""The figures from Spark are measured against real servers; how good they are is for `make spark-bench` to say."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.spark.figures import groups
+from bench.spark.stage import Stage
+from tests.spark.session import retried
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ROWS = 2_000
+
+
+def test_every_group_measures_its_figures(spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage(tmp_path, spark, _ROWS, rounds=1, warm_up_rounds=0)
+    allowed = "spark.sql.python.filterPushdown.enabled"
+    before = spark.conf.get(allowed) or "false"
+    try:
+        for group in groups(None):
+            measured = retried(partial(group.measure, stage))
+            assert set(measured) == {goal.name for goal in group.goals}
+            assert all(measurement.value.high >= measurement.value.low >= 0 for measurement in measured.values())
+    finally:
+        spark.conf.set(allowed, before)
