@@ -44,7 +44,7 @@ class Stage:
     def close(self) -> None:
         """Ends client and server."""
         self.client.close()
-        self.server.stop()
+        self.server.stop(CALL_SECONDS)
 
 
 class Stopwatch:

@@ -20,6 +20,9 @@ KEEPALIVE_TIMEOUT_MS = 10_000
 # again after the pauses named below, whatever this is. A server on a busy machine needs a second for it at times.
 CONNECT_MS = 5000
 
+# How long a name server may take to say where a host is; gRPC waits for two minutes otherwise, in each try anew.
+RESOLVE_MS = 5000
+
 # Sizes are limited by the server, in words that say which. A client keeps its connection as long as it lives: an
 # embedded server stops when the last one closes. A server that was restarted should be found at once. Proxies of the
 # web have no business between a database and its client. Channels don't share connections, so that closing a client
@@ -31,6 +34,7 @@ _OPTIONS: Sequence[tuple[str, int]] = (
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", CONNECT_MS),
     ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.dns_ares_query_timeout", RESOLVE_MS),
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
     # Only under an open call: a client that only waits for its next call finds out then.

@@ -16,6 +16,7 @@ from rowlock.embedded import running_server
 from rowlock.errors import InvalidArgumentError, RowlockError, ServerUnavailableError
 from rowlock.servers import Servers
 from rowlock.view import checked_timeout
+from rowlock.wire_errors import NAME_NOT_FOUND
 
 PROTOCOL = 1
 
@@ -66,6 +67,12 @@ def nobody_answers(addresses: tuple[str, ...], met: list[RowlockError]) -> Rowlo
         if isinstance(error, InvalidArgumentError):
             return error
     why = str(met[-1]).removeprefix(f"no server answers at {addresses[-1]}: ")
+    if why.startswith(NAME_NOT_FOUND):
+        host = addresses[-1].rpartition(":")[0]
+        return ServerUnavailableError(
+            f"no rowlock server answers at {', '.join(addresses)}: there is no host {host!r} as far as name servers "
+            f"know. Is the name right? ({why})"
+        )
     return ServerUnavailableError(
         f"no rowlock server answers at {', '.join(addresses)}: {why}. Is it running? "
         "'rowlock-server --data FOLDER' starts one"

@@ -36,7 +36,8 @@ from rowlock.errors import (
 
 # grpc's words when a call found no connection and could make none, or did not even find the host; only then is it sure
 # that nothing was sent.
-_NEVER_CONNECTED = ("failed to connect to all addresses", "errors resolving", "DNS resolution failed")
+NAME_NOT_FOUND = ("errors resolving", "DNS resolution failed")
+_NEVER_CONNECTED = ("failed to connect to all addresses", *NAME_NOT_FOUND)
 # grpc.aio's words, as INTERNAL, for a stream that had ended when a message was written to it.
 _WRITTEN_TOO_LATE = "Internal error from Core"
 # grpc's words for a message that is larger than its receiver takes.

@@ -17,7 +17,7 @@ from bench.demo.steps.spark_join import seen_corrections
 from bench.demo.steps.spark_start import rounds_of
 
 _FLIGHTS = 1000
-_SECONDS_MAX = 400
+_SECONDS_MAX = 900
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = "docs/spark.md"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _PORT, _FOLDER = "7460", "/tmp/rowlock-spark"
+_READY_SECONDS_MAX = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,9 @@ def reader(tmp_path: Path, spark: SparkSession) -> Iterator[Reader]:
     assert _FOLDER in server_line()
     name, *words = shlex.split(server_line().replace(_PORT, str(port)).replace(_FOLDER, str(tmp_path / "data")))
     kept = {key: spark.conf.get(key) for key in ("spark.app.name", "spark.sql.python.filterPushdown.enabled")}
-    with ServerProcess([str(Path(sys.executable).parent / name), *words], tmp_path / "server.log"):
+    with ServerProcess(
+        [str(Path(sys.executable).parent / name), *words], tmp_path / "server.log", ready_seconds_max=_READY_SECONDS_MAX
+    ):
         try:
             yield Reader(port, {})
         finally:

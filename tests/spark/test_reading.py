@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import datetime
+import math
 import socket
+import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +17,12 @@ from tests.spark.session import retried
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_MAPPING = "carrier STRING :key, flight INT :key ordered, delay INT info:delay, dest STRING info:dest, x DOUBLE info:x"
+_MAPPING = (
+    "carrier STRING :key, flight INT :key ordered, delay INT info:delay, dest STRING info:dest, x DOUBLE info:x, "
+    "day DATE info:day, at TIMESTAMP info:at"
+)
 _AT = datetime.datetime(2013, 1, 1, 5, 15)
+_MICROS = int(_AT.replace(tzinfo=datetime.UTC).timestamp()) * 1_000_000
 
 
 def _key(carrier: str, flight: int) -> bytes:
@@ -42,8 +48,14 @@ class Flights:
                 delay = None if number % 5 == 0 else number - 100
                 if delay is not None:
                     data["info:delay"] = _delay(delay)
+                x = (None, float("nan"), -0.0, number / 8)[number % 4]
+                if x is not None:
+                    data["info:x"] = struct.pack(">d", x)
+                at = _AT + datetime.timedelta(hours=number)
+                data["info:at"] = (_MICROS + number * 3_600_000_000).to_bytes(8, "big")
+                data["info:day"] = (at.date() - datetime.date(1970, 1, 1)).days.to_bytes(4, "big")
                 batch.put(_key(carrier, flight), data)
-                self.rows.append((carrier, flight, delay, data["info:dest"], None))
+                self.rows.append((carrier, flight, delay, data["info:dest"], _told(x), at.date(), at))
                 if number == 100:
                     batch.send()
                     client.flush("flights")
@@ -52,7 +64,7 @@ class Flights:
         return spark.read.format("rowlock").options(server=self.server.address, mapping=_MAPPING, **options)
 
     def load(self, spark: SparkSession, **options: str) -> DataFrame:
-        frame: DataFrame = self.reader(spark, **options).load("flights")
+        frame: DataFrame = retried(lambda: self.reader(spark, **options).load("flights"))
         return frame
 
 
@@ -64,7 +76,12 @@ def flights(rowlock_server: RowlockServer) -> Iterator[Flights]:
 
 
 def _tuples(frame: DataFrame) -> list[tuple[Any, ...]]:
-    return sorted((tuple(row) for row in retried(frame.collect)), key=repr)
+    return sorted((tuple(map(_told, row)) for row in retried(frame.collect)), key=repr)
+
+
+def _told(value: Any) -> Any:
+    """NaN, which equals nothing, as a word."""
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
 def _sorted(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -116,14 +133,20 @@ def test_without_a_mapping_a_row_is_its_key_and_a_map(spark: SparkSession, fligh
     frame = spark.read.format("rowlock").options(server=flights.server.address, prefix="UA|").load("flights")
     assert frame.schema.simpleString() == "struct<row:binary,columns:map<string,binary>>"
     found = {bytes(row["row"]): row["columns"] for row in retried(frame.collect)}
-    assert found[_key("UA", 1)] == {"info:delay": _delay(21), "info:dest": b"LGA"}
+    assert found[_key("UA", 1)] == {
+        "info:delay": _delay(21),
+        "info:dest": b"LGA",
+        "info:x": struct.pack(">d", float("nan")),
+        "info:at": (_MICROS + 121 * 3_600_000_000).to_bytes(8, "big"),
+        "info:day": (15711).to_bytes(4, "big"),
+    }
     assert len(found) == 50
 
 
 def test_infer_makes_a_mapping_of_the_columns_seen(spark: SparkSession, flights: Flights) -> None:
     reader = spark.read.format("rowlock").options(server=flights.server.address)
     frame = reader.option("infer", "10").load("flights")
-    assert frame.schema.simpleString() == "struct<row:binary,delay:binary,dest:string>"
+    assert frame.schema.simpleString() == "struct<row:binary,at:binary,day:binary,delay:binary,dest:string,x:binary>"
     assert retried(frame.where("dest = 'JFK'").count) == 100
     with pytest.raises(Exception, match="has no rows to infer a mapping from"):
         reader.options(infer="10", prefix="none").load("flights")
@@ -143,8 +166,9 @@ def test_malformed_bytes_fail_with_row_and_column_or_are_nulls(
         with pytest.raises(Exception, match=r"column 'dest' \(info:dest\) of row .*UA.* can't be read as STRING"):
             retried(reader.option("prefix", "UA|").load("malformed").collect)
         frame = reader.options(malformed="null", prefix="").load("malformed")
+        rest = (None, None, None)
         five, many = int.from_bytes(b"five", "big"), int.from_bytes(b"many", "big")
-        expected = [("UA", 1, five, "JFK", None), ("UA", 2, many, None, None), (None, None, None, "JFK", None)]
+        expected = [("UA", 1, five, "JFK", *rest), ("UA", 2, many, None, *rest), (None, None, None, "JFK", *rest)]
         assert _tuples(frame) == _sorted(expected)
         client.drop_table("malformed")
 
@@ -211,7 +235,8 @@ def test_filters_are_the_server_s_when_asked_and_change_nothing(spark: SparkSess
         "NOT (delay <=> 20) AND carrier LIKE 'U%'",
         "delay IS NULL AND carrier <> 'UA'",
         "x IS NULL AND delay < -90 AND dest LIKE '%F%'",
-        "x > 5",
+        "x > 5 AND day = DATE'2013-01-03'",
+        "x <= 0 AND x = 0 AND at >= TIMESTAMP'2013-01-04 12:15:00'",
         "delay = 20 OR delay = 21",
         "flight % 7 = 0 AND carrier = 'UA'",
         "carrier = 'UA' AND carrier = 'DL'",
@@ -226,7 +251,7 @@ def test_filters_are_the_server_s_when_asked_and_change_nothing(spark: SparkSess
 
     plain = flights.load(spark)
     expected = numbered(lambda: plain)
-    assert {row[-1] for row in expected} == set(range(len(conditions))) - {6, 9}
+    assert {row[-1] for row in expected} == set(range(len(conditions))) - {10}
     rowlock.spark.configure(spark)
     try:
         assert numbered(lambda: plain) == expected

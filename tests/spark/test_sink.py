@@ -102,8 +102,9 @@ def test_views_and_tables_are_inserted_into(
     spark: SparkSession, table: rowlock.Table[bytes], rowlock_server: RowlockServer
 ) -> None:
     options = f"server '{rowlock_server.address}', table 't', mapping '{_MAPPING}'"
-    spark.sql(f"CREATE TEMPORARY VIEW sink_view ({_SCHEMA}) USING rowlock OPTIONS ({options}, snapshot 'latest')")
-    spark.sql(f"CREATE TABLE sink_table ({_SCHEMA}) USING rowlock OPTIONS ({options})")
+    view = f"TEMPORARY VIEW sink_view ({_SCHEMA}) USING rowlock OPTIONS ({options}, snapshot 'latest')"
+    retried(lambda: spark.sql(f"CREATE OR REPLACE {view}"))
+    retried(lambda: spark.sql(f"CREATE TABLE IF NOT EXISTS sink_table ({_SCHEMA}) USING rowlock OPTIONS ({options})"))
     try:
         retried(lambda: spark.sql("INSERT INTO sink_view VALUES ('v', 5, 'JFK')"))
         with_options = options.replace(" '", " = '")

@@ -51,6 +51,11 @@ def _condition(text: str) -> Filter:
             "or 'COLUMN is present'"
         )
     kind = match["type"] or "binary"
+    if re.match(r"[=<>!]", match["value"]):
+        raise ArgumentError(
+            f"{text!r} has the operator {match['op']} and then {match['value'][0]!r}: operators are = != < <= > >=, "
+            rf"and a value that begins with such a sign is written with \x{ord(match['value'][0]):02x}"
+        )
     expression = column(arguments.column(match["column"]), kind, "text" if match["text"] else "binary")
     return _OPERATORS[match["op"]](expression, _operand(kind, match["value"]))
 

@@ -22,6 +22,9 @@ from rowlock.cli.escapes import escaped
 
 # Rows of a Parquet file that are held at once.
 _BATCH_ROWS = 50_000
+# What of a CSV file is read at once: Arrow takes no row that is longer. Memory is several times that.
+_CSV_BLOCK_BYTES_MIN = 1 << 20
+_CSV_BLOCK_BYTES_MAX = 48 << 20
 
 
 class Batches:
@@ -90,9 +93,11 @@ def _csv_batches(file: pa.NativeFile, mapping: Mapping, nulls: Sequence[str]) ->
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
+    # A row must lie within two blocks that follow one another.
+    read = pa_csv.ReadOptions(block_size=max(_CSV_BLOCK_BYTES_MIN, min(_CSV_BLOCK_BYTES_MAX, file.size())))
     parse = pa_csv.ParseOptions(newlines_in_values=True)
     # The stubs don't know that it takes pyarrow's own files; Python's would be read by other threads, under the GIL.
-    with pa_csv.open_csv(file, parse_options=parse, convert_options=options) as batches:  # type: ignore[arg-type]
+    with pa_csv.open_csv(file, read_options=read, parse_options=parse, convert_options=options) as batches:  # type: ignore[arg-type]
         for batch in batches:
             yield _without_escapes(batch, mapping.schema)
 

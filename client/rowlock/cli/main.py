@@ -16,7 +16,17 @@ import typer
 from rowlock.cli import rows, scans, shell, tables, transfer
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.output import Output, OutputError, drop_unwritten, writing_to
-from rowlock.cli.session import DEFAULT_SERVER, ReaderWentAwayError, Session, register
+from rowlock.cli.session import (
+    DEFAULT_SERVER,
+    GIVEN,
+    Given,
+    JsonOption,
+    ReaderWentAwayError,
+    ServerOption,
+    Session,
+    TimeoutOption,
+    register,
+)
 from rowlock.cli.start import INTERRUPTED, interrupts_end_at_once
 
 if TYPE_CHECKING:
@@ -52,8 +62,10 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "shell": shell.shell,
 }
 
+_READING = {"tables", "describe", "get", "scan", "count", "export", "shell"}
+
 for _name, _function in COMMANDS.items():
-    register(application, _name, _function, dashes_are_words=_name == "increment")
+    register(application, _name, _function, dashes_are_words=_name == "increment", changes=_name not in _READING)
 
 
 def _show_version(asked: bool) -> None:
@@ -66,9 +78,13 @@ def _show_version(asked: bool) -> None:
 
 @application.callback()
 def rowlock(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="And exit.")
     ] = False,
+    server: ServerOption = None,
+    timeout: TimeoutOption = None,
+    json: JsonOption = False,
 ) -> None:
     r"""An HBase-style row store: tables of rows, rows of cells in column families.
 
@@ -76,8 +92,11 @@ def rowlock(
 
     The server is --server, else $ROWLOCK_SERVER, else 127.0.0.1:7460.
 
+    Options may stand before the command or behind it.
+
     Exit codes: 0 done, 1 a check was not met, 2 an error.
     """
+    context.meta[GIVEN] = Given(server, timeout, json)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -121,11 +140,11 @@ def run(arguments: Sequence[str], session: Session) -> int:
         )
         session.stdout.flush()
         if result == INTERRUPTED:
-            output.note("interrupted")
+            _note_interrupt(output, session)
         return int(result or 0)
     except (KeyboardInterrupt, typer.Abort):
         _refusal_of(session.stdout)
-        output.note("interrupted")
+        _note_interrupt(output, session)
         return INTERRUPTED
     except (BrokenPipeError, ReaderWentAwayError):
         drop_unwritten(session.stdout)
@@ -133,6 +152,11 @@ def run(arguments: Sequence[str], session: Session) -> int:
     except Exception as error:
         _tell(output, _refusal_of(session.stdout) or error)
         return 2
+
+
+def _note_interrupt(output: Output, session: Session) -> None:
+    doubt = "; the change may or may not have been made: look before you make it again" if session.is_in_doubt else ""
+    output.note(f"interrupted{doubt}")
 
 
 def _tell(output: Output, error: Exception) -> None:

@@ -40,6 +40,7 @@ def scan(
     CONDITION: COLUMN=VALUE, or != < <= > >=, comparing bytes; 'COLUMN as int > 15' reads the column as that type
     (tinyint smallint int bigint float double boolean string; 'as int text' for decimal text); 'COLUMN is absent' or
     'COLUMN is present'. All conditions must hold. An absent column meets no comparison.
+    A value that begins with = < > or ! is written with \\xNN.
 
     --json: a line for each row, {"row", "cells": [{"column", "timestamp", "value"}, ...]}
     """

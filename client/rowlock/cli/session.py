@@ -46,6 +46,10 @@ class Session:
     command_names: Sequence[str] = ()
     default_server: str = DEFAULT_SERVER
     history_path: str | None = None
+    # The command that runs has a connection: what it was to do may be under way.
+    is_connected: bool = False
+    # The last command was interrupted, and its change may or may not have been made.
+    is_in_doubt: bool = False
     _clients: dict[tuple[str, float], Client] = field(default_factory=dict)
 
     def client(self, server: str | None, timeout: float) -> Client:
@@ -53,6 +57,7 @@ class Session:
         key = (server or self.default_server, timeout)
         if key not in self._clients:
             self._clients[key] = self.connect(key[0], timeout=timeout)
+        self.is_connected = True
         return self._clients[key]
 
     def close(self) -> None:
@@ -84,7 +89,11 @@ class Call:
             raise ArgumentError(f"{question} There is nobody to ask: say --yes. Nothing was changed")
         self.session.stderr.write(f"{question} [y/N] ")
         self.session.stderr.flush()
-        if self.session.stdin.readline().strip().lower() not in ("y", "yes"):
+        # Who interrupts the question leaves nothing in doubt.
+        is_connected, self.session.is_connected = self.session.is_connected, False
+        answer = self.session.stdin.readline().strip().lower()
+        self.session.is_connected = is_connected
+        if answer not in ("y", "yes"):
             self.output.note("nothing was changed")
             raise typer.Exit(2)
 
@@ -93,32 +102,61 @@ ServerOption = Annotated[
     str | None,
     typer.Option("--server", metavar="HOST:PORT", help=f"Default: $ROWLOCK_SERVER, else {DEFAULT_SERVER}."),
 ]
-TimeoutOption = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="For each request.")]
+TIMEOUT_SECONDS = 60.0
+TimeoutOption = Annotated[
+    float | None, typer.Option("--timeout", metavar="SECONDS", help=f"For each request. Default: {TIMEOUT_SECONDS:g}.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Results as JSON, one object a line.")]
 
 
+# Where a command line's context keeps what stood before the command.
+GIVEN = "rowlock.given"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Options that stood before the command; the command's own win."""
+
+    server: str | None = None
+    timeout: float | None = None
+    json_lines: bool = False
+
+
 def register(
-    application: typer.Typer, name: str, function: Callable[..., int | None], *, dashes_are_words: bool = False
+    application: typer.Typer,
+    name: str,
+    function: Callable[..., int | None],
+    *,
+    dashes_are_words: bool = False,
+    changes: bool = False,
 ) -> None:
     """Adds `function(call, ...) -> exit code or None` as a command that also knows --server, --timeout and --json.
 
-    With `dashes_are_words`, what looks like an unknown option is an argument: -5 is an amount.
+    These three may also stand before the command. `changes`: it changes something at the server, so that an interrupt
+    may leave it in doubt. With `dashes_are_words`, what looks like an unknown option is an argument: -5 is an amount.
     """
     hints = get_type_hints(function, include_extras=True)
 
     def command(context: typer.Context, **values: object) -> int:
         session = cast(Session, context.obj)  # what run() gave to the command line's parser
-        json_lines = bool(values.pop("json"))
+        given: Given = context.meta.get(GIVEN, Given())
+        json_lines = bool(values.pop("json")) or given.json_lines
+        server, timeout = values.pop("server"), values.pop("timeout")
         call = Call(
             session=session,
             output=Output(session.stdout, session.stderr, json_lines=json_lines),
-            server=cast("str | None", values.pop("server")),  # by their annotations
-            timeout=cast(float, values.pop("timeout")),
+            server=cast("str | None", given.server if server is None else server),  # by their annotations
+            timeout=cast(float, (given.timeout or TIMEOUT_SECONDS) if timeout is None else timeout),
             json_lines=json_lines,
         )
+        session.is_connected = session.is_in_doubt = False
         try:
             exit_code = function(call, **values)
+            session.is_connected = False  # It is done.
             call.output.flush()
+        except KeyboardInterrupt:
+            session.is_in_doubt = changes and session.is_connected
+            raise
         except BrokenPipeError as error:
             # Under this name, because typer would end the process for the other.
             raise ReaderWentAwayError from error
@@ -130,7 +168,7 @@ def register(
     ]
     shared = [
         inspect.Parameter("server", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ServerOption),
-        inspect.Parameter("timeout", inspect.Parameter.KEYWORD_ONLY, default=60.0, annotation=TimeoutOption),
+        inspect.Parameter("timeout", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=TimeoutOption),
         inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption),
     ]
     context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)

@@ -7,6 +7,7 @@ printable UTF-8. A schema that the user gives chooses among these by name, in an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -88,6 +89,15 @@ class Frame:
     mapping: Mapping
     columns: tuple[FrameColumn, ...]
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Codecs are functions: a task makes them anew from the mapping's text.
+        places = {column.name: place for place, column in enumerate(self.mapping.columns)}
+        columns = [
+            (item.name, item.source, None if item.mapped is None else places[item.mapped.name], item.is_nullable)
+            for item in self.columns
+        ]
+        return _frame_again, (self.mapping, columns)
+
     @property
     def schema(self) -> StructType:
         return StructType([StructField(item.name, item.type, item.is_nullable) for item in self.columns])
@@ -130,6 +140,17 @@ class Frame:
                 raise MappingError(f"the schema says that {field.name!r} is never null, and it may be")
             chosen.append(FrameColumn(column.name, column.source, column.mapped, field.nullable))
         return Frame(self.mapping, tuple(chosen))
+
+
+def _frame_again(mapping: Mapping, columns: Sequence[tuple[str, Source, int | None, bool]]) -> Frame:
+    """A frame that was pickled."""
+    return Frame(
+        mapping,
+        tuple(
+            FrameColumn(name, source, None if place is None else mapping.columns[place], is_nullable)
+            for name, source, place, is_nullable in columns
+        ),
+    )
 
 
 def plain_frame() -> Frame:

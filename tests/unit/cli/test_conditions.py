@@ -53,3 +53,12 @@ def test_what_is_no_condition_is_refused(text: str) -> None:
 def test_a_type_that_there_is_not_is_refused() -> None:
     with pytest.raises(ValueError, match="colour"):
         where(["f:a as colour = 1"])
+
+
+@pytest.mark.parametrize("text", ["f:a==5", "f:a == 5", "f:a <> 5", "f:a => 5", "f:a =< 5", "f:a >> 5", "f:a <== 5"])
+def test_an_operator_of_another_language_is_not_taken_for_a_part_of_the_value(text: str) -> None:
+    with pytest.raises(ArgumentError, match=r"operators are = != < <= > >=, and a value .* is written with .x"):
+        where([text])
+    found = where([r"f:a=\x3d5"])
+    assert found is not None
+    assert found.message == (column("f:a") == b"=5").message

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pytest
 from rowlock.cli.main import COMMANDS, main
 from rowlock.errors import ServerUnavailableError, TableNotFoundError
+from rowlock.schema import Family, TableDescription
 
 from tests.unit.cli.recording import Console
 
@@ -76,6 +77,45 @@ def test_an_interrupt_is_no_traceback(console: Console) -> None:
     assert console.err == "interrupted\n"
 
 
+IN_DOUBT = "interrupted; the change may or may not have been made: look before you make it again\n"
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("put", ["put", "t", "r", "f:a=1"]),
+        ("delete", ["delete", "t", "r"]),
+        ("increment", ["increment", "t", "r", "f:n"]),
+        ("append", ["append", "t", "r", "f:a", "x"]),
+        ("check_and_put", ["check-and-put", "t", "r", "f:a", "f:a=1", "--absent"]),
+        ("create_table", ["create", "t", "f"]),
+        ("drop_table", ["drop", "t", "--yes"]),
+        ("truncate_table", ["truncate", "t", "--yes"]),
+    ],
+)
+def test_an_interrupted_change_is_in_doubt(console: Console, method: str, words: list[str]) -> None:
+    console.client.answers[method] = KeyboardInterrupt()
+    assert console.run(*words) == 130
+    assert console.err == IN_DOUBT
+    console.connection_error = KeyboardInterrupt()
+    assert console.run(*words) == 130
+    assert console.err == "interrupted\n"
+
+
+def test_a_question_that_is_interrupted_leaves_nothing_in_doubt(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted() -> str:
+        raise KeyboardInterrupt
+
+    console.sit_down()
+    monkeypatch.setattr(console.stdin, "readline", interrupted)
+    for words in (["drop", "t"], ["alter", "t", "--drop", "f"]):
+        console.client.answers["describe"] = TableDescription("t", 1, {"f": Family()}, "fsync")
+        assert console.run(*words) == 130
+        assert console.err.endswith("interrupted\n")
+
+
 def test_a_reader_that_went_away_is_silence(console: Console) -> None:
     console.client.answers["row"] = BrokenPipeError(errno.EPIPE, "Broken pipe")
     assert console.run("get", "t", "r") == 141
@@ -87,6 +127,16 @@ def test_the_server_of_the_command_line_wins_over_the_default(console: Console) 
     assert console.run("tables") == 0
     assert console.run("tables", "--server", "host:1", "--timeout", "3") == 0
     assert console.connected == [("default:7460", 60.0), ("host:1", 3.0)]
+
+
+def test_options_of_every_command_may_stand_before_it_and_its_own_win(console: Console) -> None:
+    console.client.answers["tables"] = ["a"]
+    assert console.run("--server", "host:1", "--timeout", "3", "--json", "tables") == 0
+    assert console.records == [{"table": "a"}]
+    assert console.run("--server", "host:1", "--timeout", "3", "tables", "--server", "other:2", "--timeout", "4") == 0
+    assert console.out == "a\n"
+    assert console.run("--server", "host:1", "drop", "t", "--yes") == 0
+    assert console.connected == [("host:1", 3.0), ("other:2", 4.0), ("host:1", 60.0)]
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

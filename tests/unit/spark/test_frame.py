@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from pyspark.sql.types import (
     BinaryType,
@@ -88,6 +90,13 @@ def test_timestamps_are_of_value_columns_alone() -> None:
     for wrong in ("id", "nothing"):
         with pytest.raises(MappingError, match="no value column of the mapping; those are delay, price"):
             mapped_frame(_MAPPING, (wrong,), False)
+
+
+def test_a_frame_is_pickled_without_its_codecs() -> None:
+    for frame in (_frame(), plain_frame()):
+        again = pickle.loads(pickle.dumps(frame))
+        assert again.schema == frame.schema
+        assert [column.source for column in again.columns] == [column.source for column in frame.columns]
 
 
 def test_a_star_asks_for_every_timestamp() -> None:

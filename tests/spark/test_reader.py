@@ -1,0 +1,223 @@
+"""The data source as Spark uses it, in this process and without a session: quick, and it shows what Spark hides."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import rowlock
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    EqualTo,
+    GreaterThanOrEqual,
+    InputPartition,
+    LessThan,
+    StringContains,
+)
+from pyspark.sql.types import StringType, StructField, StructType
+from pyspark_rowlock import DefaultSource
+from rowlock import Client
+from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, ServerUnavailableError, SnapshotEndedError
+from rowlock.pytest_plugin import RowlockServer
+from rowlock.scan import Scan
+from rowlock.spark.planning import PART_BYTES_MAX, PART_BYTES_MIN, ScanPartition, suited
+from rowlock.spark.read_points import snapshot as held_snapshot
+from rowlock.spark.reader import PushingReader
+from rowlock.spark.source import RowlockSource
+
+_MAPPING = "id STRING :key, a STRING f:a, b STRING f:b"
+
+
+@pytest.fixture
+def table(rowlock_client: Client) -> str:
+    made = rowlock_client.create_table("read", {"f": rowlock.Family(block_bytes=4096)})
+    with made.batch() as batch:
+        for number in range(1000):
+            batch.put(f"{number:04d}", {"f:a": f"a{number}", "f:other": "x" * 100})
+        batch.put("only b", {"f:b": "b"})
+        batch.put("neither", {"f:other": "x"})
+    rowlock_client.flush("read")
+    return "read"
+
+
+def _source(server: RowlockServer, **options: str) -> DefaultSource:
+    made = DefaultSource({"server": server.address, "path": "read", "mapping": _MAPPING, **options})
+    # As it travels from where it was made to where a scan is planned.
+    again: DefaultSource = pickle.loads(pickle.dumps(made))
+    return again
+
+
+def _reader(source: DefaultSource, schema: StructType | None = None) -> DataSourceReader:
+    return source.reader(source.schema() if schema is None else schema)  # type: ignore[arg-type]  # never a text here
+
+
+def _planned(reader: DataSourceReader) -> tuple[DataSourceReader, list[ScanPartition]]:
+    """The reader and its partitions as they arrive in a task."""
+    partitions = reader.partitions()
+    arrived: tuple[DataSourceReader, list[ScanPartition]] = pickle.loads(pickle.dumps((reader, partitions)))
+    return arrived
+
+
+def _batches(reader: DataSourceReader, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    found: Any = reader.read(partition)  # Any: Spark's stubs allow rows too
+    yield from found
+
+
+def _ids(reader: DataSourceReader) -> list[str]:
+    arrived, partitions = _planned(reader)
+    return [name for partition in partitions for batch in _batches(arrived, partition) for name in _names(batch)]
+
+
+def _names(batch: pa.RecordBatch) -> list[str]:
+    names: list[Any] = batch.column("id").to_pylist()  # Any: the stubs think that they may be null
+    return names
+
+
+_MAPPED = [f"{number:04d}" for number in range(1000)] + ["only b"]
+
+
+def test_the_default_source_is_the_whole_one(rowlock_server: RowlockServer, table: str) -> None:
+    assert isinstance(_source(rowlock_server), RowlockSource)
+
+
+def test_parts_together_are_the_table(rowlock_server: RowlockServer, table: str) -> None:
+    source = _source(rowlock_server, partition_bytes="8192")
+    assert len(_planned(_reader(source))[1]) > 3
+    assert _ids(_reader(source)) == _MAPPED
+    assert len(_planned(_reader(_source(rowlock_server)))[1]) == 1
+
+
+def test_a_narrow_schema_reads_the_same_rows(rowlock_server: RowlockServer, table: str) -> None:
+    narrow = StructType([StructField("id", StringType())])
+    assert _ids(_reader(_source(rowlock_server), narrow)) == _MAPPED
+
+
+def test_nothing_to_read_is_one_part_without_ranges(rowlock_server: RowlockServer, table: str) -> None:
+    reader = _reader(_source(rowlock_server, pushdown="true"))
+    assert isinstance(reader, PushingReader)
+    assert list(reader.pushFilters([EqualTo(("id",), "a"), EqualTo(("id",), "b")])) == []
+    [partition] = _planned(reader)[1]
+    assert partition.ranges == ()
+    assert _ids(reader) == []
+
+
+def test_pushed_filters_narrow_what_is_read(rowlock_server: RowlockServer, table: str) -> None:
+    reader = _reader(_source(rowlock_server, pushdown="true", start="0500", where="f:a is present"))
+    assert isinstance(reader, PushingReader)
+    given = [GreaterThanOrEqual(("id",), "0100"), LessThan(("id",), "0510"), StringContains(("a",), "5")]
+    assert list(reader.pushFilters(given)) == []
+    [partition] = _planned(reader)[1]
+    assert partition.ranges == ((b"0500", b"0510"),)
+    assert _ids(reader) == [f"{number:04d}" for number in range(500, 510)]
+
+
+def test_a_reader_that_pushes_nothing_has_no_push_filters(rowlock_server: RowlockServer, table: str) -> None:
+    """Spark refuses to read with a reader that has it, unless its configuration allows pushing."""
+    assert type(_reader(_source(rowlock_server))).pushFilters is DataSourceReader.pushFilters
+
+
+def test_another_query_of_a_pushing_dataframe_is_refused(rowlock_server: RowlockServer, table: str) -> None:
+    source = _source(rowlock_server, pushdown="true")
+    for value, is_refused in (("0001", False), ("0001", False), ("0002", True)):
+        reader = _reader(source)
+        assert isinstance(reader, PushingReader)
+        reader.pushFilters([EqualTo(("id",), value)])
+        if is_refused:
+            with pytest.raises(InvalidArgumentError, match="one filtered query"):
+                reader.partitions()
+        else:
+            assert _ids(reader) == [value]
+
+
+def test_a_scan_that_is_left_early_is_closed(
+    rowlock_server: RowlockServer, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[Scan[bytes]] = []
+    close = Scan.close
+
+    def noted(scan: Scan[bytes]) -> None:
+        closed.append(scan)
+        close(scan)
+
+    monkeypatch.setattr(Scan, "close", noted)
+    reader, [partition] = _planned(_reader(_source(rowlock_server, batch_bytes="1024")))
+    rows: Any = reader.read(partition)  # Any: Spark's stubs allow rows too
+    assert next(rows).num_rows < 1000
+    assert not closed
+    rows.close()
+    assert len(closed) == 1
+
+
+def test_scans_of_one_dataframe_see_one_moment_and_latest_ones_do_not(
+    rowlock_server: RowlockServer, rowlock_client: Client, table: str
+) -> None:
+    source, latest = _source(rowlock_server), _source(rowlock_server, snapshot="latest")
+    made_first = _source(rowlock_server)
+    first = _planned(_reader(source))
+    _ids(_reader(latest))
+    rowlock_client.table("read").put("new", {"f:a": "new"})
+    assert _ids(_reader(source)) == _MAPPED
+    assert [name for batch in _batches(first[0], first[1][0]) for name in _names(batch)] == _MAPPED
+    assert "new" in _ids(_reader(latest))
+    # Its moment is that of its first use.
+    assert "new" in _ids(_reader(made_first))
+
+
+def test_an_ended_moment_is_told_in_the_words_of_spark(
+    rowlock_server: RowlockServer, rowlock_client: Client, table: str
+) -> None:
+    with held_snapshot(None, "read", server=rowlock_server.address) as moment:  # type: ignore[arg-type]  # not used
+        source = _source(rowlock_server, snapshot=moment.id)
+        reader, [partition] = _planned(_reader(source))
+        assert _ids(_reader(source)) == _MAPPED
+    for action in (_reader(source).partitions, lambda: list(_batches(reader, partition))):
+        with pytest.raises(SnapshotEndedError, match=r"spark\.read\.\.\.load\(\) again"):
+            action()
+
+
+def test_a_dataframe_does_not_outlive_its_server(rowlock_server: RowlockServer, table: str) -> None:
+    source = _source(rowlock_server)
+    rowlock_server.restart()
+    with pytest.raises(SnapshotEndedError, match="the server was started anew"):
+        _reader(source).partitions()
+
+
+def test_a_server_that_is_gone_is_named_when_a_scan_is_planned(rowlock_server: RowlockServer, table: str) -> None:
+    source = _source(rowlock_server, timeout="1")
+    reader = _reader(source)
+    rowlock_server.kill()
+    try:
+        for action in (reader.partitions, lambda: _source(rowlock_server, timeout="1")):
+            with pytest.raises(ServerUnavailableError, match=f"no rowlock server answers at {rowlock_server.address}"):
+                action()
+    finally:
+        rowlock_server.restart()
+
+
+def test_a_family_that_is_not_there_is_refused(rowlock_server: RowlockServer, table: str) -> None:
+    with pytest.raises(FamilyNotFoundError, match="names 'g', which is no family of table 'read'; its families are f"):
+        _source(rowlock_server, mapping="id STRING :key, a INT g:a").schema()
+
+
+def test_options_that_are_wrong_for_reading_and_writing_are_refused_at_once(rowlock_server: RowlockServer) -> None:
+    with pytest.raises(InvalidArgumentError, match="no option 'tabel'"):
+        _source(rowlock_server, tabel="x")
+
+
+def test_a_sample_that_was_taken_travels_with_the_dataframe(
+    rowlock_server: RowlockServer, rowlock_client: Client, table: str
+) -> None:
+    source = DefaultSource({"server": rowlock_server.address, "table": "read", "infer": "5"})
+    schema = source.schema()
+    rowlock_client.table("read").put("0000", {"f:new": "x"})
+    again: DefaultSource = pickle.loads(pickle.dumps(source))
+    assert again.schema() == schema
+
+
+def test_parts_are_neither_too_small_nor_too_large() -> None:
+    assert suited(0, 2) == PART_BYTES_MIN
+    assert suited(1 << 30, 2) == PART_BYTES_MAX
+    assert suited(1 << 30, 8) == 1 << 26

@@ -1,0 +1,37 @@
+"""CSV files with long fields are read like others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rowlock import Mapping
+from rowlock.cli.arguments import ArgumentError
+from rowlock.cli.file_formats import reader
+
+MAPPING = Mapping("k STRING :key, v STRING f:v")
+LONG = 16 << 20
+
+
+def test_a_field_of_sixteen_mebibytes_is_read_among_short_ones(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    with path.open("w") as file:
+        file.write("k,v\n")
+        for number in range(6):
+            file.write(f"{number},short\n{number}-long,{'x' * LONG}\n")
+    lengths = {}
+    with reader(path, "csv", MAPPING, ()) as batches:
+        for batch in batches:
+            for row in batch.to_pylist():
+                lengths[row["k"]] = len(row["v"])
+    assert lengths == {str(n): 5 for n in range(6)} | {f"{n}-long": LONG for n in range(6)}
+
+
+def test_a_row_that_is_too_long_to_be_read_is_told_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"k,v\n1,{'x' * (100 << 20)}\n")
+    with (
+        pytest.raises(ArgumentError, match=r"rows\.csv can't be read as csv"),
+        reader(path, "csv", MAPPING, ()) as batches,
+    ):
+        list(batches)
