@@ -32,7 +32,8 @@ def client_of(server: str, timeout_s: float) -> Client:
 
 def gone(server: str, error: ServerUnavailableError) -> ServerUnavailableError:
     """What a user of Spark is told when a server stays away."""
+    why = error.message.removeprefix(f"no server answers at {server}: ")
     return ServerUnavailableError(
-        f"no rowlock server answers at {server}: {error.message}. Is it running, and can the driver and every executor "
+        f"no rowlock server answers at {server}: {why}. Is it running, and can the driver and every executor "
         "reach that address? If it only needs longer to come back, raise the option timeout, and run the job again"
     )

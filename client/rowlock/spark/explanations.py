@@ -7,12 +7,15 @@ from rowlock.spark.connections import gone
 
 
 def explained(error: RowlockError, server: str, table: str) -> RowlockError:
-    """The same error in other words, where they help; else itself."""
+    """The same error in other words, where they help; else itself, without the way that it came through the client.
+
+    Spark prints that way in front of what happened.
+    """
     # A server that stayed away until the deadline is what the deadline met last.
     met = error.__cause__ if isinstance(error, DeadlineError) else error
     if isinstance(met, ServerUnavailableError):
         return gone(server, met)
-    return _ended(table, error) if isinstance(error, SnapshotEndedError) else error
+    return _ended(table, error) if isinstance(error, SnapshotEndedError) else error.with_traceback(None)
 
 
 def _ended(table: str, error: SnapshotEndedError) -> SnapshotEndedError:

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from rowlock.errors import DeadlineError, MappingError, ServerUnavailableError, SnapshotEndedError
+from rowlock.errors import DeadlineError, MappingError, RowlockError, ServerUnavailableError, SnapshotEndedError
 from rowlock.spark.explanations import explained
 
-_AWAY = ServerUnavailableError("connection refused")
+_AWAY = ServerUnavailableError("no server answers at db:7460: connection refused")
 
 
 def test_a_server_that_stayed_away_is_named_whether_time_ran_out_or_not() -> None:
@@ -24,4 +24,8 @@ def test_an_ended_moment_says_how_to_go_on() -> None:
 
 def test_other_errors_are_told_as_they_are() -> None:
     for error in (MappingError("wrong"), DeadlineError("too slow")):
-        assert explained(error, "db:7460", "t") is error
+        try:
+            raise error
+        except RowlockError as met:
+            assert explained(met, "db:7460", "t") is error
+        assert error.__traceback__ is None
