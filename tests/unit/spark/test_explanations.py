@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from rowlock.errors import DeadlineError, MappingError, RowlockError, ServerUnavailableError, SnapshotEndedError
 from rowlock.spark.explanations import explained
 
@@ -24,8 +25,7 @@ def test_an_ended_moment_says_how_to_go_on() -> None:
 
 def test_other_errors_are_told_as_they_are() -> None:
     for error in (MappingError("wrong"), DeadlineError("too slow")):
-        try:
+        with pytest.raises(RowlockError):
             raise error
-        except RowlockError as met:
-            assert explained(met, "db:7460", "t") is error
+        assert explained(error, "db:7460", "t") is error
         assert error.__traceback__ is None
