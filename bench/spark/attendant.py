@@ -13,6 +13,9 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TypeAlias, cast
 
+# It may have to tidy up, and HBase takes seconds to remove a table.
+_END_SECONDS_MAX = 60.0
+
 Answer: TypeAlias = "dict[str, object]"
 
 
@@ -53,7 +56,7 @@ class Attendant:
     ) -> None:
         try:
             self._questions.close()
-            self._process.wait(10)
+            self._process.wait(_END_SECONDS_MAX)
         except (subprocess.TimeoutExpired, BrokenPipeError):
             self._process.kill()
             self._process.wait()
