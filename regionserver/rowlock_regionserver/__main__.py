@@ -13,53 +13,21 @@ import contextlib
 import logging
 import os
 import re
-import signal
 import sys
 import time
 from collections.abc import Sequence
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from rowlock_regionserver import process
+from rowlock_regionserver.signals import Signals
 
 if TYPE_CHECKING:
     from rowlock_regionserver.config import Config
-    from rowlock_regionserver.server import Server
 
 STARTED = time.perf_counter()
 DEFAULT_LISTEN = "127.0.0.1:7460"
 DEFAULT_LINGER_SECONDS = 3.0
 EXIT_CANT_START = 2
-# A signal that follows sooner is the same one: `timeout` signals the process and then its group.
-SAME_SIGNAL_SECONDS = 0.5
-
-
-class Signals:
-    """Turns signals into an orderly stop, whatever the server is at."""
-
-    def __init__(self) -> None:
-        self._stop_asked_at: float | None = None
-        self._server: Server | None = None
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP, and means it.
-                signal.signal(number, self._taken)
-
-    def attach(self, server: Server) -> None:
-        """From now on it is this server that is stopped."""
-        self._server = server
-        if self._stop_asked_at is not None:
-            server.ask_to_stop()
-
-    def _taken(self, number: int, frame: FrameType | None) -> None:
-        now = time.monotonic()
-        if self._stop_asked_at is not None:
-            if now - self._stop_asked_at > SAME_SIGNAL_SECONDS:
-                _say_error(f"{signal.Signals(number).name} again: ending at once; the next start recovers from the log")
-                os._exit(1)
-            return
-        self._stop_asked_at = now
-        if self._server is not None:
-            self._server.ask_to_stop()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -15,6 +15,7 @@ _LAYERS: Sequence[frozenset[str]] = (
             "config",
             "clock",
             "process",
+            "signals",
             "files",
             "operations",
             "sources",
