@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-CODEC = "uncompressed"
 _MASTER = "local[2]"
 
 
@@ -34,7 +33,6 @@ def running_session(folder: Path) -> Iterator[SparkSession]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
         "spark.local.dir": str(folder / "local"),
-        "spark.sql.parquet.compression.codec": CODEC,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",
@@ -60,4 +58,9 @@ def facts(session: SparkSession) -> dict[str, str]:
     """What a reader must know of Spark to judge a figure."""
     # The virtual machine's own word on itself; py4j has no types.
     java = session.sparkContext._jvm.System.getProperty("java.version")  # type: ignore[union-attr]
-    return {"pyspark": session.version, "java": str(java), "master": _MASTER, "parquet": CODEC}
+    return {
+        "pyspark": session.version,
+        "java": str(java),
+        "master": _MASTER,
+        "parquet": session.conf.get("spark.sql.parquet.compression.codec") or "",
+    }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import rowlock
 
 from bench.processes import ServerProcess, start_rowlock
-from bench.spark.rows import ParquetRows
+from bench.spark.rows import ParquetRows, write_parquet
 from bench.spark.session import java_pid
 from bench.spark.usage import Meter
 from bench.targets import cell_tables
@@ -40,6 +40,13 @@ class Stage:
     def rows(self) -> ParquetRows:
         """The rows in Parquet files, made when they are first asked for."""
         return ParquetRows.made_in(self.folder / "rows.parquet", self.row_count)
+
+    @cached_property
+    def parquet_of_spark(self) -> Path:
+        """The same rows as Spark itself writes them, with its defaults: what reading from rowlock is compared to."""
+        folder = self.folder / "rows-of-spark.parquet"
+        write_parquet(self.rows.frame(self.spark), folder)
+        return folder
 
     @cached_property
     def loaded_data(self) -> Path:
