@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import tempfile
 import time
 from pathlib import Path
@@ -51,10 +52,13 @@ def _write_new(path: Path, text: str) -> None:
 
 def _private_folder() -> Path:
     folder = Path(tempfile.gettempdir()) / f"rowlock-pushdown-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    # Of a link itself: it could lead to a folder of the user's where the old files are no notes.
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise InvalidArgumentError(
-            f"{folder} belongs to another user; remove it, or set TMPDIR to a folder of your own"
+            f"{folder} is no folder or belongs to another user; remove it, or set TMPDIR to a folder of your own"
         )
     return folder
 
