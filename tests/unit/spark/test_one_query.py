@@ -59,3 +59,8 @@ def test_a_link_in_place_of_the_folder_is_refused_and_nothing_behind_it_removed(
     with pytest.raises(InvalidArgumentError, match="is no folder"):
         check_one_query(_FRAME, ["a"])
     assert old.read_text() == "kept"
+
+
+def test_a_folder_that_can_t_be_written_to_is_told_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"pushdown=true .* Set TMPDIR"):
+        check_one_query(_FRAME, ["a"], tmp_path / "missing")
