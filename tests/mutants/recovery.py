@@ -195,15 +195,19 @@ RECOVERY = [
     Mutant(
         "a dropped table's regions go before the catalog says so",
         "catalog/region_server.py",
-        "            self._commit(self._state.without_table(name))\n            self._remove_regions(entry)\n",
-        "            self._remove_regions(entry)\n            self._commit(self._state.without_table(name))\n",
+        "            self._commit(self._state.without_table(name))\n"
+        '            self._remove_regions(entry, "its table was dropped")\n',
+        '            self._remove_regions(entry, "its table was dropped")\n'
+        "            self._commit(self._state.without_table(name))\n",
         f"{CRASHES}[drop]",
     ),
     Mutant(
         "a truncated table's old regions go before the new ones are there",
         "catalog/region_server.py",
-        "            self._make_regions(state.entry(name), state)\n            self._remove_regions(old)\n",
-        "            self._remove_regions(old)\n            self._make_regions(state.entry(name), state)\n",
+        "            self._make_regions(state.entry(name), state)\n"
+        '            self._remove_regions(old, "its table was truncated")\n',
+        '            self._remove_regions(old, "its table was truncated")\n'
+        "            self._make_regions(state.entry(name), state)\n",
         f"{CRASHES}[truncate]",
     ),
     Mutant(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -52,7 +53,10 @@ def local_session(folder: Path, master: str, settings: Mapping[str, str] | None 
         **(settings or {}),
     }.items():
         builder = builder.config(name, value)
+    interrupted = signal.getsignal(signal.SIGINT)
     session = builder.getOrCreate()
+    # Spark takes Ctrl-C for itself, and would keep it from all tests that come after.
+    signal.signal(signal.SIGINT, interrupted)
     session.sparkContext.setLogLevel("ERROR")
     # Spark would find the format by itself, but looks once only: where that fails, it goes on without it.
     from rowlock.spark.source import RowlockSource
