@@ -276,7 +276,7 @@ READING = [
     Mutant(
         "each flush that fails seals another segment",
         "region/flush.py",
-        "            self._sealed_up_to = sealed.write_number\n",
+        "            self._sealed_up_to = write_number\n",
         "",
         f"{FLUSH}::test_flushes_that_fail_again_and_again_leave_one_sealed_segment[*.store]",
     ),

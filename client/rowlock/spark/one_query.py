@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import tempfile
 import time
 from pathlib import Path
@@ -25,18 +26,30 @@ def check_one_query(frame_id: bytes, filters: list[str], folder: Path | None = N
 
     filters: in words, in any order; none stands for a scan that pushes nothing.
     """
-    place = _private_folder() if folder is None else folder
     pushed = hashlib.sha256("\n".join(sorted(filters)).encode()).hexdigest()
-    path = place / frame_id.hex()
-    with contextlib.suppress(FileExistsError):
-        _forget_old(place)
-        _write_new(path, pushed)
-    if path.read_text() != pushed:
+    try:
+        first = _first_pushed(frame_id, pushed, folder)
+    except OSError as error:
+        raise InvalidArgumentError(
+            f"the option pushdown=true notes on the driver's machine what was pushed, and can't: {error}. Set TMPDIR "
+            "to a folder that can be written to, or leave pushdown out"
+        ) from None
+    if first != pushed:
         raise InvalidArgumentError(
             "a DataFrame with the option pushdown=true serves one filtered query, and this is another one: PySpark "
             "would let it lose rows. Call spark.read...load() once for each query that filters, or leave pushdown out "
             "and use the options start, stop, prefix and where, which hold for every query of a DataFrame"
         )
+
+
+def _first_pushed(frame_id: bytes, pushed: str, folder: Path | None) -> str:
+    """What was pushed first for the DataFrame of this id, which may be this."""
+    place = _private_folder() if folder is None else folder
+    path = place / frame_id.hex()
+    with contextlib.suppress(FileExistsError):
+        _forget_old(place)
+        _write_new(path, pushed)
+    return path.read_text()
 
 
 def _write_new(path: Path, text: str) -> None:
@@ -51,10 +64,13 @@ def _write_new(path: Path, text: str) -> None:
 
 def _private_folder() -> Path:
     folder = Path(tempfile.gettempdir()) / f"rowlock-pushdown-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    # Of a link itself: it could lead to a folder of the user's where the old files are no notes.
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise InvalidArgumentError(
-            f"{folder} belongs to another user; remove it, or set TMPDIR to a folder of your own"
+            f"{folder} is no folder or belongs to another user; remove it, or set TMPDIR to a folder of your own"
         )
     return folder
 

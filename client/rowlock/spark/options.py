@@ -241,7 +241,7 @@ def _count(given: Dict[str, str], name: str) -> int | None:
     text = given.get(name)
     if text is None:
         return None
-    if not text.strip().isdigit() or int(text) < 1:
+    if not text.strip().isdecimal() or int(text) < 1:
         raise InvalidArgumentError(f"the option {name} is a number of rows, at least 1; not {text!r}")
     return int(text)
 

@@ -158,7 +158,8 @@ def _where_value(
         found = _where_value(item, mapped, given.child, malformed_is_null)
         if found is None:
             return None
-        if isinstance(given.child, spark.EqualNullSafe):
+        if isinstance(given.child, spark.EqualNullSafe | spark.IsNull | spark.IsNotNull):
+            # Never null.
             return ~found
         if isinstance(given.child, spark.In) and any(value is None for value in given.child.value):
             # Null for every row that it does not drop.

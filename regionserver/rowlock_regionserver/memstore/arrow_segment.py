@@ -40,6 +40,10 @@ class ArrowSegment:
         return self._facts.write_number_max
 
     @property
+    def has_tombstones(self) -> bool:
+        return self._facts.has_tombstones
+
+    @property
     def bytes_held(self) -> int:
         """The buffers that the table keeps alive, whole, also where the table is a slice of them."""
         return self._table.get_total_buffer_size()

@@ -4,6 +4,9 @@ Segments come in two ways: `switch` seals the active one, and `add_segment` adds
 region's gate is held exclusively, so no write is between BEGIN and APPLY. A flush takes what `switch` gives, writes it,
 and drops exactly those segments when the manifest names the file; meanwhile newer ones may have come.
 
+Pruning looks at one segment alone, and is right because no other has a tombstone from between two of its writes: a
+bulk batch with tombstones seals the active segment too.
+
 Readers call `sources` and keep the tuple: it never changes, and a dropped segment lives as long as somebody reads it.
 """
 
@@ -83,7 +86,11 @@ class Memstore:
         """Adds a bulk batch. The caller holds the gate exclusively."""
         with self._lock:
             active, *sealed = self._segments
-            self._segments = (active, segment, *sealed)
+            if segment.has_tombstones and active.cell_count:
+                self.active.seal()
+                self._segments = (self._new_segment(), segment, active, *sealed)
+            else:
+                self._segments = (active, segment, *sealed)
 
     def drop(self, segments: Sequence[Segment]) -> None:
         """Forgets sealed segments whose cells are in a live store file."""

@@ -57,7 +57,7 @@ class FlushResult:
 
 @dataclass(frozen=True, slots=True)
 class _Sealed:
-    """What the switch sealed: each family's immutable segments and the number they reach to."""
+    """What is sealed: each family's immutable segments and the number they reach to."""
 
     segments: tuple[tuple[Family, tuple[Segment, ...]], ...]
     write_number: int
@@ -115,11 +115,12 @@ class Flusher:
             if self._is_closed:
                 raise NotServingRegionError(f"the region in {self._folder} is closed and is not flushed any more")
             left = FlushResult(0, 0) if self._sealed_up_to is None else self._flush(self._left(self._sealed_up_to))
-            sealed = self._switch()
-            if sealed.write_number == self._clean_up_to:
+            write_number = self._switch()
+            if write_number == self._clean_up_to:
                 return left
-            self._sealed_up_to = sealed.write_number
-            rest = self._flush(sealed)
+            self._sealed_up_to = write_number
+            # Given away, not kept: what is held here too would be freed in one stretch, after `_let_go`.
+            rest = self._flush(self._left(write_number))
             return FlushResult(left.store_file_count + rest.store_file_count, left.cell_count + rest.cell_count)
 
     def _flush(self, sealed: _Sealed) -> FlushResult:
@@ -138,7 +139,7 @@ class Flusher:
         return FlushResult(len(written), sum(file.info.cell_count for _, file in written))
 
     def _left(self, write_number: int) -> _Sealed:
-        """What a flush that did not commit had sealed, of the families that there are still.
+        """What is sealed up to the number and in no file yet, of the families that there are now, which come by name.
 
         Nothing below its number is in the active segments or was sealed by somebody else since.
         """
@@ -158,18 +159,17 @@ class Flusher:
         if self._clean_up_to == first - 1:
             self._clean_up_to = last
 
-    def _switch(self) -> _Sealed:
-        """1. Seals all active segments together. Families come by name."""
-
-        sealed: list[tuple[Family, tuple[Segment, ...]]] = []
+    def _switch(self) -> int:
+        """1. Seals all active segments together; gives the write number that they reach to."""
 
         def seal() -> None:
-            sealed.extend((store.family, store.memstore.switch()) for store in self._stores.all())
+            for store in self._stores.all():
+                store.memstore.switch()
 
         with self._gate.exclusive():
             write_number = self._mvcc.last
             self._stores.change(seal)
-        return _Sealed(tuple(sealed), write_number)
+        return write_number
 
     def _write_all(self, sealed: _Sealed, spans: ReadSpans) -> list[tuple[Family, StoreFile]]:
         """3. An open store file for each family that has cells; none of them stays when one fails."""

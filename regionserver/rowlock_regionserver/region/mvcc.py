@@ -30,7 +30,7 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import UnknownOutcomeError
 
 # Dropping cells takes time in proportion to it.
-READ_SPANS_MAX = 8
+READ_SPANS_MAX = 32
 
 # Called once, with the error when the write will never be published.
 Waiter = Callable[[UnknownOutcomeError | None], None]

@@ -22,6 +22,7 @@ from rowlock_regionserver.errors import (
     StoppingError,
 )
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Put, RequestId, RowMutation, ScanPlan, WriteOptions
 from rowlock_regionserver.region.bulk_load import BulkOutcome, BulkResult
 
@@ -62,6 +63,18 @@ def test_a_batch_is_there_after_a_restart(engine: Engine, count: int, ended: str
     else:
         engine.crash()
     assert engine.scan() == scanned
+
+
+def test_a_put_after_a_deleting_batch_outlives_pruning_whatever_its_timestamp(engine: Engine) -> None:
+    """The batch's tombstones stand in a segment of their own, where pruning of the active one does not see them."""
+    row = b"000002"
+    engine.change(row, Put(b"f", b"old", b"deleted", 2000))
+    engine.bulk(bulk_batch((row, b"f", b"old", 2100, None), *many(500)))
+    engine.change(row, Put(b"f", b"old", b"kept", 1000))
+    engine.change(row, *(Put(b"f", b"%d" % i, b"v") for i in range(2 * PRUNE_CELLS_MIN)))
+    assert engine.values(row)[b"f:old"] == b"kept"
+    engine.crash()
+    assert engine.values(row)[b"f:old"] == b"kept"
 
 
 def test_a_bulk_file_goes_when_its_cells_are_in_store_files(engine: Engine) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Delete, DeleteKind, Put, ScanPlan, Selection
+from rowlock_regionserver.region import flush
 
 from .conftest import WAIT_S, Engine, bulk_batch
 
@@ -25,6 +27,18 @@ def test_a_flush_makes_one_store_file_a_family_and_empties_the_memstore(engine: 
     assert (result.store_file_count, result.cell_count) == (2, 2)
     assert (statistics.store_file_count, statistics.memstore_bytes) == (2, 0)
     assert engine.values(b"r") == {b"f:q": b"1", b"g:q": b"2"}
+
+
+def test_nobody_but_the_pieces_holds_what_is_flushed_when_it_is_freed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else all cells are freed in one stretch, and every other thread waits for that."""
+    engine.change(b"r", Put(b"f", b"q", b"1"))
+    segments = [weakref.ref(store.memstore.active) for store in engine.region._contents.stores.all()]
+    held: list[bool] = []
+    monkeypatch.setattr(flush, "_let_go", lambda _: held.extend(segment() is not None for segment in segments))
+    engine.server.flush("t")
+    assert held == [False, False]
 
 
 def test_a_second_flush_of_nothing_makes_no_file(engine: Engine) -> None:

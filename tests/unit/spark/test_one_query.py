@@ -41,3 +41,26 @@ def test_the_folder_is_the_user_s_alone(tmp_path: Path, monkeypatch: pytest.Monk
     folder.rename(tmp_path / "rowlock-pushdown-12345")
     with pytest.raises(InvalidArgumentError, match="belongs to another user"):
         check_one_query(_FRAME, ["a"])
+
+
+def test_a_link_in_place_of_the_folder_is_refused_and_nothing_behind_it_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link that another user left in /tmp once made every old file of the folder behind it go."""
+    behind = tmp_path / "behind"
+    behind.mkdir()
+    old = behind / "old"
+    old.write_text("kept")
+    os.utime(old, (0, 0))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    (temporary / f"rowlock-pushdown-{os.getuid()}").symlink_to(behind)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(temporary))
+    with pytest.raises(InvalidArgumentError, match="is no folder"):
+        check_one_query(_FRAME, ["a"])
+    assert old.read_text() == "kept"
+
+
+def test_a_folder_that_can_t_be_written_to_is_told_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"pushdown=true .* Set TMPDIR"):
+        check_one_query(_FRAME, ["a"], tmp_path / "missing")

@@ -89,6 +89,12 @@ def test_snapshot_is_a_word_or_an_id() -> None:
             _options(snapshot=wrong)
 
 
+def test_a_count_is_written_in_decimal_digits() -> None:
+    for wrong in ("²", "-1", "0", "ten"):
+        with pytest.raises(InvalidArgumentError, match="infer"):
+            _options(infer=wrong)
+
+
 def test_sizes_have_units() -> None:
     options = _options(partition_bytes="64 MiB", batch_bytes="1048576")
     assert (options.part_bytes, options.batch_bytes) == (64 << 20, 1 << 20)

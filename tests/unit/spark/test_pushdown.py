@@ -63,6 +63,8 @@ _N = rowlock.column("f:n", "int")
         (IsNotNull(("n",)), _N.is_present()),
         (Not(EqualTo(("n",), 5)), ~(_N == 5) & _N.is_present()),
         (Not(EqualNullSafe(("n",), 5)), ~(_N == 5)),
+        (Not(IsNull(("n",))), ~_N.is_absent()),
+        (Not(IsNotNull(("n",))), ~_N.is_present()),
         (Not(In(("n",), (5, 6))), ~_N.is_in([5, 6]) & _N.is_present()),
         (EqualTo(("big",), -1), rowlock.column("f:big", int) == -1),
         (LessThan(("x",), 1.5), rowlock.column("f:x", float) < 1.5),
