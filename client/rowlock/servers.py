@@ -218,12 +218,16 @@ class Servers:
         return channel
 
     def call_once(self, address: str, method: Method[Q, A], request: Q, timeout_s: float) -> A:
-        """One unary call without retries; raises grpc.RpcError."""
+        """One unary call without retries; raises grpc.RpcError, or ClosedError if the client was closed meanwhile."""
         with gate:
             call: Callable[..., A] = self.channel(address).unary_unary(
                 method.path, request_serializer=method.serialize, response_deserializer=method.parse
             )
-            return call(request, timeout=max(0.001, timeout_s))
+            try:
+                return call(request, timeout=max(0.001, timeout_s))
+            except ValueError as failed:
+                # grpc's word for a channel that was closed meanwhile.
+                raise ClosedError("the client was closed") from failed
 
     def call(
         self, method: Method[Q, A], request: Q, timeout_s: float, kind: Kind = Kind.READ, address: str | None = None
@@ -247,9 +251,6 @@ class Servers:
             except grpc.RpcError as failed:
                 error = self.judged(failed, asked)
                 is_in_doubt = has_arrived and answered_error(failed) is None
-            except ValueError as failed:
-                # grpc's word for a channel that was closed meanwhile.
-                raise ClosedError("the client was closed") from failed
             time.sleep(attempts.failed(error, time.monotonic(), was_sent=is_in_doubt))
 
     def judged(self, failed: grpc.RpcError, address: str) -> RowlockError:

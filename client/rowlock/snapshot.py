@@ -25,13 +25,13 @@ def make_snapshot(
     it a second time; empty: not looked at. lease_ms 0: the server's default. Raises SnapshotEndedError.
     """
     request = make_request(table, snapshot_id, incarnation_id, lease_ms)
-    return (servers.call(methods.MAKE_SNAPSHOT, request, timeout_s)).snapshot
+    return servers.call(methods.MAKE_SNAPSHOT, request, timeout_s).snapshot
 
 
 def renew_snapshot(servers: Servers, snapshot_id: bytes, timeout_s: float) -> catalog_pb2.Snapshot:
     """Begins its lease anew. Raises SnapshotEndedError."""
     request = catalog_pb2.RenewSnapshotRequest(snapshot_id=snapshot_id)
-    return (servers.call(methods.RENEW_SNAPSHOT, request, timeout_s)).snapshot
+    return servers.call(methods.RENEW_SNAPSHOT, request, timeout_s).snapshot
 
 
 def end_snapshot(servers: Servers, snapshot_id: bytes, timeout_s: float) -> None:

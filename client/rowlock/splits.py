@@ -29,9 +29,6 @@ def splits(servers: Servers, plan: ScanPlan, part_bytes: int, timeout_s: float) 
                 answer = servers.call_once(region.server, methods.PLAN_SCAN, request, deadline - time.monotonic())
             except grpc.RpcError as failed:
                 raise servers.judged(failed, region.server) from None
-            except ValueError as failed:
-                # grpc's word for a channel that was closed meanwhile.
-                raise ClosedError("the client was closed") from failed
             found += splits_of(answer)
             progress.region_is_done(region)
             continue
