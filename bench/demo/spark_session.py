@@ -9,18 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
-import rowlock.spark
 from pyspark.sql import SparkSession
 
-_LOG_SETTINGS = """\
-rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
-"""
+from bench.local_spark import local_builder, quiet_logging
 
 
 @contextmanager
@@ -29,26 +20,8 @@ def local_spark(folder: Path) -> Iterator[SparkSession]:
 
     Raises NoJavaError when there is no Java to run it.
     """
-    rowlock.spark.prepare_environment()
-    # Else Spark looks up what this machine's name stands for.
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ["SPARK_LOCAL_HOSTNAME"] = "localhost"
-    settings = folder / "log4j2.properties"
-    settings.write_text(_LOG_SETTINGS)
-    builder = SparkSession.builder.master("local[2]").appName("rowlock demo")
-    for name, value in {
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={settings.as_uri()}",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "2g",
-        "spark.local.dir": str(folder / "spark"),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }.items():
-        builder = builder.config(name, value)
+    settings = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "4", **quiet_logging(folder)}
+    builder = local_builder(folder, "local[2]", "rowlock demo", settings)
     with _errors_to(folder / "spark.log"):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from rowlock.spark import prepare_environment
+from bench.local_spark import local_builder
 
 if TYPE_CHECKING:
     import subprocess
@@ -21,25 +20,7 @@ _MASTER = "local[2]"
 @contextmanager
 def running_session(folder: Path) -> Iterator[SparkSession]:
     """A session whose files go to `folder`. Blocks for Java to start; Java ends with this program."""
-    prepare_environment()
-    # Else Spark looks up what this machine's name stands for.
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ["SPARK_LOCAL_HOSTNAME"] = "localhost"
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master(_MASTER).appName("rowlock's bench")
-    for name, value in {
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "2g",
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    session = local_builder(folder, _MASTER, "rowlock's bench", {"spark.driver.memory": "2g"}).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     try:
         yield session

@@ -2,57 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from rowlock.spark import prepare_environment
+from bench.local_spark import local_builder, quiet_logging
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _Result = TypeVar("_Result")
 
-_LOG_SETTINGS = """\
-rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
-"""
 # What Spark says of a worker that the machine gave no time to start.
 _STARVED = ("failed to connect back", "Timed out while waiting for the Python worker")
 
 
 def local_session(folder: Path, master: str, settings: Mapping[str, str] | None = None) -> SparkSession:
     """The process's session; its files go to `folder`. Blocks for Java to start, many seconds on a busy machine."""
-    prepare_environment()
-    # Else Spark looks up what this machine's name stands for.
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ["SPARK_LOCAL_HOSTNAME"] = "localhost"
-    from pyspark.sql import SparkSession
-
-    log_settings = folder / "log4j2.properties"
-    log_settings.write_text(_LOG_SETTINGS)
-    builder = SparkSession.builder.master(master).appName("rowlock's tests")
-    for name, value in {
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings.as_uri()}",
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        **(settings or {}),
-    }.items():
-        builder = builder.config(name, value)
+    ours = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2", **quiet_logging(folder)}
+    builder = local_builder(folder, master, "rowlock's tests", {**ours, **(settings or {})})
     interrupted = signal.getsignal(signal.SIGINT)
     session = builder.getOrCreate()
     # Spark takes Ctrl-C for itself, and would keep it from all tests that come after.
