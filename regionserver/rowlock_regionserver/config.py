@@ -11,7 +11,7 @@ GIB = 1024 * MIB
 # Settings of which 0 makes sense: no wait, no delay, no room kept free.
 _MAY_BE_NOTHING = frozenset(
     ("timestamp_ahead_ms_max", "block_cache_bytes", "bulk_file_bytes_min", "row_lock_wait_ms", "retry_after_ms")
-) | {"disk_free_bytes_min"}
+) | {"disk_free_bytes_min", "log_quick_sync_us"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Config:
     log_segment_count_max: int = 16  # beyond it, the regions that pin the oldest segment are flushed
     log_pending_bytes_max: int = 64 * MIB  # appended and not yet written
     log_idle_marker_ms: int = 100
+    log_quick_sync_us: int = 1000  # while a sync takes less, the event loop makes a lone caller's itself; 0: never
     write_numbers_per_leap: int = 1 << 20
     stamp_leap_ms: int = 1000
 

@@ -286,7 +286,11 @@ class ScanPlan:
 
 
 class WriteOptions(NamedTuple):
-    """How a write is made. `deadline` is on Clock.monotonic; durability None: the table's."""
+    """How a write is made. `deadline` is on Clock.monotonic; durability None: the table's.
+
+    `is_alone`: nobody else is being served, so the caller may wait for the log's disk instead of handing over.
+    """
 
     deadline: float
     durability: Durability | None = None
+    is_alone: bool = False

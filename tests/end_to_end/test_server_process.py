@@ -155,6 +155,24 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
         assert int.from_bytes(answer.rows[0].cells[0].value, "big") == 100
 
 
+def test_what_a_lone_caller_was_told_survives_a_kill(tmp_path: Path) -> None:
+    quick = ("--config", "log_quick_sync_us=3600000000")
+    with ServerCommand("--data", tmp_path, *ANY_PORT, *quick) as server, RawClient(server.ready()) as client:
+        region_id = client.create_table("t", b"f", durability=DURABILITY_FSYNC)
+        conversation = RawConversation(client)
+        for i in range(100):
+            conversation.send(mutate(i, region_id, increment(b"r")))
+            conversation.answer(i)
+        server.signal(signal.SIGKILL)
+        server.process.wait()
+        conversation.end()
+    with ServerCommand("--data", tmp_path, *ANY_PORT) as server, RawClient(server.ready()) as client:
+        answer = client.regions.Get(
+            region_pb2.GetCall(region_id=client.region_id("t"), get=region_pb2.Get(rows=[b"r"]))
+        )
+        assert int.from_bytes(answer.rows[0].cells[0].value, "big") == 100
+
+
 def test_a_sync_that_fails_ends_the_process_with_nothing_acknowledged_after_it(tmp_path: Path) -> None:
     sync_fails = (
         "import errno, os, sys\n"

@@ -8,6 +8,7 @@ APPENDING = "unit/wal/test_appending.py"
 FORMATS = "unit/wal/test_formats.py"
 GENERATIONS = "unit/test_generations.py"
 STOPPING = "unit/catalog/test_stopping.py"
+TURNS = "unit/wal/test_turns.py"
 ROLLING = "unit/wal/test_rolling_and_trimming.py"
 STORE_DAMAGE = "unit/storefile/test_damage.py"
 STORE_WRITER = "unit/storefile/test_writer.py"
@@ -78,6 +79,35 @@ DURABILITY = [
         "        if pending_bytes and pending_bytes + byte_count > self._config.log_pending_bytes_max:\n",
         "        if False:\n",
         f"{APPENDING}::test_too_much_pending_is_refused_and_taken_again_when_it_is_written",
+    ),
+    Mutant(
+        "two write the log at once",
+        "wal/writer.py",
+        "or not self._turn.acquire(blocking=False):\n            return False\n",
+        "or (not self._turn.acquire(blocking=False) and False):\n            return False\n",
+        f"{TURNS}::test_nobody_has_a_turn_while_the_thread_writes",
+    ),
+    Mutant(
+        "what a lone caller does not write is forgotten",
+        "wal/pending.py",
+        "            if self._has_work():\n                self._wake_writer()\n            return None\n",
+        "            return None\n",
+        f"{TURNS}::test_much_is_left_to_the_thread",
+    ),
+    Mutant(
+        "a lone caller's record in the next segment is written into this one",
+        "wal/pending.py",
+        "            is_small = len(self._batches) == 1 and not batch.head and self._offset <= self._capacity\n",
+        "            is_small = True\n",
+        f"{TURNS}::test_what_needs_another_segment_is_left_to_the_thread",
+    ),
+    Mutant(
+        "a failed sync of a lone caller is passed over",
+        "wal/writer.py",
+        "        except BaseException as error:\n            self._fail(error)\n        finally:\n"
+        "            self._turn.release()\n",
+        "        except OSError:\n            pass\n        finally:\n            self._turn.release()\n",
+        f"{TURNS}::test_a_failed_sync_in_a_turn_is_final",
     ),
     Mutant(
         "an idle log leaves its last record unproven",

@@ -10,14 +10,15 @@ A row mutation is atomic over all its families. Its steps, in this order:
 6. APPLY             into the memstores, still under the order lock: whoever swaps the log's buffer to sync it finds
                      the cells of every record in it applied, so a synced number may be published at once.
 7. UNLOCK            row locks and gate. The log is not synced yet: one sync carries many writers, even of one row.
-8. SYNC              the log's thread makes the record as durable as was asked (group commit).
+8. SYNC              the log's thread makes the record as durable as was asked (group commit). A caller that is alone
+                     does it itself (Log.take_turn), with the locks of 7 let go.
 9. PUBLISH           that thread completes the number; the read point moves over completed numbers without a hole. The
                      answer goes out when the read point has reached this write.
 
 Invariants
 - Nothing unpublished is revealed. An outcome that comes from reading alone (a condition that is not met, an overflow, a
   repeated request id) waits until the newest write that it read is published.
-- If APPEND fails, nothing was applied, and the number completes empty. After APPLY only the log's thread completes
+- If APPEND fails, nothing was applied, and the number completes empty. After APPLY only who writes the log completes
   numbers. Steps 5 to 9 can't be cancelled by a deadline or a lost client.
 - A failed sync is final: nothing after it is acknowledged, whoever waits is told "unknown outcome".
 - Nothing here holds a lock while it waits for a disk, but for COMPARE, which may read a block of a store file.
@@ -98,6 +99,15 @@ class WritePath:
         called, because it would have had to wait for a lock or a disk and `may_wait` was False. Raises
         RegionServerError for what concerns the whole batch; then nothing was changed.
         """
+        if may_wait or not options.is_alone or not self._log.take_turn():
+            return self._mutate(mutations, options, done, may_wait=may_wait)
+        try:
+            return self._mutate(mutations, options, done, may_wait=False)
+        finally:
+            self._log.end_turn()  # 8 and 9 in this thread: `done` is called before this returns.
+
+    def _mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
+        """Steps 1 to 7."""
         table = self.table
         durability = self.durability(options.durability)
         outcomes: dict[int, RowOutcome] = {}
@@ -109,7 +119,7 @@ class WritePath:
                 return False
             if self.table is not table:  # Altered between CHECK and LOCK: judge by the families there are now.
                 self._unlock(rows)
-                return self.mutate(mutations, options, done, may_wait=may_wait)
+                return self._mutate(mutations, options, done, may_wait=may_wait)
             try:
                 if not may_wait and not self._is_all_in_memory([mutations[i] for i in checked]):
                     return False

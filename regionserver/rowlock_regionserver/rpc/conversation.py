@@ -78,7 +78,7 @@ class Conversation:
         self._open_count += len(requests)
         self._is_taking = True
         if len(requests) == 1:
-            accept(requests[0], client_id, sequence_floor, asker, is_large=is_large)
+            accept(requests[0], client_id, sequence_floor, asker, is_large=is_large, has_company=False)
         else:
             since = monotonic()
             for request in requests:

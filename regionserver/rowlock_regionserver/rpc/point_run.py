@@ -122,9 +122,9 @@ class PointRun:
         self._timer: asyncio.TimerHandle | None = None
         self._is_answered = False
 
-    def try_inline(self) -> bool:
+    def try_inline(self, *, is_alone: bool) -> bool:
         """2 Try, on the loop. False: it would have to wait, or is large; nothing was done."""
-        return len(self._request.mutate.mutations) <= INLINE_ROWS_MAX and self._run(may_wait=False)
+        return len(self._request.mutate.mutations) <= INLINE_ROWS_MAX and self._run(may_wait=False, is_alone=is_alone)
 
     def hand_over(self, pool: Executor, loop: asyncio.AbstractEventLoop, timeout: float) -> None:
         """3 Hand over, on the loop."""
@@ -146,12 +146,12 @@ class PointRun:
             is_done = self._run(may_wait=True)
             assert is_done
 
-    def _run(self, *, may_wait: bool) -> bool:
+    def _run(self, *, may_wait: bool, is_alone: bool = False) -> bool:
         """Makes the request; False: it would have to wait and may not."""
         request = self._request
         try:
             if request.HasField("mutate"):
-                return self._mutate(may_wait=may_wait)
+                return self._mutate(may_wait=may_wait, is_alone=is_alone)
             if request.HasField("get"):
                 answer = got(self._points, request, may_wait=may_wait)
                 if answer is None:
@@ -169,14 +169,14 @@ class PointRun:
             self._answer(answer)
         return True
 
-    def _mutate(self, *, may_wait: bool) -> bool:
+    def _mutate(self, *, may_wait: bool, is_alone: bool) -> bool:
         points, request = self._points, self._request
         mutate = request.mutate
         if self._mutations is None:
             check_client_id(self._client_id)
             self._mutations = row_mutations(mutate, self._client_id, self._sequence_floor, points.config)
         region = points.region(request.region_id)
-        options = WriteOptions(self._deadline, durability(mutate.durability))
+        options = WriteOptions(self._deadline, durability(mutate.durability), is_alone)
         return region.mutate(self._mutations.read, options, self._done, may_wait=may_wait)
 
     def _done(self, outcomes: list[RowOutcome]) -> None:

@@ -4,7 +4,8 @@ The outline of one request, which is accepted and answered exactly once:
 
 1. Accept: counted, or refused when too many are in flight. Its deadline starts to run.
 2. Try: read from its message and made on the loop with may_wait=False. Most end here, because a thread's hand-over
-   costs more than they do. What is large by its look goes to a worker at once.
+   costs more than they do. What is large by its look goes to a worker at once. A change that is alone, in a server
+   that has nothing else to do, is synced there too.
 3. Hand over: what would have to wait is done by a worker with may_wait=True. If the deadline passes before a worker
    is free, it is answered DEADLINE_EXCEEDED and never begun.
 4. Answer: on the loop. A change's comes when the log's thread says that it is published, carried by completions.py.
@@ -44,13 +45,22 @@ class PointStatistics:
 class Points:
     """Carries out point requests. Used on the event loop, except where a method says otherwise."""
 
-    def __init__(self, region: Callable[[int], PointRegion], workers: Workers, config: Config, clock: Clock) -> None:
+    def __init__(
+        self,
+        region: Callable[[int], PointRegion],
+        workers: Workers,
+        config: Config,
+        clock: Clock,
+        open_calls: Callable[[], int],
+    ) -> None:
+        """`open_calls`: how many calls of any kind the server has under way."""
         self.region = region  # Raises NotServingRegionError.
         self.workers = workers
         self.config = config
         self.clock = clock
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
+        self._open_calls = open_calls
         self._completions = Completions(self._loop, lambda: self._in_flight)
         self.large_messages = ByteBudget(config.request_bytes_in_flight_max, config.retry_after_ms)
         self._in_flight = 0
@@ -63,11 +73,19 @@ class Points:
         return PointStatistics(self._in_flight, self._accepted_count, self._handed_over_count, self._refused_count)
 
     def accept(
-        self, request: PointRequest, client_id: bytes, sequence_floor: int, asker: Asker, *, is_large: bool = False
+        self,
+        request: PointRequest,
+        client_id: bytes,
+        sequence_floor: int,
+        asker: Asker,
+        *,
+        is_large: bool = False,
+        has_company: bool = True,
     ) -> None:
         """Sees to it that the asker is answered once: perhaps before this returns, perhaps later.
 
-        `is_large`: the request came in a message too large for the loop to look into.
+        `is_large`: the request came in a message too large for the loop to look into. `has_company`: others came in the
+        same message.
         """
         config = self.config
         if self._in_flight >= config.requests_in_flight_max:
@@ -79,11 +97,12 @@ class Points:
         if is_get and not is_large and (answer := got_inline(self, request)) is not None:
             asker.answered(answer)
             return
+        is_alone = not has_company and not self._in_flight and self._open_calls() == 1
         self._in_flight += 1
         timeout_ms = request.timeout_ms or config.row_lock_wait_ms
         deadline = self.clock.monotonic() + timeout_ms / 1000
         run = PointRun(self, request, client_id, sequence_floor, asker, deadline)
-        if is_large or is_get or not run.try_inline():
+        if is_large or is_get or not run.try_inline(is_alone=is_alone):
             self._handed_over_count += 1
             run.hand_over(self.workers.points, self._loop, timeout_ms / 1000)
 

@@ -117,6 +117,7 @@ class Log:
             begun.descriptor,
             begun.capacity,
             config.log_idle_marker_ms,
+            config.log_quick_sync_us,
             log._fail,
         )
         for part in (log._writer, spare, trimmer):
@@ -125,7 +126,7 @@ class Log:
             spare.want()
         return log
 
-    # The write path. The caller of these three holds `order`.
+    # The write path. The caller of these two holds `order`.
 
     def append(
         self,
@@ -138,7 +139,7 @@ class Log:
     ) -> None:
         """Adds a change behind all others; never waits. `kind` is 1 to 253.
 
-        The writer's thread calls `complete` exactly once, in log order: for FSYNC when the record is on stable
+        Whoever writes the log calls `complete` exactly once, in log order: for FSYNC when the record is on stable
         storage, for OS when it was handed to the operating system, else without waiting for it. After a failure it
         never does. StoppingError when the log is closed or has failed: nothing was added.
         """
@@ -147,6 +148,22 @@ class Log:
     def pass_through(self, complete: Complete) -> None:
         """The same without a record: `complete` is called in its turn."""
         self._pending.pass_through(Durability.SKIP, complete)
+
+    # Writing by the caller, who does not hold `order`.
+
+    def take_turn(self) -> bool:
+        """Whether the caller itself writes and completes what it appends, in `end_turn`, which must follow then.
+
+        For a caller that nobody waits behind: it is spared two hand-overs between threads. Never blocks. False: the
+        writer's thread does it, as for everybody else.
+        """
+        return self._writer.take_turn()
+
+    def end_turn(self) -> None:
+        """Blocks for a write, and a sync if one was asked for; a failure is told as any other."""
+        self._writer.end_turn()
+
+    # Reservations. The caller holds `order`.
 
     def reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> None:
         """Write numbers and stamps below these bounds may now be handed out; a restart goes on from them.

@@ -3,7 +3,8 @@
 Everything is guarded by `order`, the lock under which callers take write numbers and append, so all of it is short
 and none of it touches a file: places in the log are given out here, and the writer makes the files follow. When a
 record does not fit the rest of a segment, the batch at hand is closed and the next one begins the next segment,
-with its head; nobody waits for that segment to exist but the writer.
+with its head; nobody waits for that segment to exist but the writer. What a caller is about to write by itself
+(`hold`) does not wake the writer's thread.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _FSYNC = int(Durability.FSYNC)
 
 
 class Pending:
-    """The end of the log as callers see it. Every method but `take` and `fail` is called with `order` held."""
+    """The end of the log as callers see it. Methods are called with `order` held, but for those that take it."""
 
     def __init__(
         self,
@@ -63,8 +64,10 @@ class Pending:
         # Guarded by self.order:
         self._wake = threading.Condition(self.order)
         self._is_waiting = False
+        self._is_held = False
         self._is_closing = False
         self._failure: BaseException | None = None
+        self._taken_at = clock.monotonic()
         self._segment = segment
         self._seed = segment_seed(log_id, segment)
         self._offset = begun_bytes
@@ -92,15 +95,13 @@ class Pending:
         self._last[region_id] = self._touched[region_id] = write_number
         self._batch.add(durability, complete)
         self.appended_records += 1
-        if self._is_waiting:
-            self._wake_writer()
+        self._wake_writer()
 
     def pass_through(self, durability: int, complete: Complete) -> None:
         """Adds a caller without a record: it completes after all that was appended before it, as durable as asked."""
         self._check_open()
         self._batch.add(durability, complete)
-        if self._is_waiting:
-            self._wake_writer()
+        self._wake_writer()
 
     def reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> None:
         """Adds a reservation, and makes the region known. What is appended after it completes once it is durable."""
@@ -146,31 +147,59 @@ class Pending:
         """Bytes that are appended and not yet written; needs no lock, and is then about right."""
         return self.appended_bytes - self.written_bytes
 
-    # What the writer takes.
+    # What is taken to be written. Only who has the writer's turn takes.
 
-    def take(self, idle_ms: int) -> list[Batch] | None:
-        """Blocks until something is pending, and takes all of it; takes `order` itself.
+    def wait(self, idle_ms: int) -> bool | None:
+        """Blocks until something is pending; takes `order` itself.
 
-        None: closed, and nothing is left. Empty: nothing came for `idle_ms` after records which no marker follows.
+        None: closed, and nothing is left. False: nothing came for `idle_ms` after records which no marker follows.
         Raises what was given to `fail`.
         """
         with self.order:
-            started = self._clock.monotonic()
+            self._taken_at = self._clock.monotonic()
             while self._failure is None and not self._has_work():
                 if self._is_closing:
                     return None
-                idle_seconds = None if self.end() == self._marker_end else idle_ms / 1000
+                idle_seconds = None
+                if self.end() != self._marker_end:
+                    idle_seconds = self._taken_at + idle_ms / 1000 - self._clock.monotonic()
+                    if idle_seconds <= 0:
+                        return False
                 self._is_waiting = True
-                was_notified = self._wake.wait(idle_seconds)
+                self._wake.wait(idle_seconds)
                 self._is_waiting = False
-                if not was_notified and (self._clock.monotonic() - started) * 1000 >= idle_ms:
-                    return []
             if self._failure is not None:
                 raise self._failure
-            taken = self._batches
-            self._batch = Batch(self._segment, self._offset)
-            self._batches = [self._batch]
-            return taken
+            return True
+
+    def take(self) -> list[Batch]:
+        """All that is pending, in log order; nothing, when somebody else took it. Takes `order` itself."""
+        with self.order:
+            return self._taken() if self._has_work() else []
+
+    def hold(self) -> None:
+        """What is appended from now on wakes nobody, because the caller will `take_held`. Needs no lock."""
+        self._is_held = True
+
+    def take_held(self, byte_count_max: int) -> Batch | None:
+        """Ends `hold`, and takes what is pending if it is short and lies in the segment's rest. Takes `order` itself.
+
+        None: nothing is pending, or the writer's thread is woken for it.
+        """
+        with self.order:
+            self._is_held = False
+            batch = self._batch
+            is_small = len(self._batches) == 1 and not batch.head and self._offset <= self._capacity
+            if is_small and len(batch.data) <= byte_count_max and self._failure is None and self._has_work():
+                self._taken_at = self._clock.monotonic()
+                was_marked = Position(batch.segment, batch.offset) == self._marker_end
+                self._taken()
+                if was_marked:  # The thread waits without end, and must now look for when the log is idle.
+                    self._wake_writer()
+                return batch
+            if self._has_work():
+                self._wake_writer()
+            return None
 
     def add_marker(self) -> None:
         """Adds a marker that is synced; unless something else is pending, which will be followed by its own.
@@ -186,7 +215,7 @@ class Pending:
         self._marker_end = self.end()
 
     def last_marker(self) -> bytes:
-        """The record of a marker at the end of the log, for the writer to write after `take` has answered None."""
+        """The record of a marker at the end of the log, for the writer to write after `wait` has answered None."""
         assert self._is_closing, "the last marker of a log that is open"
         assert not self._has_work(), "the last marker before something that is pending"
         return encode_record(self._seed, self._offset, 0, 0, 0, self.durable, MARKER, self._marker())
@@ -213,9 +242,16 @@ class Pending:
         batch = self._batch
         return len(self._batches) > 1 or bool(batch.data) or bool(batch.completes)
 
+    def _taken(self) -> list[Batch]:
+        taken = self._batches
+        self._batch = Batch(self._segment, self._offset)
+        self._batches = [self._batch]
+        return taken
+
     def _wake_writer(self) -> None:
-        self._is_waiting = False
-        self._wake.notify()
+        if self._is_waiting and not self._is_held:
+            self._is_waiting = False
+            self._wake.notify()
 
     def _check_open(self) -> None:
         if self._failure is not None:

@@ -1,4 +1,7 @@
-"""The writer: one thread that writes, syncs, rolls and completes, in log order.
+"""The writer: it writes, syncs, rolls and completes, in log order.
+
+Whoever has the turn writes. That is the writer's thread, or a caller that is alone (`Writer.take_turn`): handing a lone
+record to a thread and its completion back costs as much as the sync of a quick disk.
 
 For each batch, in this order:
 
@@ -14,7 +17,9 @@ may have marked the lost pages clean; nothing completes after it.
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +30,11 @@ from rowlock_regionserver.wal.record import Position
 from rowlock_regionserver.wal.segment import NO_SPACE, name_spare, write_all
 from rowlock_regionserver.wal.spare import Spare
 from rowlock_regionserver.wal.trimmer import Sealed, Trimmer
+
+# What a caller writes by itself. A system call for so much takes some 20 us.
+_HERE_BYTES_MAX = 64 * 1024
+# How much of the average a sync's time is: one slow sync keeps callers from syncing by themselves for ten more.
+_NEWEST_SHARE = 1 / 8
 
 
 class Writer:
@@ -40,6 +50,7 @@ class Writer:
         descriptor: int,
         segment_bytes: int,
         idle_marker_ms: int,
+        quick_sync_us: int,
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._folder = folder
@@ -48,30 +59,62 @@ class Writer:
         self._spare = spare
         self._trimmer = trimmer
         self._idle_marker_ms = idle_marker_ms
+        self._quick_sync_seconds = quick_sync_us / 1e6
         self._on_failure = on_failure
-        # Only the writer's thread touches these.
+        self._turn = threading.Lock()
+        # Guarded by self._turn:
         self._descriptor = descriptor
         self._segment_bytes = segment_bytes  # preallocated
         self._written = pending.durable
-        # Counted by the writer's thread, read by anybody.
+        self._sync_seconds = 1.0  # on average; slow, until it is known
+        # Counted by who has the turn, read by anybody.
         self.batch_count = 0
         self.sync_count = 0
         self.thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
 
+    def take_turn(self) -> bool:
+        """Whether the caller writes what it appends until `end_turn`, which must follow then. Never blocks.
+
+        False: somebody is writing, or syncs take too long for a caller that others may soon wait for.
+        """
+        if self._sync_seconds > self._quick_sync_seconds or not self._turn.acquire(blocking=False):
+            return False
+        self._pending.hold()
+        return True
+
+    def end_turn(self) -> None:
+        """Writes, syncs and completes what was appended; leaves it to the thread when it is much, or needs space."""
+        try:
+            batch = self._pending.take_held(_HERE_BYTES_MAX)
+            if batch is not None:
+                self._write(batch)
+        except BaseException as error:
+            self._fail(error)
+        finally:
+            self._turn.release()
+
     def _run(self) -> None:
         try:
-            while (batches := self._pending.take(self._idle_marker_ms)) is not None:
-                for batch in batches:
-                    self._write(batch)
-                if not batches:
-                    self._mark_idle()
-            self._finish()
+            while (is_pending := self._pending.wait(self._idle_marker_ms)) is not None:
+                with self._turn:
+                    if is_pending:
+                        for batch in self._pending.take():
+                            self._write(batch)
+                    else:
+                        self._mark_idle()
+            with self._turn:
+                self._finish()
         except BaseException as error:
-            # Also what a completion raises, and what is no Exception: nothing may go on as if it had not happened.
-            self._pending.fail(error)
-            self._on_failure(error)
+            self._fail(error)
         finally:
-            self._files.close(self._descriptor)
+            with self._turn:
+                self._sync_seconds = math.inf  # nobody takes a turn any more
+                self._files.close(self._descriptor)
+
+    def _fail(self, error: BaseException) -> None:
+        """Also what a completion raises, and what is no Exception: nothing may go on as if it had not happened."""
+        self._pending.fail(error)
+        self._on_failure(error)
 
     def _write(self, batch: Batch) -> None:
         if batch.head:
@@ -110,9 +153,11 @@ class Writer:
     def _sync(self) -> None:
         """What is written is durable. Costs nothing when it is already."""
         if self._pending.durable != self._written:
+            started = time.perf_counter()
             self._files.fdatasync(self._descriptor)
             self.sync_count += 1
             self._pending.durable = self._written
+            self._sync_seconds += (time.perf_counter() - started - self._sync_seconds) * _NEWEST_SHARE
 
     def _roll(self, batch: Batch) -> None:
         assert batch.sealed is not None

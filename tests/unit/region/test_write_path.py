@@ -550,3 +550,28 @@ def test_several_rows_are_read_at_one_read_point_in_the_order_asked(engine: Engi
     answer = engine.region.get([b"b", b"zz", b"a", b"b"], Selection(), may_wait=True)
     assert answer is not None
     assert [[cell[3] for cell in cells] for cells in answer] == [[b"2"], [], [b"1"], [b"2"]]
+
+
+def test_a_caller_that_is_alone_is_answered_by_its_own_thread_before_it_goes_on(tmp_path: Path) -> None:
+    engine = Engine(tmp_path, Config(log_quick_sync_us=3_600_000_000), Clock(), Files(), Durability.FSYNC)
+    told: list[tuple[list[RowOutcome], threading.Thread]] = []
+
+    def done(outcomes: list[RowOutcome]) -> None:
+        told.append((outcomes, threading.current_thread()))
+
+    def mutate(*mutations: RowMutation, is_alone: bool = True) -> bool:
+        options = WriteOptions(time.monotonic() + WAIT_S, is_alone=is_alone)
+        return engine.region.mutate(mutations, options, done, may_wait=False)
+
+    while not told:  # The log's thread may have its turn when the table was just made.
+        told.clear()
+        assert mutate(RowMutation(b"r", (put(b"q", b"1"),)), RowMutation(b"bad", ()))
+    ((first, refused), thread) = told[0]
+    assert isinstance(first, RowResult)
+    assert isinstance(refused, InvalidRequestError)
+    assert thread is threading.current_thread()
+    assert engine.values(b"r") == {b"f:q": b"1"}
+    engine.crash()
+    assert engine.values(b"r") == {b"f:q": b"1"}
+    engine.server.stop()
+    assert not engine.fatal

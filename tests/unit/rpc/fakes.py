@@ -37,6 +37,7 @@ class FakeRegion:
         self.waiting = threading.Semaphore(0)  # released by each request that has begun to wait
         self.unpublished: list[Callable[[], None]] = []
         self.begun: list[bytes] = []  # rows, in the order in which their requests were made
+        self.alone: list[bytes] = []  # of these, the changes that were told to be alone
         self.value = b"v"
         self.batches: list[Sequence[ScanAnswer]] = []
         self.open_scans = 0
@@ -70,6 +71,8 @@ class FakeRegion:
             return False
         self._wait(row)
         self.begun.append(row)
+        if options.is_alone:
+            self.alone.append(row)
         outcomes: list[RowOutcome] = [RowResult(timestamp=5) for _ in mutations]
         if row.startswith(b"later"):
             self.unpublished.append(lambda: done(outcomes))

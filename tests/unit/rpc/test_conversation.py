@@ -28,7 +28,8 @@ class Client:
 
     def __init__(self, region: FakeRegion, workers: Workers, config: Config) -> None:
         self.clock = ManualClock()
-        self.points = Points(region.region, workers, config, self.clock)
+        self.open_calls = 1
+        self.points = Points(region.region, workers, config, self.clock, lambda: self.open_calls)
         self.messages: list[Answers] = []
         self._arrived = asyncio.Event()
         self.may_write = asyncio.Event()
@@ -105,6 +106,25 @@ def test_requests_with_nothing_to_wait_for_are_answered_in_one_message(run: Run)
         assert client.answers[3].error.code == Error.NOT_SERVING_REGION
         assert client.answers[4].error.code == Error.INVALID_ARGUMENT
         assert client.points.statistics().handed_over_count == 0
+
+    run(test)
+
+
+def test_a_change_is_alone_when_nothing_else_is_in_its_message_in_flight_or_called(
+    run: Run, region: FakeRegion
+) -> None:
+    async def test(client: Client) -> None:
+        await client.send(put(1, b"a"))
+        await client.send(put(2, b"b"), get(3, b"c"))
+        client.open_calls = 2
+        await client.send(put(4, b"d"))
+        client.open_calls = 1
+        await client.send(put(5, b"later"))
+        await client.send(put(6, b"e"))
+        region.unpublished.pop()()
+        await client.until(5)
+        await client.send(put(7, b"f"))
+        assert region.alone == [b"a", b"later", b"f"]
 
     run(test)
 
