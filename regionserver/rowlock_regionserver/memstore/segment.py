@@ -18,7 +18,7 @@ import threading
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 import pyarrow as pa
 from sortedcontainers import SortedDict
@@ -272,13 +272,13 @@ class RowSegment:
                 yield chunk.table
             start = chunk.frontier
 
-    def pieces(self) -> list[object]:
+    def pieces(self) -> Iterator[object]:
         """The keys and the lists that hold its cells. Whoever is the last to let go of a sealed segment lets go of
         these piece by piece: a million cells freed in one stretch would hold up every other thread for a fifth of a
         second.
         """
         assert self._is_sealed, "pieces of a segment that takes writes"
-        return [piece for item in self._rows.items() for piece in item]
+        return chain.from_iterable(dict.items(self._rows))  # in no order, and not one Python call for each row
 
     def _copied_rows(self, start: bytes, stop: bytes, reverse: bool) -> Iterator[tuple[bytes, list[Cell]]]:
         """The rows of [start, stop) with copies of their cells, taken in slices under the lock."""

@@ -43,8 +43,9 @@ from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
 
-# Rows whose cells are freed in one stretch: some 0.3 ms for rows of ten.
+# Rows and their keys that are freed in one stretch: some 0.1 ms for rows of ten cells.
 FREED_AT_ONCE = 128
+_TAKEN_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +134,11 @@ class Flusher:
         self._sealed_up_to = None
         self._clean_up_to = sealed.write_number
         self._flushed(sealed.write_number)
-        pieces = [piece for _, segments in sealed.segments for segment in segments for piece in _pieces(segment)]
-        del sealed
+        pieces: list[object] = []
+        for _, segments in sealed.segments:
+            for segment in segments:
+                _take_apart(segment, pieces)
+        del sealed, segments, segment
         _let_go(pieces)
         return FlushResult(len(written), sum(file.info.cell_count for _, file in written))
 
@@ -274,9 +278,15 @@ class Flusher:
             self._files.remove_if_there(path)
 
 
-def _pieces(segment: Segment) -> list[object]:
-    """What a segment holds, so that it can be freed piece by piece."""
-    return segment.pieces() if isinstance(segment, RowSegment) else [segment]
+def _take_apart(segment: Segment, pieces: list[object]) -> None:
+    """Adds what a segment holds, so that it can be freed piece by piece."""
+    if isinstance(segment, RowSegment):
+        held = segment.pieces()
+        while some := list(itertools.islice(held, _TAKEN_AT_ONCE)):
+            pieces += some
+            give_way()
+    else:
+        pieces.append(segment)
 
 
 def _let_go(pieces: list[object]) -> None:

@@ -22,6 +22,7 @@ import pyarrow as pa
 from rowlock_regionserver.cells import CELL_SCHEMA, Compression, Family
 from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.process import give_way
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile import metadata
 from rowlock_regionserver.storefile.block import encoded
@@ -33,6 +34,9 @@ from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.sorting import Facts
 
 TEMPORARY_SUFFIX = ".temporary"
+
+# Blocks that are read back before other threads run: 0.3 ms.
+_READ_IN_ONE_STRETCH = 4
 
 
 def write_store_file(
@@ -164,8 +168,10 @@ def _read_back_and_sync(path: Path, files: Files, info: StoreFileInfo, extents: 
     file_bytes = files.size(path)
     descriptor = files.open(path, os.O_RDONLY)
     try:
-        for extent in extents:
+        for place, extent in enumerate(extents):
             read_payload(files, descriptor, path, extent)
+            if place % _READ_IN_ONE_STRETCH == 0:
+                give_way()
         rest = container_checksum(files, descriptor, path, extents, file_bytes)
         # When it fails, the file is removed, never synced again.
         files.fsync(descriptor)

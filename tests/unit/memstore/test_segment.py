@@ -364,4 +364,4 @@ def test_the_pieces_of_a_sealed_segment_are_all_that_it_holds() -> None:
     for number, row in enumerate((b"b", b"a"), start=1):
         segment.apply(row, [_put(b"q", 1, number)], _nothing_published)
     segment.seal()
-    assert segment.pieces() == [b"a", [_put(b"q", 1, 2)], b"b", [_put(b"q", 1, 1)]]
+    assert list(segment.pieces()) == [b"b", [_put(b"q", 1, 1)], b"a", [_put(b"q", 1, 2)]]
