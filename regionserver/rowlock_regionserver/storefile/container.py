@@ -25,7 +25,7 @@ from rowlock_regionserver.storefile import format as layout
 # Address space only. Doubled when it is too small.
 MAP_BYTES = 1 << 30
 
-# LMDB holds what a transaction wrote in memory until its commit, which writes it all in one stretch: half a millisecond.
+# LMDB holds what a transaction wrote in memory until its commit, which writes it in one stretch: half a millisecond.
 TRANSACTION_BYTES = 1 << 20
 
 # So much more than its values a transaction may take on disk.
