@@ -168,9 +168,9 @@ def _read_back_and_sync(path: Path, files: Files, info: StoreFileInfo, extents: 
     file_bytes = files.size(path)
     descriptor = files.open(path, os.O_RDONLY)
     try:
-        for place, extent in enumerate(extents):
+        for count, extent in enumerate(extents):
             read_payload(files, descriptor, path, extent)
-            if place % _READ_IN_ONE_STRETCH == 0:
+            if count % _READ_IN_ONE_STRETCH == 0:
                 give_way()
         rest = container_checksum(files, descriptor, path, extents, file_bytes)
         # When it fails, the file is removed, never synced again.
