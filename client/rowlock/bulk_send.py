@@ -198,10 +198,11 @@ class BulkSend:
         """The next batch of the input; one that can't be made ends the input."""
         try:
             batch = next(self._batches, None)
-        except (InvalidArgumentError, TypeError) as error:
-            if not self._applied and not self._under_way:
+        except (RowlockError, TypeError) as error:
+            if isinstance(error, InvalidArgumentError | TypeError) and not self._applied and not self._under_way:
                 raise
-            refused = error if isinstance(error, InvalidArgumentError) else InvalidArgumentError(str(error))
+            # Also when the input is a scan that failed: raised here, it would be taken for a failure of the stream.
+            refused = error if isinstance(error, RowlockError) else InvalidArgumentError(str(error))
             at = max((rows.stop for rows in self._ranges()), default=0)
             self._failed.append((range(at, at + 1), refused))
             batch = None

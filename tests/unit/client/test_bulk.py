@@ -261,3 +261,20 @@ def test_a_bad_first_batch_is_its_own_error_and_a_later_one_tells_what_was_writt
         db.table("t").put_arrow([rows("a"), bad, rows("b")], MAPPING)
     assert caught.value.applied == [range(1)]
     assert [span.start for span, _ in caught.value.failed] == [1]
+
+
+@pytest.mark.parametrize("failure", [ServerUnavailableError("cut"), rowlock.ClosedError("closed"), TypeError("odd")])
+@pytest.mark.parametrize("count", [0, 1, WINDOW + 1])
+def test_put_arrow_of_an_input_that_fails_is_never_told_as_done(
+    db: rowlock.Client, fake_server: FakeServer, failure: Exception, count: int
+) -> None:
+    def failing() -> Iterator[pa.RecordBatch]:
+        for number in range(count):
+            yield rows(str(number))
+        raise failure
+
+    with pytest.raises((rowlock.BulkError, type(failure))) as caught:
+        db.table("t").put_arrow(failing(), MAPPING)
+    if isinstance(caught.value, rowlock.BulkError):
+        assert sorted(caught.value.applied, key=lambda span: span.start) == [range(n, n + 1) for n in range(count)]
+        assert [span.start for span, _ in caught.value.failed] == [count]
