@@ -19,7 +19,14 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock.arrow_buffers import binary_scalar
 from rowlock.bulk_input import CellBatch
-from rowlock.errors import BulkError, InvalidArgumentError, LimitExceededError, RowlockError, UnknownOutcomeError
+from rowlock.errors import (
+    BulkError,
+    ClosedError,
+    InvalidArgumentError,
+    LimitExceededError,
+    RowlockError,
+    UnknownOutcomeError,
+)
 from rowlock.retry import Attempts, Kind
 from rowlock.schema import Region
 from rowlock.sequences import Sequences
@@ -176,7 +183,7 @@ class BulkSend:
         if not self._failed and not self._unknown:
             return BulkResult(self._row_count, self._cell_count)
         rows, error = min(self._failed + self._unknown, key=lambda item: item[0].start)
-        if not self._applied and not self._unknown and isinstance(error, InvalidArgumentError):
+        if not self._applied and not self._unknown and isinstance(error, InvalidArgumentError | ClosedError):
             raise error
         told = "were not written" if not self._unknown else "may or may not have been written"
         raise BulkError(

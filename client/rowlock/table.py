@@ -19,7 +19,7 @@ from rowlock.changes import Change, Delete, Put
 from rowlock.checks import Check, CheckResult, CompareOp
 from rowlock.columns import Name, Text, Value, encoded_row, encoded_rows, parse_cell_column
 from rowlock.conversation import Request
-from rowlock.errors import ClosedError, RowlockError
+from rowlock.errors import RowlockError
 from rowlock.filters import Filter
 from rowlock.mapping import Mapping
 from rowlock.point import ColumnName, Data
@@ -320,8 +320,6 @@ class Table(Generic[Text]):
     def _read_some(self, read: RowsRead, selection: Selection, attempts: Attempts) -> RowlockError | None:
         try:
             region = self._servers.region_of(read.table, read.first_row, attempts.deadline)
-        except ClosedError:
-            raise
         except RowlockError as error:
             return error
         rows = read.rows_for(region)

@@ -17,7 +17,6 @@ from rowlock.bulk_input import ArrowInput, cell_batches
 from rowlock.bulk_send import BulkResult, BulkSend, checked_batch_bytes
 from rowlock.columns import Text, check_timestamp
 from rowlock.errors import (
-    ClosedError,
     DeadlineError,
     InvalidArgumentError,
     RowlockError,
@@ -79,8 +78,6 @@ async def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[i
             send.answered(answer, time.monotonic())
             if on_progress is not None:
                 on_progress(send.row_count)
-    except ClosedError:
-        raise
     except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
         # A failed write does not know why the stream ended; its status does.
         assert stream is not None, "only a stream fails so"

@@ -105,8 +105,6 @@ class Servers:
     async def _attempt(self, request: Request, deadline: float) -> RowlockError | None:
         try:
             region = await self.region_of(request.table, request.row, deadline)
-        except ClosedError:
-            raise
         except RowlockError as error:
             request.fail(error)
             return error
@@ -117,7 +115,11 @@ class Servers:
 
         Returns what it failed with; None when it has its answer, or when the deadline passed and it has none.
         """
-        await self._stream(region.server).call(request, region.region_id, deadline - time.monotonic())
+        try:
+            await self._stream(region.server).call(request, region.region_id, deadline - time.monotonic())
+        except ClosedError as error:
+            # Not raised: an earlier attempt may have left the change in doubt.
+            request.fail(error)
         failure = failure_of(request)
         if isinstance(failure, NotServingRegionError):
             self.regions.forget(region)

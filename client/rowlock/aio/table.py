@@ -23,7 +23,7 @@ from rowlock.changes import Change, Delete, Put
 from rowlock.checks import Check, CheckResult, CompareOp
 from rowlock.columns import Name, Text, Value, encoded_row, encoded_rows, parse_cell_column
 from rowlock.conversation import Request
-from rowlock.errors import ClosedError, RowlockError
+from rowlock.errors import RowlockError
 from rowlock.filters import Filter
 from rowlock.mapping import Mapping
 from rowlock.point import ColumnName, Data
@@ -323,8 +323,6 @@ class Table(Generic[Text]):
     async def _read_some(self, read: RowsRead, selection: Selection, attempts: Attempts) -> RowlockError | None:
         try:
             region = await self._servers.region_of(read.table, read.first_row, attempts.deadline)
-        except ClosedError:
-            raise
         except RowlockError as error:
             return error
         rows = read.rows_for(region)

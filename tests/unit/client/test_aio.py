@@ -13,6 +13,7 @@ import rowlock
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.pauses import in_each_pause
 from tests.unit.client.test_scans import batch
 
 Error = types_pb2.Error
@@ -191,6 +192,46 @@ def test_a_closed_client_says_so_and_wakes_who_waits(fake_server: FakeServer) ->
             await db.tables()
 
     asyncio.run(body())
+
+
+def test_changes_in_doubt_stay_so_when_the_client_is_closed_before_they_are_sent_again(
+    fake_server: FakeServer,
+) -> None:
+    async def change(table: rowlock.aio.Table[bytes]) -> object:
+        fake_server.script.append(Mishap.ANSWER_IS_LOST)
+        return await table.increment("row", "f:n")
+
+    async def send(table: rowlock.aio.Table[bytes]) -> object:
+        fake_server.script.append(Mishap.ANSWER_IS_LOST)
+        async with table.batch() as changes:
+            await changes.put("a", {"f:q": "1"})
+            await changes.put("b", {"f:q": "1"})
+        return None
+
+    async def write(table: rowlock.aio.Table[bytes]) -> object:
+        fake_server.bulk_script.extend([Mishap.NONE, Mishap.ANSWER_IS_LOST])
+        data = [pa.record_batch({"k": [key], "v": ["1"]}) for key in "ab"]
+        return await table.put_arrow(data, "k STRING :key, v STRING f:v")
+
+    async def met_by(call: Callable[[rowlock.aio.Table[bytes]], Awaitable[object]]) -> rowlock.RowlockError:
+        async with rowlock.aio.connect(fake_server.address, timeout=60) as db:
+            closing: list[asyncio.Task[None]] = []
+            with pytest.MonkeyPatch.context() as patched:
+                in_each_pause(patched, lambda: closing.append(asyncio.create_task(db.close())))
+                with pytest.raises(rowlock.RowlockError) as caught:
+                    await call(db.table("t"))
+            await asyncio.gather(*closing)
+        return caught.value
+
+    changed = asyncio.run(met_by(change))
+    assert isinstance(changed, rowlock.UnknownOutcomeError)
+    assert isinstance(changed.__cause__, rowlock.ClosedError)
+    sent = asyncio.run(met_by(send))
+    assert isinstance(sent, rowlock.BatchError)
+    assert [row for row, _ in sent.unknown] == [b"a", b"b"]
+    written = asyncio.run(met_by(write))
+    assert isinstance(written, rowlock.BulkError)
+    assert (written.applied, [span for span, _ in written.unknown]) == ([range(1)], [range(1, 2)])
 
 
 def test_connecting_to_nobody_fails_at_once() -> None:

@@ -16,6 +16,7 @@ from rowlock.sequences import Sequences
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.pauses import in_each_pause
 
 WHOLE = Region(1, "t", b"", b"", "127.0.0.1:1")
 MAPPING = rowlock.Mapping("k STRING :key, v STRING f:v")
@@ -261,6 +262,23 @@ def test_a_bad_first_batch_is_its_own_error_and_a_later_one_tells_what_was_writt
         db.table("t").put_arrow([rows("a"), bad, rows("b")], MAPPING)
     assert caught.value.applied == [range(1)]
     assert [span.start for span, _ in caught.value.failed] == [1]
+
+
+def test_put_arrow_tells_what_it_wrote_when_the_client_is_closed(
+    db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_each_pause(monkeypatch, db.close)
+    fake_server.bulk_script.extend([Mishap.NONE, Mishap.ANSWER_IS_LOST])
+    with pytest.raises(rowlock.BulkError) as caught:
+        db.table("t").put_arrow([rows("a"), rows("b"), rows("c"), rows("d"), rows("e")], MAPPING)
+    assert caught.value.applied == [range(1)]
+    assert caught.value.unknown[0][0] == range(1, 2)
+
+
+def test_put_arrow_of_a_closed_client_says_so(db: rowlock.Client) -> None:
+    db.close()
+    with pytest.raises(rowlock.ClosedError):
+        db.table("t").put_arrow([rows("a"), rows("b")], MAPPING)
 
 
 @pytest.mark.parametrize("failure", [ServerUnavailableError("cut"), rowlock.ClosedError("closed"), TypeError("odd")])

@@ -8,11 +8,13 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
 import pytest
 import rowlock
 from rowlock_proto.v1 import types_pb2
 
 from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.pauses import in_each_pause
 from tests.unit.wal.log_case import wait_until
 
 Error = types_pb2.Error
@@ -239,6 +241,46 @@ def test_an_interrupted_wait_leaves_the_stream_to_the_others(db: rowlock.Client,
     table.put("row", {"f:q": "2"})
     assert fake_server.stream_count == 1
     assert fake_server.floors[-1] == 2
+
+
+@pytest.mark.parametrize("is_region_known", [True, False])
+def test_a_change_in_doubt_stays_so_when_the_client_is_closed_before_it_is_sent_again(
+    db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, is_region_known: bool
+) -> None:
+    def close() -> None:
+        db.close()
+        if not is_region_known:
+            db._servers.regions.forget_table("t")
+
+    table = connected(db)
+    in_each_pause(monkeypatch, close)
+    fake_server.script.append(Mishap.ANSWER_IS_LOST)
+    with pytest.raises(rowlock.UnknownOutcomeError, match="met last: the client was closed") as caught:
+        table.increment("row", "f:n")
+    assert isinstance(caught.value.__cause__, rowlock.ClosedError)
+    assert fake_server.rows[b"row"][(b"f", b"n")] == (1).to_bytes(8, "big")
+
+
+def test_a_change_that_was_refused_and_not_sent_again_is_surely_not_made_when_the_client_is_closed(
+    db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = connected(db)
+    in_each_pause(monkeypatch, db.close)
+    fake_server.script.append(error(Error.REGION_TOO_BUSY))
+    with pytest.raises(rowlock.ClosedError):
+        table.increment("row", "f:n")
+    assert fake_server.rows == {}
+
+
+def test_a_channel_that_is_closed_before_a_stream_is_opened_on_it_is_a_closed_client(db: rowlock.Client) -> None:
+    table = db.table("t")
+    db._servers.region_of("t", b"row", time.monotonic() + 60)
+    (channel,) = db._servers._channels.values()
+    channel.close()
+    with pytest.raises(rowlock.ClosedError):
+        table.put("row", {"f:q": "1"})
+    with pytest.raises(rowlock.ClosedError):
+        table.put_arrow(pa.table({"k": ["x"], "v": ["1"]}), "k STRING :key, v STRING f:v")
 
 
 def test_a_closed_client_says_so(fake_server: FakeServer) -> None:
