@@ -139,9 +139,12 @@ class Table(Generic[Text]):
         )
 
     async def append(self, row: Name, column: Name, suffix: Value) -> Text:
-        """Appends to a value, a missing one counts as empty; the new value."""
-        answer = await self._call(point.append(self._view.table, row, column, suffix, self._view.durability))
-        return self._view.decode(point.new_value(answer))
+        """Appends to a value, a missing one counts as empty; the new value.
+
+        Raises NotTextError if it was appended, and the new value is not text in a table with an encoding.
+        """
+        request = point.append(self._view.table, row, column, suffix, self._view.durability)
+        return point.new_text(request, await self._call(request), self._view.decode)
 
     def batch(self, size: int = SIZE_DEFAULT, max_bytes: int = MAX_BYTES_DEFAULT) -> Batch[Text]:
         """Collects changes and sends them together, when there are `size` of them or about max_bytes; see Batch."""

@@ -190,6 +190,10 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
     def _mutate(self, mutation: region_pb2.RowMutation) -> region_pb2.MutationResult:
         result = region_pb2.MutationResult(condition_met=True, timestamp=1)
         row = self.rows.setdefault(mutation.row, {})
+        for check in mutation.condition.checks:  # Every one of them holds.
+            value = row.get((check.family, check.qualifier))
+            if value is not None:
+                result.seen.add(family=check.family, qualifier=check.qualifier, value=value)
         for change in mutation.changes:
             if change.WhichOneof("change") == "put":
                 row[(change.put.family, change.put.qualifier)] = change.put.value
@@ -197,6 +201,10 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
                 column = (change.increment.family, change.increment.qualifier)
                 number = int.from_bytes(row.get(column, bytes(8)), "big", signed=True) + change.increment.amount
                 row[column] = number.to_bytes(8, "big", signed=True)
+                result.results.add(family=column[0], qualifier=column[1], value=row[column])
+            elif change.WhichOneof("change") == "append":
+                column = (change.append.family, change.append.qualifier)
+                row[column] = row.get(column, b"") + change.append.suffix
                 result.results.add(family=column[0], qualifier=column[1], value=row[column])
         return result
 

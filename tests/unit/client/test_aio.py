@@ -68,6 +68,18 @@ def test_calls_are_awaited(fake_server: FakeServer) -> None:
     assert set(fake_server.rows) == {b"row", b"a", b"b", b"c"}
 
 
+def test_a_change_that_was_made_is_told_as_made_though_what_was_seen_is_not_text(fake_server: FakeServer) -> None:
+    async def body(db: rowlock.aio.Client) -> None:
+        table = db.table("t", encoding="utf-8")
+        await table.put("row", {"f:a": b"\xff"})
+        assert (await table.check_and_put("row", "f:a", b"\xff", {"f:b": "1"})).stored == {b"f:a": b"\xff"}
+        with pytest.raises(rowlock.NotTextError):
+            await table.append("row", "f:a", "x")
+
+    run(fake_server, body)
+    assert fake_server.rows[b"row"] == {(b"f", b"a"): b"\xffx", (b"f", b"b"): b"1"}
+
+
 @pytest.mark.parametrize("mishap", [Mishap.ANSWER_IS_LOST, Mishap.REQUEST_IS_LOST])
 def test_a_change_is_sent_again_over_a_new_stream_and_applies_once(fake_server: FakeServer, mishap: Mishap) -> None:
     async def body(db: rowlock.aio.Client) -> None:

@@ -43,6 +43,32 @@ def test_answers_are_text_in_a_table_with_an_encoding(db: rowlock.Client) -> Non
     assert table.row("straße", include_timestamp=True) == {"f:ü": ("€", 1)}
 
 
+def test_a_change_that_was_made_is_told_as_made_though_what_was_seen_is_not_text(db: rowlock.Client) -> None:
+    db.table("t").put("row", {"f:a": b"\xff"})
+    table = db.table("t", encoding="utf-8")
+    result = table.check_and_put("row", "f:a", b"\xff", {"f:b": "1"})
+    assert result
+    assert "applied=True" in repr(result)
+    assert result.stored == {b"f:a": b"\xff"}
+    for look in (lambda: result.current, lambda: result.seen):
+        with pytest.raises(UnicodeDecodeError):
+            look()
+    with pytest.raises(rowlock.NotTextError, match="the append was made") as caught:
+        table.append("row", "f:a", "x")
+    assert (caught.value.value, caught.value.row, caught.value.column) == (b"\xffx", b"row", b"f:a")
+    assert db.table("t").row("row") == {b"f:a": b"\xffx", b"f:b": b"1"}
+
+
+def test_what_checks_saw_is_text_in_a_table_with_an_encoding(db: rowlock.Client) -> None:
+    table = db.table("t", encoding="utf-8")
+    table.put("row", {"f:a": "€"})
+    result = table.check_and_mutate(
+        "row", [rowlock.Check("f:a", "€"), rowlock.Check("f:b", None)], [rowlock.Append("f:a", "x")]
+    )
+    assert (result.current, result.seen) == ("€", {"f:a": "€", "f:b": None})
+    assert table.append("row", "f:a", "y") == "€xy"
+
+
 @pytest.mark.parametrize("mishap", [Mishap.ANSWER_IS_LOST, Mishap.REQUEST_IS_LOST])
 def test_a_change_is_sent_again_over_a_new_stream_and_applies_once(
     db: rowlock.Client, fake_server: FakeServer, mishap: Mishap
