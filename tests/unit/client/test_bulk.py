@@ -197,6 +197,27 @@ def test_cells_are_taken_as_they_are() -> None:
     assert sliced.cells.to_pylist() == [{"row": b"a", "family": b"f", "qualifier": b"q", "timestamp": 5, "value": None}]
 
 
+def test_batches_of_cells_are_as_large_as_asked_and_declare_what_they_hold() -> None:
+    count = 1000
+    cells = pa.table(
+        {
+            "row": [f"{number:04}".encode() for number in range(count)],
+            "family": [b"f"] * count,
+            "qualifier": [b"q"] * count,
+            "value": [b"x" * 100] * count,
+            "timestamp": pa.array([5] * count, pa.int64()),
+        }
+    )
+    made = list(cell_batches(cells, None, None, cells.nbytes // 4))
+    assert 4 <= len(made) <= 6
+    assert sum(item.byte_count for item in made) <= cells.nbytes + len(made) * 64
+    send = BulkSend("t", iter(made), Sequences(), types_pb2.DURABILITY_UNSPECIFIED, 10.0)
+    for message in put_on_stream(send):
+        assert len(message.arrow) < cells.nbytes // 2
+        assert message.uncompressed_bytes < cells.nbytes // 2
+        assert read(message).get_total_buffer_size() <= message.uncompressed_bytes + 64 * 15
+
+
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
