@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ class Bulk:
 
 
 class BulkSend:
-    """Not thread-safe. Times are seconds on time.monotonic()."""
+    """Not thread-safe, but for `stop`. Times are seconds on time.monotonic()."""
 
     def __init__(
         self,
@@ -107,6 +108,10 @@ class BulkSend:
         self._unknown: list[tuple[range, RowlockError]] = []
         self._row_count = 0
         self._cell_count = 0
+        self._lock = threading.Lock()
+        # Guarded by self._lock: the numbers of batches that are not done, and whether anybody waits for them.
+        self._taken: set[int] = set()
+        self._is_stopped = False
 
     @property
     def is_done(self) -> bool:
@@ -195,11 +200,14 @@ class BulkSend:
         ) from error
 
     def stop(self) -> None:
-        """Nobody waits for what is under way any more."""
-        for bulk in [*self._under_way, *self._next]:
-            self._end(bulk)
-        self._under_way.clear()
-        self._next.clear()
+        """Nobody waits for what is under way any more. May come from any thread, in the middle of any other call.
+
+        A cancelled task can't wait for the thread that reads its input, which may block for as long as it likes.
+        """
+        with self._lock:
+            self._is_stopped = True
+            while self._taken:
+                self._sequences.release(self._taken.pop())
 
     def _pull(self) -> None:
         """The next batch of the input; one that can't be made ends the input."""
@@ -216,7 +224,7 @@ class BulkSend:
         if batch is None:
             self._is_exhausted = True
         else:
-            self._next.append(Bulk(batch, self._sequences.take()))
+            self._next.append(Bulk(batch, self._take()))
 
     def _ranges(self) -> list[range]:
         return [*self._applied, *(bulk.batch.rows for bulk in self._under_way)]
@@ -240,8 +248,21 @@ class BulkSend:
         if not self._under_way:
             self._is_draining = False
 
+    def _take(self) -> int:
+        """A number for one batch; waited for until the batch has ended, or all is stopped."""
+        with self._lock:
+            sequence = self._sequences.take()
+            if self._is_stopped:
+                self._sequences.release(sequence)
+            else:
+                self._taken.add(sequence)
+        return sequence
+
     def _end(self, bulk: Bulk) -> None:
-        self._sequences.release(bulk.sequence)
+        with self._lock:
+            if bulk.sequence in self._taken:
+                self._taken.remove(bulk.sequence)
+                self._sequences.release(bulk.sequence)
 
     def _split_off_other_regions(self, bulk: Bulk, region: Region) -> None:
         import pyarrow.compute as pc
@@ -257,6 +278,6 @@ class BulkSend:
         inside = bulk.batch.cells.filter(is_inside)
         if inside.num_rows == 0:
             raise LimitExceededError("a batch has no row in the region it is meant for", table=self.table)
-        rest = Bulk(CellBatch(bulk.batch.rows, bulk.batch.cells.filter(pc.invert(is_inside))), self._sequences.take())
+        rest = Bulk(CellBatch(bulk.batch.rows, bulk.batch.cells.filter(pc.invert(is_inside))), self._take())
         bulk.batch = CellBatch(bulk.batch.rows, inside)
         self._next.insert(1, rest)

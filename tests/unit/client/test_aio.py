@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pyarrow as pa
 import pytest
 import rowlock
+from rowlock.bulk_send import Bulk, BulkSend
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from tests.unit.client.fake_server import FakeServer, Mishap, error
@@ -186,6 +188,40 @@ def test_put_arrow_goes_on_after_a_loss(fake_server: FakeServer) -> None:
 
     run(fake_server, body)
     assert [message.sequence for message in fake_server.bulks][-2:] == [2, 3]
+
+
+def test_a_put_arrow_that_is_cancelled_while_its_input_is_read_leaves_no_number_waited_for(
+    fake_server: FakeServer,
+) -> None:
+    has_begun, may_go_on, has_gone_on = threading.Event(), threading.Event(), threading.Event()
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        has_begun.set()
+        assert may_go_on.wait(60)
+        yield pa.record_batch({"k": ["x"], "v": ["1"]})
+
+    def next_of(send: BulkSend, now: float) -> Bulk | None:
+        try:
+            return pull(send, now)
+        finally:
+            has_gone_on.set()
+
+    async def body(db: rowlock.aio.Client) -> None:
+        task = asyncio.create_task(db.table("t").put_arrow(slow(), "k STRING :key, v STRING f:v"))
+        assert await asyncio.to_thread(has_begun.wait, 60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        may_go_on.set()
+        assert await asyncio.to_thread(has_gone_on.wait, 60)
+        await db.table("t").put("row", {"f:q": "1"})
+        sequences = db._servers.sequences
+        assert sequences.floor() == sequences.take()
+
+    pull = BulkSend.next
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BulkSend, "next", next_of)
+        run(fake_server, body)
 
 
 def test_a_closed_client_says_so_and_wakes_who_waits(fake_server: FakeServer) -> None:
