@@ -69,10 +69,13 @@ async def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[i
                     stream = _open_stream(servers, address)
                 elif address != region.server:
                     break
-                await stream.write(await asyncio.to_thread(send.message, bulk, region))
+                message = await asyncio.to_thread(send.message, bulk, region)
+                with servers.closing_is_told():
+                    await stream.write(message)
             if stream is None or not send.is_waiting:
                 return
-            answer = await _take(stream, address, send.timeout_s)
+            with servers.closing_is_told():
+                answer = await _take(stream, address, send.timeout_s)
             if answer.error.code == types_pb2.Error.NOT_SERVING_REGION and region is not None:
                 servers.regions.forget(region)
             send.answered(answer, time.monotonic())

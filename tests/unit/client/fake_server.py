@@ -54,13 +54,16 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         self.bulk_script: deque[Scripted] = deque()
         self.bulks: list[region_pb2.BulkBatch] = []
         self.protocol = 1
-        self.unary_error: types_pb2.Error | None = None
+        self.list_count = 0
         self.dropped: list[str] = []
         self.snapshot_script: deque[Scripted] = deque()
         self.snapshots: list[catalog_pb2.MakeSnapshotRequest] = []
         self.plan_script: deque[types_pb2.Error] = deque()
         self.plans: list[region_pb2.PlanScanRequest] = []
         self._changed = threading.Condition(self.lock)
+        # While it is not set, ListTables and DropTable wait.
+        self.goes_on = threading.Event()
+        self.goes_on.set()
         self._server = grpc.server(
             futures.ThreadPoolExecutor(32), options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1)]
         )
@@ -94,6 +97,10 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
     def ListTables(  # noqa: N802
         self, request: catalog_pb2.ListTablesRequest, context: grpc.ServicerContext
     ) -> catalog_pb2.ListTablesResponse:
+        with self._changed:
+            self.list_count += 1
+            self._changed.notify_all()
+        assert self.goes_on.wait(60)
         return catalog_pb2.ListTablesResponse(tables=[types_pb2.TableDescriptor(name="t")])
 
     def DropTable(  # noqa: N802
@@ -102,6 +109,7 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         with self._changed:
             self.dropped.append(request.name)
             self._changed.notify_all()
+        assert self.goes_on.wait(60)
         context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke after the table was dropped")
         raise AssertionError("abort raises")
 

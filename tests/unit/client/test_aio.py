@@ -242,6 +242,56 @@ def test_a_closed_client_says_so_and_wakes_who_waits(fake_server: FakeServer) ->
     asyncio.run(body())
 
 
+Calling = Callable[[rowlock.aio.Client], Awaitable[object]]
+
+
+@pytest.mark.parametrize(
+    ("call", "is_under_way", "told"),
+    [
+        (lambda db: db.tables(), lambda server: server.list_count == 1, rowlock.ClosedError),
+        (lambda db: db.drop_table("t"), lambda server: len(server.dropped) == 1, rowlock.UnknownOutcomeError),
+        (lambda db: db.table("t").scan().to_arrow(), lambda server: len(server.scans) == 1, rowlock.ClosedError),
+        (
+            lambda db: db.table("t").put_arrow(pa.table({"k": ["x"], "v": ["1"]}), "k STRING :key, v STRING f:v"),
+            lambda server: len(server.bulks) == 1,
+            rowlock.BulkError,
+        ),
+    ],
+    ids=["call", "admin change", "scan", "put_arrow"],
+)
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_call_that_is_closed_in_the_middle_is_not_cancelled(
+    fake_server: FakeServer,
+    call: Calling,
+    is_under_way: Callable[[FakeServer], bool],
+    told: type[Exception],
+    is_cancelled: bool,
+) -> None:
+    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
+        assert fake_server.goes_on.wait(60)
+        yield batch(b"a")
+
+    async def body() -> None:
+        db = await rowlock.aio.connect(fake_server.address, timeout=60)
+        task = asyncio.ensure_future(call(db))
+        await asyncio.to_thread(fake_server.wait_until, is_under_way)
+        if is_cancelled:
+            task.cancel()
+        await db.close()
+        with pytest.raises(asyncio.CancelledError if is_cancelled else told) as caught:
+            await task
+        if isinstance(caught.value, rowlock.BulkError):
+            assert [span for span, _ in caught.value.unknown] == [range(1)]
+
+    fake_server.scan = scan
+    fake_server.bulk_script.append(Mishap.NO_ANSWER)
+    fake_server.goes_on.clear()
+    try:
+        asyncio.run(body())
+    finally:
+        fake_server.goes_on.set()
+
+
 def test_changes_in_doubt_stay_so_when_the_client_is_closed_before_they_are_sent_again(
     fake_server: FakeServer,
 ) -> None:
