@@ -71,7 +71,7 @@ async def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[i
                     break
                 message = await asyncio.to_thread(send.message, bulk, region)
                 with servers.closing_is_told():
-                    await stream.write(message)
+                    await _write(stream, message, send.timeout_s)
             if stream is None or not send.is_waiting:
                 return
             with servers.closing_is_told():
@@ -101,6 +101,15 @@ def _open_stream(servers: Servers, address: str) -> BulkCall:
         request_serializer=methods.BULK_PUT.serialize,
         response_deserializer=methods.BULK_PUT.parse,
     )()
+
+
+async def _write(stream: BulkCall, message: region_pb2.BulkBatch, timeout_s: float) -> None:
+    """Waits until the server takes the batch; raises DeadlineError when it did not in time."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await stream.write(message)
+    except TimeoutError:
+        raise DeadlineError(f"no batch was taken within {timeout_s:g} s") from None
 
 
 async def _take(stream: BulkCall, address: str, timeout_s: float) -> region_pb2.BulkAnswer:

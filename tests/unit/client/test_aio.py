@@ -11,6 +11,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 import pyarrow as pa
 import pytest
 import rowlock
+from rowlock.aio import bulk
+from rowlock.aio.bulk import BulkCall
+from rowlock.aio.servers import Servers
 from rowlock.bulk_send import Bulk, BulkSend
 from rowlock_proto.v1 import region_pb2, types_pb2
 
@@ -222,6 +225,30 @@ def test_a_put_arrow_that_is_cancelled_while_its_input_is_read_leaves_no_number_
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(BulkSend, "next", next_of)
         run(fake_server, body)
+
+
+def test_put_arrow_to_a_server_that_takes_no_batch_ends_in_time(
+    fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(message: region_pb2.BulkBatch) -> None:
+        await asyncio.Event().wait()
+
+    def open_stream(servers: Servers, address: str) -> BulkCall:
+        stream = opened(servers, address)
+        monkeypatch.setattr(stream, "write", never)
+        return stream
+
+    opened = bulk._open_stream
+    monkeypatch.setattr(bulk, "_open_stream", open_stream)
+
+    async def body(db: rowlock.aio.Client) -> None:
+        data = pa.table({"k": ["x"], "v": ["1"]})
+        async with asyncio.timeout(60):
+            with pytest.raises(rowlock.BulkError, match="no batch was taken") as caught:
+                await db.table("t", timeout=0.2).put_arrow(data, "k STRING :key, v STRING f:v")
+        assert [span for span, _ in caught.value.unknown] == [range(1)]
+
+    run(fake_server, body)
 
 
 def test_a_closed_client_says_so_and_wakes_who_waits(fake_server: FakeServer) -> None:
