@@ -39,11 +39,11 @@ class Servers:
         """is_held_open: a point stream is kept open to each server as long as there is a channel, used or not."""
         self.addresses = addresses
         self._is_held_open = is_held_open
-        self.regions = RegionCache()
         self._is_closed = False
         self._start()
 
     def _start(self) -> None:
+        self.regions = RegionCache()
         self.sequences = Sequences()
         self.watch = Watch()
         # Held while a region is looked up, and before self._lock.

@@ -39,12 +39,12 @@ class Servers:
     def __init__(self, addresses: tuple[str, ...], *, is_held_open: bool = False) -> None:
         """is_held_open: a point stream is kept open to each server as long as there is a channel, used or not."""
         self.addresses = addresses
-        self.regions = RegionCache()
         self._is_held_open = is_held_open
         self._is_closed = False
         self._start()
 
     def _start(self) -> None:
+        self.regions = RegionCache()
         self.sequences = Sequences()
         # Tables of which a region is being looked up.
         self._lookups: dict[str, asyncio.Future[None]] = {}

@@ -6,11 +6,15 @@ import os
 import signal
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
 import rowlock
+from rowlock import fork
+from rowlock.aio.servers import Servers as AsyncioServers
+from rowlock.servers import Servers
 from rowlock_proto.v1 import types_pb2
 
 from tests.unit.client.fake_server import FakeServer, Mishap, error
@@ -307,6 +311,22 @@ def test_a_channel_that_is_closed_before_a_stream_is_opened_on_it_is_a_closed_cl
         table.put("row", {"f:q": "1"})
     with pytest.raises(rowlock.ClosedError):
         table.put_arrow(pa.table({"k": ["x"], "v": ["1"]}), "k STRING :key, v STRING f:v")
+
+
+def test_in_the_child_of_a_fork_no_lock_is_the_parents(monkeypatch: pytest.MonkeyPatch) -> None:
+    servers, asyncio_servers = Servers(("127.0.0.1:1",)), AsyncioServers(("127.0.0.1:1",))
+    # And not what other tests left: there is no fork.
+    monkeypatch.setattr(fork, "_survivors", weakref.WeakSet([servers, asyncio_servers]))
+    parents = (servers.regions._lock, asyncio_servers.regions._lock, fork._register_lock)
+    for lock in parents:
+        lock.acquire()
+    try:
+        fork._after_fork_in_child()
+        for owned in (servers.regions._lock, asyncio_servers.regions._lock, fork._register_lock):
+            assert not owned.locked()
+    finally:
+        for lock in parents:
+            lock.release()
 
 
 def test_a_closed_client_says_so(fake_server: FakeServer) -> None:
