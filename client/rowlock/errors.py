@@ -164,7 +164,7 @@ class ServerStoppingError(ServerUnavailableError):
 
 
 class UnknownOutcomeError(RowlockError):
-    """The change was sent, and no answer came in time: it may or may not have happened.
+    """The change was sent, and no answer came: it may or may not have happened.
 
     `__cause__` is what was met last. To find out, read the row.
     """
