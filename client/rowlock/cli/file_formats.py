@@ -103,7 +103,7 @@ def _csv_batches(file: pa.NativeFile, mapping: Mapping, nulls: Sequence[str]) ->
 
 
 def _check_heading(path: Path, names: Sequence[str]) -> None:
-    """Raises ArgumentError when the first line of a CSV file does not name every column."""
+    """Raises ArgumentError when the first line of a CSV file does not name every column once."""
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         heading = next(csv.reader(file), [])
     _check_columns(path, names, heading)
@@ -115,6 +115,9 @@ def _check_columns(path: Path, names: Sequence[str], present: Sequence[str]) -> 
         raise ArgumentError(
             f"{path} has no column {missing[0]!r}, which the mapping names; it has {', '.join(present) or 'none'}"
         )
+    twice = [name for name in names if present.count(name) > 1]
+    if twice:
+        raise ArgumentError(f"{path} has the column {twice[0]!r} twice, so it is not known which the mapping names")
 
 
 def _in_order(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
