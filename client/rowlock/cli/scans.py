@@ -16,6 +16,7 @@ from rowlock.cli.words import ColumnWords, PrefixOption, StartOption, StopOption
 
 if TYPE_CHECKING:
     from rowlock.rows import Cell
+    from rowlock.scan import Scan
 
 ROWS_SHOWN = 100
 
@@ -64,6 +65,7 @@ def scan(
     with found:
         rows = _rows(found.cells())
         call.output.rows(islice(rows, shown))
+        note_if_resumed(call, found)
         if limit is None and next(rows, None) is not None:
             call.output.note(f"stopped at {ROWS_SHOWN} rows; --limit ROWS or --all for more")
 
@@ -94,6 +96,15 @@ def count(
             rows += batch.num_rows
             progress.advance(batch.num_rows)
     call.output.record({"table": table, "rows": rows}, str(rows))
+    note_if_resumed(call, found)
+
+
+def note_if_resumed(call: Call, found: Scan[bytes]) -> None:
+    """Says so when what was read is not of one moment."""
+    if found.resumed:
+        call.output.note(
+            "the server was lost and the scan went on at a later moment, so these rows are not of one moment"
+        )
 
 
 def _rows(cells: Iterable[Cell[bytes]]) -> Iterator[ShownRow]:
