@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Annotated
@@ -47,7 +48,8 @@ def scan(
     """
     if everything and limit is not None:
         raise arguments.ArgumentError("say --limit or --all, not both")
-    shown = None if everything else ROWS_SHOWN if limit is None else limit
+    # No table has as many rows as islice can't count.
+    shown = None if everything else ROWS_SHOWN if limit is None else min(limit, sys.maxsize)
     # One row more than the default limit tells whether there is more.
     asked = shown + 1 if shown is not None and limit is None else shown
     first, last, begins = arguments.bound(start), arguments.bound(stop), arguments.bound(prefix)

@@ -28,10 +28,11 @@ def fake_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
     ("words", "out"),
     [
         (["scan", "t"], "a\tf:q\t1\ta\nb\tf:q\t1\tb\n"),
+        (["scan", "t", "--limit", "99999999999999999999"], "a\tf:q\t1\ta\nb\tf:q\t1\tb\n"),
         (["count", "t"], "2\n"),
         (["export", "t", "rows.csv", "-m", "k STRING :key, v STRING f:q"], "2 rows\n"),
     ],
-    ids=["scan", "count", "export"],
+    ids=["scan", "scan with a limit", "count", "export"],
 )
 def test_rows_that_are_not_of_one_moment_are_told(
     fake_server: FakeServer,
