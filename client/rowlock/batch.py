@@ -11,7 +11,7 @@ from rowlock.batch_lines import BatchLines
 from rowlock.batch_send import BatchSend
 from rowlock.changes import Change
 from rowlock.columns import Name, Text, Value
-from rowlock.errors import ClosedError, RowlockError
+from rowlock.errors import RowlockError
 from rowlock.point import ColumnName, Data
 from rowlock.servers import Servers
 from rowlock.view import View
@@ -80,8 +80,6 @@ class Batch(Generic[Text]):
     def _send_once(self, send: BatchSend) -> None:
         try:
             region = self._servers.region_of(send.table, send.first_row, send.deadline)
-        except ClosedError:
-            raise
         except RowlockError as error:
             send.not_located(error, time.monotonic())
             return

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock.conversation import Request
-from rowlock.errors import BatchError, RowlockError, ServerError, UnknownOutcomeError
+from rowlock.errors import BatchError, ClosedError, RowlockError, ServerError, UnknownOutcomeError
 from rowlock.retry import Attempts, Kind
 from rowlock.schema import Region
 from rowlock.wire_errors import error_from
@@ -85,7 +85,7 @@ class BatchSend:
         self._repeat(self.first_row, error, now, was_sent=False)
 
     def finish(self) -> int:
-        """How many rows were changed; raises BatchError unless all were."""
+        """How many rows were changed; raises BatchError unless all were, ClosedError if that is why none was."""
         if not self._failed and not self._unknown:
             return len(self._applied)
         count = len(self._applied) + len(self._failed) + len(self._unknown)
@@ -93,6 +93,8 @@ class BatchSend:
         if self._unknown:
             told.append(f"of {len(self._unknown)} of {count} rows of a batch it is not known whether they were changed")
         row, error = (self._failed or self._unknown)[0]
+        if isinstance(error, ClosedError) and not self._applied and not self._unknown:
+            raise error
         raise BatchError(
             f"{'; '.join(told)}. The first is row {row[:100]!r}: {error}",
             applied=self._applied,

@@ -72,8 +72,6 @@ def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[int], N
             send.answered(answer, time.monotonic())
             if on_progress is not None:
                 on_progress(send.row_count)
-    except ClosedError:
-        raise
     except RowlockError as error:
         if isinstance(error, InvalidArgumentError) and not send.is_waiting:
             # The data itself was refused, here, before any of it was under way.
@@ -92,11 +90,16 @@ class _BulkStream:
         self._servers = servers
         self._messages: queue.SimpleQueue[region_pb2.BulkBatch | None] = queue.SimpleQueue()
         with gate:
-            self._answers = servers.channel(address).stream_stream(
+            open_stream = servers.channel(address).stream_stream(
                 methods.BULK_PUT.path,
                 request_serializer=methods.BULK_PUT.serialize,
                 response_deserializer=methods.BULK_PUT.parse,
-            )(iter(self._messages.get, None))
+            )
+            try:
+                self._answers = open_stream(iter(self._messages.get, None))
+            except ValueError as failed:
+                # grpc's word for a channel that was closed meanwhile.
+                raise ClosedError("the client was closed") from failed
 
     def put(self, message: region_pb2.BulkBatch) -> None:
         """Never blocks; the window bounds what is in the queue."""

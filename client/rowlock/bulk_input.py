@@ -38,7 +38,8 @@ class CellBatch:
 
     @property
     def byte_count(self) -> int:
-        return sum(len(buffer) for column in self.cells.columns for buffer in column.buffers() if buffer is not None)
+        """Of the cells alone: the buffers of a slice are those of the whole that it was cut from."""
+        return self.cells.nbytes
 
 
 def cell_batches(

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +20,14 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock.arrow_buffers import binary_scalar
 from rowlock.bulk_input import CellBatch
-from rowlock.errors import BulkError, InvalidArgumentError, LimitExceededError, RowlockError, UnknownOutcomeError
+from rowlock.errors import (
+    BulkError,
+    ClosedError,
+    InvalidArgumentError,
+    LimitExceededError,
+    RowlockError,
+    UnknownOutcomeError,
+)
 from rowlock.retry import Attempts, Kind
 from rowlock.schema import Region
 from rowlock.sequences import Sequences
@@ -74,7 +82,7 @@ class Bulk:
 
 
 class BulkSend:
-    """Not thread-safe. Times are seconds on time.monotonic()."""
+    """Not thread-safe, but for `stop`. Times are seconds on time.monotonic()."""
 
     def __init__(
         self,
@@ -100,6 +108,10 @@ class BulkSend:
         self._unknown: list[tuple[range, RowlockError]] = []
         self._row_count = 0
         self._cell_count = 0
+        self._lock = threading.Lock()
+        # Guarded by self._lock: the numbers of batches that are not done, and whether anybody waits for them.
+        self._taken: set[int] = set()
+        self._is_stopped = False
 
     @property
     def is_done(self) -> bool:
@@ -176,7 +188,7 @@ class BulkSend:
         if not self._failed and not self._unknown:
             return BulkResult(self._row_count, self._cell_count)
         rows, error = min(self._failed + self._unknown, key=lambda item: item[0].start)
-        if not self._applied and not self._unknown and isinstance(error, InvalidArgumentError):
+        if not self._applied and not self._unknown and isinstance(error, InvalidArgumentError | ClosedError):
             raise error
         told = "were not written" if not self._unknown else "may or may not have been written"
         raise BulkError(
@@ -188,27 +200,31 @@ class BulkSend:
         ) from error
 
     def stop(self) -> None:
-        """Nobody waits for what is under way any more."""
-        for bulk in [*self._under_way, *self._next]:
-            self._end(bulk)
-        self._under_way.clear()
-        self._next.clear()
+        """Nobody waits for what is under way any more. May come from any thread, in the middle of any other call.
+
+        A cancelled task can't wait for the thread that reads its input, which may block for as long as it likes.
+        """
+        with self._lock:
+            self._is_stopped = True
+            while self._taken:
+                self._sequences.release(self._taken.pop())
 
     def _pull(self) -> None:
         """The next batch of the input; one that can't be made ends the input."""
         try:
             batch = next(self._batches, None)
-        except (InvalidArgumentError, TypeError) as error:
-            if not self._applied and not self._under_way:
+        except (RowlockError, TypeError) as error:
+            if isinstance(error, InvalidArgumentError | TypeError) and not self._applied and not self._under_way:
                 raise
-            refused = error if isinstance(error, InvalidArgumentError) else InvalidArgumentError(str(error))
+            # Also when the input is a scan that failed: raised here, it would be taken for a failure of the stream.
+            refused = error if isinstance(error, RowlockError) else InvalidArgumentError(str(error))
             at = max((rows.stop for rows in self._ranges()), default=0)
             self._failed.append((range(at, at + 1), refused))
             batch = None
         if batch is None:
             self._is_exhausted = True
         else:
-            self._next.append(Bulk(batch, self._sequences.take()))
+            self._next.append(Bulk(batch, self._take()))
 
     def _ranges(self) -> list[range]:
         return [*self._applied, *(bulk.batch.rows for bulk in self._under_way)]
@@ -232,8 +248,21 @@ class BulkSend:
         if not self._under_way:
             self._is_draining = False
 
+    def _take(self) -> int:
+        """A number for one batch; waited for until the batch has ended, or all is stopped."""
+        with self._lock:
+            sequence = self._sequences.take()
+            if self._is_stopped:
+                self._sequences.release(sequence)
+            else:
+                self._taken.add(sequence)
+        return sequence
+
     def _end(self, bulk: Bulk) -> None:
-        self._sequences.release(bulk.sequence)
+        with self._lock:
+            if bulk.sequence in self._taken:
+                self._taken.remove(bulk.sequence)
+                self._sequences.release(bulk.sequence)
 
     def _split_off_other_regions(self, bulk: Bulk, region: Region) -> None:
         import pyarrow.compute as pc
@@ -249,6 +278,6 @@ class BulkSend:
         inside = bulk.batch.cells.filter(is_inside)
         if inside.num_rows == 0:
             raise LimitExceededError("a batch has no row in the region it is meant for", table=self.table)
-        rest = Bulk(CellBatch(bulk.batch.rows, bulk.batch.cells.filter(pc.invert(is_inside))), self._sequences.take())
+        rest = Bulk(CellBatch(bulk.batch.rows, bulk.batch.cells.filter(pc.invert(is_inside))), self._take())
         bulk.batch = CellBatch(bulk.batch.rows, inside)
         self._next.insert(1, rest)

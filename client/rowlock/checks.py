@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal
 
@@ -40,15 +40,29 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult(Generic[Text]):
-    """What became of a conditional change; true when its condition held and `then` was made."""
+    """What became of a conditional change; true when its condition held and `then` was made.
+
+    What was seen is decoded only when it is looked at: by then the change is made, whether it is text or not.
+    """
 
     applied: bool
-    current: Text | None
-    """What the first check saw: the value of its column, None when that was absent."""
-    seen: Mapping[Text, Text | None] = field(default_factory=dict)
-    """The same of every check, by column."""
+    decode: Callable[[bytes], Text] = field(repr=False, compare=False)
+    stored: Mapping[bytes, bytes | None] = field(default_factory=dict)
+    """What every check saw, by column: the value, None when it was absent."""
     results: Sequence[int | bytes | None] = ()
     """As mutate_row returns them, of the changes that were made."""
+
+    @property
+    def current(self) -> Text | None:
+        """What the first check saw, as text in a table with an encoding; raises UnicodeDecodeError if it is not."""
+        value = next(iter(self.stored.values()), None)
+        return None if value is None else self.decode(value)
+
+    @property
+    def seen(self) -> dict[Text, Text | None]:
+        """The same of every check, by column."""
+        decode = self.decode
+        return {decode(name): None if value is None else decode(value) for name, value in self.stored.items()}
 
     def __bool__(self) -> bool:
         return self.applied

@@ -4,7 +4,8 @@ binary   HBase's: numbers big-endian in two's complement or IEEE 754, text UTF-8
          false), decimal 4 bytes of scale and the unscaled number in as few bytes as it needs; date 4 bytes of days,
          timestamp 8 bytes of microseconds, both since the epoch
 millis   date and timestamp as HBase's Spark connectors write them: 8 bytes of milliseconds since the epoch
-text     what one would type: 15, -1.5, true, 2013-01-31, 2013-01-31T05:00:00 (UTC; a fraction only if there is one)
+text     what one would type: 15, -1.5, true, 2013-01-31, 2013-01-31T05:00:00 (UTC; a fraction only if there is one);
+         a timestamp is also read with its zone, Z or +02:00
 ordered  for keys: bytes that order as the values do, see below; fixed width but for string and binary
 
 In `ordered` signed numbers have their sign bit turned over; negative floats have every bit turned over. String and
@@ -154,12 +155,23 @@ def text_codec(arrow: pa.DataType) -> Codec:
     def decode(array: Array) -> Array:
         try:
             if pa.types.is_timestamp(arrow):
-                return array.cast(pa.string()).cast(pa.timestamp("us")).cast(pa.int64()).cast(arrow)
+                return timestamps_of_text(array.cast(pa.string()))
             return array.cast(pa.string()).cast(arrow)
         except pa.ArrowInvalid as error:
             raise MappingError(f"a value is not {arrow} as text: {error}") from error
 
     return Codec(arrow, None, encode, decode)
+
+
+def timestamps_of_text(text: Array) -> Array:
+    """TIMESTAMPs of strings as ISO 8601 has them, in UTC where no zone is named; raises ArrowInvalid for others."""
+    import pyarrow.compute as pc
+
+    # Arrow reads either all with a zone or all without one.
+    has_zone = pc.match_substring_regex(text, r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$")
+    none = pa.scalar(None, text.type)
+    without = pc.if_else(has_zone, none, text).cast(pa.timestamp("us")).cast(pa.int64()).cast(TIMESTAMP)
+    return pc.coalesce(pc.if_else(has_zone, text, none).cast(TIMESTAMP), without)
 
 
 def _turned(bits: npt.NDArray[Any]) -> Numbers:

@@ -17,6 +17,7 @@ RowlockError
 ├── ServerUnavailableError     no server answers at the address                              (a ConnectionError)
 │   └── ServerStoppingError        the server is going down; nothing was changed
 ├── UnknownOutcomeError        the change may or may not have happened
+├── NotTextError               the change was made, and the new value is not text            (a ValueError)
 ├── CorruptionError            the server found damage; what it says can't be read
 ├── LeaseExpiredError          a strict scan lost its read point
 ├── SnapshotEndedError         the snapshot is not there any more; make a new one
@@ -26,9 +27,9 @@ RowlockError
 ├── EmbeddedServerError        the private server of rowlock.open could not be started
 └── ClosedError                the client was closed
 
-Every error of a single change but UnknownOutcomeError promises that nothing was changed. A check that was not met
-is not an error. Retries that can help were already made when one of these is raised: `can_retry` says whether the
-same call may succeed later.
+Every error of a single change but UnknownOutcomeError and NotTextError promises that nothing was changed. A check that
+was not met is not an error. Retries that can help were already made when one of these is raised: `can_retry` says
+whether the same call may succeed later.
 """
 
 from __future__ import annotations
@@ -163,10 +164,30 @@ class ServerStoppingError(ServerUnavailableError):
 
 
 class UnknownOutcomeError(RowlockError):
-    """The change was sent, and no answer came in time: it may or may not have happened.
+    """The change was sent, and no answer came: it may or may not have happened.
 
     `__cause__` is what was met last. To find out, read the row.
     """
+
+
+class NotTextError(RowlockError, ValueError):
+    """An append was made, and the new value, `value`, is not text in the encoding that the table was opened with."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        value: bytes = b"",
+        table: str = "",
+        row: bytes = b"",
+        family: bytes = b"",
+        qualifier: bytes = b"",
+        retry_after_ms: int = 0,
+    ) -> None:
+        super().__init__(
+            message, table=table, row=row, family=family, qualifier=qualifier, retry_after_ms=retry_after_ms
+        )
+        self.value = value
 
 
 class CorruptionError(RowlockError):

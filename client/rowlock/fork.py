@@ -191,8 +191,9 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    global _is_spoilt
+    global _is_spoilt, _register_lock
     _is_spoilt = _is_spoilt or _will_be_spoilt
+    _register_lock = threading.Lock()
     gate.__init__()  # type: ignore[misc]  # the parent's threads are gone, and what they held with them
     for survivor in list(_survivors):
         survivor.after_fork_in_child()

@@ -19,7 +19,7 @@ from rowlock.columns import (
     parse_cell_column,
 )
 from rowlock.conversation import Request
-from rowlock.errors import InvalidArgumentError, NotACounterError, RowlockError, ServerError
+from rowlock.errors import InvalidArgumentError, NotACounterError, NotTextError, RowlockError, ServerError
 from rowlock.filters import Filter
 from rowlock.selection import Selection
 from rowlock.wire_errors import error_from
@@ -183,6 +183,23 @@ def new_value(answer: region_pb2.PointAnswer) -> bytes:
     return results[0].value
 
 
+def new_text(request: Request, answer: region_pb2.PointAnswer, decode: Decode[Text]) -> Text:
+    """The new value of a single append, decoded; raises NotTextError if it can't be."""
+    value = new_value(answer)
+    try:
+        return decode(value)
+    except UnicodeDecodeError as error:
+        change = request.point.mutate.mutations[0].changes[0].append
+        raise NotTextError(
+            f"the append was made, and the new value is not text: {error}; open the table without an encoding",
+            value=value,
+            table=request.table,
+            row=request.row,
+            family=change.family,
+            qualifier=change.qualifier,
+        ) from error
+
+
 def new_number(answer: region_pb2.PointAnswer) -> int:
     return int.from_bytes(new_value(answer), "big", signed=True)
 
@@ -206,14 +223,11 @@ def check_result(
     """What a conditional change saw and did."""
     result = answer.mutate.results[0]
     values = {(cell.family, cell.qualifier): cell.value for cell in result.seen}
-    seen: dict[Text, Text | None] = {}
-    for check in request.point.mutate.mutations[0].condition.checks:
-        value = values.get((check.family, check.qualifier))
-        seen[decode(check.family + b":" + check.qualifier)] = None if value is None else decode(value)
+    checks = request.point.mutate.mutations[0].condition.checks
     return CheckResult(
         applied=result.condition_met,
-        current=next(iter(seen.values()), None),
-        seen=seen,
+        decode=decode,
+        stored={c.family + b":" + c.qualifier: values.get((c.family, c.qualifier)) for c in checks},
         results=results_of(then if result.condition_met else otherwise, answer),
     )
 

@@ -99,12 +99,12 @@ class Attempts:
         if type(error) is InvalidArgumentError and not was_sent:
             # The server's answer to this request, and not the end of a whole stream for somebody else's.
             return error
-        return self._unknown(error)
+        return self._unknown(error, is_late=False)
 
     def out_of_time(self, error: RowlockError | None) -> RowlockError:
         """What the call ends with when its deadline has passed; `error` was met last."""
         if self._first_doubt is not None:
-            return self._unknown(error)
+            return self._unknown(error, is_late=True)
         if isinstance(error, RegionTooBusyError | NotServingRegionError | DeadlineError):
             return error
         met = f"; met last: {error.message}" if error is not None else ""
@@ -125,22 +125,24 @@ class Attempts:
             raise told
         raise told from met
 
-    def _unknown(self, error: RowlockError | None) -> UnknownOutcomeError:
+    def _unknown(self, error: RowlockError | None, *, is_late: bool) -> UnknownOutcomeError:
+        """is_late: the call ends because its time is over, and not for the error."""
         met = f"; met last: {error.message}" if error is not None else ""
         if self._kind is Kind.PLAIN_CHANGE:
             return UnknownOutcomeError(
                 f"the change was sent, and no answer came: it may or may not have happened{met}. Look at the list of "
                 "tables, and describe the table, to find out."
             )
+        within = f" within {self.timeout_s:g} s" if is_late else ""
         return UnknownOutcomeError(
-            f"the change was sent, and no answer came within {self.timeout_s:g} s: it may or may not have happened"
-            f"{met}. Read the row to find out."
+            f"the change was sent, and no answer came{within}: it may or may not have happened{met}. Read the row to "
+            "find out."
         )
 
     def timed_out(self, *, was_sent: bool) -> RowlockError:
         """What the call ends with when its last attempt was not answered by the deadline."""
         if was_sent and self._kind is not Kind.READ and self._first_doubt is None:
             self._first_doubt = self.deadline
-        told = self.out_of_time(None) if self._first_doubt is None else self._unknown(self._met)
+        told = self.out_of_time(None) if self._first_doubt is None else self._unknown(self._met, is_late=True)
         told.__cause__ = self._met
         return told

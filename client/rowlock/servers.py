@@ -39,11 +39,11 @@ class Servers:
         """is_held_open: a point stream is kept open to each server as long as there is a channel, used or not."""
         self.addresses = addresses
         self._is_held_open = is_held_open
-        self.regions = RegionCache()
         self._is_closed = False
         self._start()
 
     def _start(self) -> None:
+        self.regions = RegionCache()
         self.sequences = Sequences()
         self.watch = Watch()
         # Held while a region is looked up, and before self._lock.
@@ -122,8 +122,6 @@ class Servers:
         if region is None:
             try:
                 region = self.region_of(request.table, request.row, deadline)
-            except ClosedError:
-                raise
             except RowlockError as error:
                 request.fail(error)
                 return error
@@ -135,7 +133,11 @@ class Servers:
         Returns what it failed with; None when it has its answer, or when the deadline passed and it has none.
         """
         with gate:
-            self._stream(region.server).call(request, region.region_id, deadline)
+            try:
+                self._stream(region.server).call(request, region.region_id, deadline)
+            except ClosedError as error:
+                # Not raised: an earlier attempt may have left the change in doubt.
+                request.fail(error)
         failure = failure_of(request)
         if failure is not None and isinstance(failure, NotServingRegionError):
             self.regions.forget(region)
@@ -151,7 +153,11 @@ class Servers:
             call: Callable[[Iterator[bytes]], Answers] = channel.stream_stream(
                 methods.CONVERSE.path, request_serializer=methods.CONVERSE.serialize, response_deserializer=received
             )
-            return call(messages)
+            try:
+                return call(messages)
+            except ValueError as failed:
+                # grpc's word for a channel that was closed meanwhile.
+                raise ClosedError("the client was closed") from failed
 
         with self._lock:
             return self._streams.setdefault(address, PointStream(converse, address, self.sequences))

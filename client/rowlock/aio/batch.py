@@ -13,7 +13,7 @@ from rowlock.batch_lines import BatchLines
 from rowlock.batch_send import BatchSend
 from rowlock.changes import Change
 from rowlock.columns import Name, Text, Value
-from rowlock.errors import ClosedError, RowlockError
+from rowlock.errors import RowlockError
 from rowlock.point import ColumnName, Data
 from rowlock.view import View
 
@@ -81,8 +81,6 @@ class Batch(Generic[Text]):
     async def _send_once(self, send: BatchSend) -> None:
         try:
             region = await self._servers.region_of(send.table, send.first_row, send.deadline)
-        except ClosedError:
-            raise
         except RowlockError as error:
             send.not_located(error, time.monotonic())
             return

@@ -17,7 +17,6 @@ from rowlock.bulk_input import ArrowInput, cell_batches
 from rowlock.bulk_send import BulkResult, BulkSend, checked_batch_bytes
 from rowlock.columns import Text, check_timestamp
 from rowlock.errors import (
-    ClosedError,
     DeadlineError,
     InvalidArgumentError,
     RowlockError,
@@ -70,17 +69,18 @@ async def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[i
                     stream = _open_stream(servers, address)
                 elif address != region.server:
                     break
-                await stream.write(await asyncio.to_thread(send.message, bulk, region))
+                message = await asyncio.to_thread(send.message, bulk, region)
+                with servers.closing_is_told():
+                    await _write(stream, message, send.timeout_s)
             if stream is None or not send.is_waiting:
                 return
-            answer = await _take(stream, address, send.timeout_s)
+            with servers.closing_is_told():
+                answer = await _take(stream, address, send.timeout_s)
             if answer.error.code == types_pb2.Error.NOT_SERVING_REGION and region is not None:
                 servers.regions.forget(region)
             send.answered(answer, time.monotonic())
             if on_progress is not None:
                 on_progress(send.row_count)
-    except ClosedError:
-        raise
     except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
         # A failed write does not know why the stream ended; its status does.
         assert stream is not None, "only a stream fails so"
@@ -101,6 +101,15 @@ def _open_stream(servers: Servers, address: str) -> BulkCall:
         request_serializer=methods.BULK_PUT.serialize,
         response_deserializer=methods.BULK_PUT.parse,
     )()
+
+
+async def _write(stream: BulkCall, message: region_pb2.BulkBatch, timeout_s: float) -> None:
+    """Waits until the server takes the batch; raises DeadlineError when it did not in time."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await stream.write(message)
+    except TimeoutError:
+        raise DeadlineError(f"no batch was taken within {timeout_s:g} s") from None
 
 
 async def _take(stream: BulkCall, address: str, timeout_s: float) -> region_pb2.BulkAnswer:

@@ -199,8 +199,9 @@ class _Reader:
     async def _next_batch(self, call: ScanCall, region: Region) -> ScanMessage | None:
         """The next batch, None at the region's end."""
         try:
-            async with asyncio.timeout(self._timeout_s):
-                batch = await call.read()
+            with self._servers.closing_is_told():
+                async with asyncio.timeout(self._timeout_s):
+                    batch = await call.read()
         except grpc.aio.AioRpcError as failed:
             raise self._servers.judged(failed, region.server) from None
         except TimeoutError:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import grpc
@@ -37,12 +39,12 @@ class Servers:
     def __init__(self, addresses: tuple[str, ...], *, is_held_open: bool = False) -> None:
         """is_held_open: a point stream is kept open to each server as long as there is a channel, used or not."""
         self.addresses = addresses
-        self.regions = RegionCache()
         self._is_held_open = is_held_open
         self._is_closed = False
         self._start()
 
     def _start(self) -> None:
+        self.regions = RegionCache()
         self.sequences = Sequences()
         # Tables of which a region is being looked up.
         self._lookups: dict[str, asyncio.Future[None]] = {}
@@ -105,8 +107,6 @@ class Servers:
     async def _attempt(self, request: Request, deadline: float) -> RowlockError | None:
         try:
             region = await self.region_of(request.table, request.row, deadline)
-        except ClosedError:
-            raise
         except RowlockError as error:
             request.fail(error)
             return error
@@ -117,7 +117,11 @@ class Servers:
 
         Returns what it failed with; None when it has its answer, or when the deadline passed and it has none.
         """
-        await self._stream(region.server).call(request, region.region_id, deadline - time.monotonic())
+        try:
+            await self._stream(region.server).call(request, region.region_id, deadline - time.monotonic())
+        except ClosedError as error:
+            # Not raised: an earlier attempt may have left the change in doubt.
+            request.fail(error)
         failure = failure_of(request)
         if isinstance(failure, NotServingRegionError):
             self.regions.forget(region)
@@ -202,12 +206,28 @@ class Servers:
             register(self)
         return channel
 
+    @contextmanager
+    def closing_is_told(self) -> Iterator[None]:
+        """Around a wait for a call: raises ClosedError if the client was closed meanwhile.
+
+        grpc cancels the calls of a channel that is closed, and whoever waits for one meets CancelledError, as if their
+        task had been cancelled; if it was, that goes on.
+        """
+        try:
+            yield
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._is_closed and task is not None and not task.cancelling():
+                raise ClosedError("the client was closed while the call was under way") from None
+            raise
+
     async def call_once(self, address: str, method: Method[Q, A], request: Q, timeout_s: float) -> A:
-        """One unary call without retries; raises grpc.aio.AioRpcError."""
+        """One unary call without retries; raises grpc.aio.AioRpcError, or ClosedError if the client was closed."""
         call = self.channel(address).unary_unary(
             method.path, request_serializer=method.serialize, response_deserializer=method.parse
         )
-        answer: A = await call(request, timeout=max(0.001, timeout_s))
+        with self.closing_is_told():
+            answer: A = await call(request, timeout=max(0.001, timeout_s))
         return answer
 
     async def call(
@@ -226,8 +246,10 @@ class Servers:
                     has_arrived = True
                 return await self.call_once(asked, method, request, attempts.deadline - time.monotonic())
             except grpc.aio.AioRpcError as failed:
-                error = self.judged(failed, asked)
+                error: RowlockError = self.judged(failed, asked)
                 is_in_doubt = has_arrived and answered_error(failed) is None
+            except ClosedError as closed:
+                error, is_in_doubt = closed, has_arrived
             await asyncio.sleep(attempts.failed(error, time.monotonic(), was_sent=is_in_doubt))
 
     def judged(self, failed: grpc.aio.AioRpcError, address: str) -> RowlockError:

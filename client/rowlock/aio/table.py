@@ -23,7 +23,7 @@ from rowlock.changes import Change, Delete, Put
 from rowlock.checks import Check, CheckResult, CompareOp
 from rowlock.columns import Name, Text, Value, encoded_row, encoded_rows, parse_cell_column
 from rowlock.conversation import Request
-from rowlock.errors import ClosedError, RowlockError
+from rowlock.errors import RowlockError
 from rowlock.filters import Filter
 from rowlock.mapping import Mapping
 from rowlock.point import ColumnName, Data
@@ -139,9 +139,12 @@ class Table(Generic[Text]):
         )
 
     async def append(self, row: Name, column: Name, suffix: Value) -> Text:
-        """Appends to a value, a missing one counts as empty; the new value."""
-        answer = await self._call(point.append(self._view.table, row, column, suffix, self._view.durability))
-        return self._view.decode(point.new_value(answer))
+        """Appends to a value, a missing one counts as empty; the new value.
+
+        Raises NotTextError if it was appended, and the new value is not text in a table with an encoding.
+        """
+        request = point.append(self._view.table, row, column, suffix, self._view.durability)
+        return point.new_text(request, await self._call(request), self._view.decode)
 
     def batch(self, size: int = SIZE_DEFAULT, max_bytes: int = MAX_BYTES_DEFAULT) -> Batch[Text]:
         """Collects changes and sends them together, when there are `size` of them or about max_bytes; see Batch."""
@@ -323,8 +326,6 @@ class Table(Generic[Text]):
     async def _read_some(self, read: RowsRead, selection: Selection, attempts: Attempts) -> RowlockError | None:
         try:
             region = await self._servers.region_of(read.table, read.first_row, attempts.deadline)
-        except ClosedError:
-            raise
         except RowlockError as error:
             return error
         rows = read.rows_for(region)

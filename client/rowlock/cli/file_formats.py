@@ -19,6 +19,7 @@ import pyarrow.parquet as pa_parquet
 from rowlock import Mapping
 from rowlock.cli.arguments import ArgumentError, bytes_of
 from rowlock.cli.escapes import escaped
+from rowlock.encodings import timestamps_of_text
 
 # Rows of a Parquet file that are held at once.
 _BATCH_ROWS = 50_000
@@ -85,7 +86,7 @@ def writer(path: Path, kind: str, mapping: Mapping) -> Iterator[Callable[[pa.Rec
 
 
 def _csv_batches(file: pa.NativeFile, mapping: Mapping, nulls: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    text_schema = pa.schema([_as_text(field) for field in mapping.schema])
+    text_schema = pa.schema([_as_read(field) for field in mapping.schema])
     options = pa_csv.ConvertOptions(
         column_types=text_schema,
         include_columns=text_schema.names,
@@ -99,11 +100,11 @@ def _csv_batches(file: pa.NativeFile, mapping: Mapping, nulls: Sequence[str]) ->
     # The stubs don't know that it takes pyarrow's own files; Python's would be read by other threads, under the GIL.
     with pa_csv.open_csv(file, read_options=read, parse_options=parse, convert_options=options) as batches:  # type: ignore[arg-type]
         for batch in batches:
-            yield _without_escapes(batch, mapping.schema)
+            yield _from_text(batch, mapping.schema)
 
 
 def _check_heading(path: Path, names: Sequence[str]) -> None:
-    """Raises ArgumentError when the first line of a CSV file does not name every column."""
+    """Raises ArgumentError when the first line of a CSV file does not name every column once."""
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         heading = next(csv.reader(file), [])
     _check_columns(path, names, heading)
@@ -115,6 +116,9 @@ def _check_columns(path: Path, names: Sequence[str], present: Sequence[str]) -> 
         raise ArgumentError(
             f"{path} has no column {missing[0]!r}, which the mapping names; it has {', '.join(present) or 'none'}"
         )
+    twice = [name for name in names if present.count(name) > 1]
+    if twice:
+        raise ArgumentError(f"{path} has the column {twice[0]!r} twice, so it is not known which the mapping names")
 
 
 def _in_order(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -124,6 +128,11 @@ def _in_order(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> Iterat
 
 def _as_text(field: pa.Field[Any]) -> pa.Field[Any]:  # Any: a field of whatever type
     return field.with_type(pa.string()) if pa.types.is_binary(field.type) else field
+
+
+def _as_read(field: pa.Field[Any]) -> pa.Field[Any]:  # Any: a field of whatever type
+    """Timestamps too are read as text: Arrow would take none without a zone."""
+    return field.with_type(pa.string()) if pa.types.is_timestamp(field.type) else _as_text(field)
 
 
 def _with_escapes(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -138,11 +147,13 @@ def _with_escapes(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     )
 
 
-def _without_escapes(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _from_text(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [
             pa.array([None if value is None else bytes_of(value) for value in column.to_pylist()], pa.binary())
             if pa.types.is_binary(field.type)
+            else timestamps_of_text(column)
+            if pa.types.is_timestamp(field.type)
             else column
             for column, field in zip(batch.columns, schema, strict=True)
         ],

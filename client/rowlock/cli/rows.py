@@ -34,7 +34,8 @@ def get(
         int | None, typer.Option("--versions", metavar="COUNT", help="So many of each COLUMN, newest first.")
     ] = None,
     timestamp: Annotated[
-        int | None, typer.Option("--timestamp", metavar="MILLISECONDS", help="Only cells of that timestamp.")
+        int | None,
+        typer.Option("--timestamp", metavar="MILLISECONDS", help="Of each COLUMN the newest version up to it."),
     ] = None,
     time_range: Annotated[
         str | None, typer.Option("--time-range", metavar="START..STOP", help="In milliseconds; stop is outside.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,7 @@ from rowlock.cli.words import ColumnWords, PrefixOption, StartOption, StopOption
 
 if TYPE_CHECKING:
     from rowlock.rows import Cell
+    from rowlock.scan import Scan
 
 ROWS_SHOWN = 100
 
@@ -46,7 +48,8 @@ def scan(
     """
     if everything and limit is not None:
         raise arguments.ArgumentError("say --limit or --all, not both")
-    shown = None if everything else ROWS_SHOWN if limit is None else limit
+    # No table has as many rows as islice can't count.
+    shown = None if everything else ROWS_SHOWN if limit is None else min(limit, sys.maxsize)
     # One row more than the default limit tells whether there is more.
     asked = shown + 1 if shown is not None and limit is None else shown
     first, last, begins = arguments.bound(start), arguments.bound(stop), arguments.bound(prefix)
@@ -64,6 +67,7 @@ def scan(
     with found:
         rows = _rows(found.cells())
         call.output.rows(islice(rows, shown))
+        note_if_resumed(call, found)
         if limit is None and next(rows, None) is not None:
             call.output.note(f"stopped at {ROWS_SHOWN} rows; --limit ROWS or --all for more")
 
@@ -94,6 +98,15 @@ def count(
             rows += batch.num_rows
             progress.advance(batch.num_rows)
     call.output.record({"table": table, "rows": rows}, str(rows))
+    note_if_resumed(call, found)
+
+
+def note_if_resumed(call: Call, found: Scan[bytes]) -> None:
+    """Says so when what was read is not of one moment."""
+    if found.resumed:
+        call.output.note(
+            "the server was lost and the scan went on at a later moment, so these rows are not of one moment"
+        )
 
 
 def _rows(cells: Iterable[Cell[bytes]]) -> Iterator[ShownRow]:

@@ -142,11 +142,13 @@ def register(
         given: Given = context.meta.get(GIVEN, Given())
         json_lines = bool(values.pop("json")) or given.json_lines
         server, timeout = values.pop("server"), values.pop("timeout")
+        if timeout is None:
+            timeout = TIMEOUT_SECONDS if given.timeout is None else given.timeout
         call = Call(
             session=session,
             output=Output(session.stdout, session.stderr, json_lines=json_lines),
             server=cast("str | None", given.server if server is None else server),  # by their annotations
-            timeout=cast(float, (given.timeout or TIMEOUT_SECONDS) if timeout is None else timeout),
+            timeout=cast(float, timeout),
             json_lines=json_lines,
         )
         session.is_connected = session.is_in_doubt = False

@@ -10,6 +10,7 @@ import typer
 
 from rowlock.cli import arguments
 from rowlock.cli.conditions import where as filter_of
+from rowlock.cli.scans import note_if_resumed
 from rowlock.cli.session import Call
 from rowlock.cli.words import FormatOption, MappingOption, PrefixOption, StartOption, StopOption, TableWord, WhereOption
 
@@ -75,7 +76,8 @@ def export_rows(
 ) -> None:
     """Writes rows to a file, by a mapping.
 
-    The file appears when it is whole. A row without any of the mapping's columns is left out; a missing cell is null.
+    The file appears when it is whole. If the server was lost meanwhile, the rows are not of one moment, and that is
+    told on standard error. A row without any of the mapping's columns is left out; a missing cell is null.
     CONDITION is explained at scan.
 
     --json: {"table", "file", "rows": number}
@@ -114,6 +116,7 @@ def export_rows(
     finally:
         partial.unlink(missing_ok=True)
     call.output.record({"table": table, "file": str(file), "rows": rows}, f"{rows} rows")
+    note_if_resumed(call, found)
 
 
 def _format(file: Path, given: str | None) -> str:

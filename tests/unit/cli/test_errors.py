@@ -139,6 +139,13 @@ def test_options_of_every_command_may_stand_before_it_and_its_own_win(console: C
     assert console.connected == [("host:1", 3.0), ("other:2", 4.0), ("host:1", 60.0)]
 
 
+@pytest.mark.parametrize("words", [("--timeout", "0", "tables"), ("tables", "--timeout", "0")])
+def test_a_timeout_of_0_is_given_to_the_client_wherever_it_stands(console: Console, words: Sequence[str]) -> None:
+    console.client.answers["tables"] = []
+    console.run(*words)
+    assert console.connected == [("default:7460", 0.0)]
+
+
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_has_help_and_speaks_json(
     console: Console, name: str, capsys: pytest.CaptureFixture[str]

@@ -119,21 +119,21 @@ def test_append_shows_the_whole_new_value(console: Console) -> None:
 
 
 def test_check_and_put_exits_with_0_when_the_check_is_met(console: Console) -> None:
-    console.client.answers["check_and_put"] = CheckResult(applied=True, current=b"5")
+    console.client.answers["check_and_put"] = CheckResult(applied=True, decode=bytes, stored={b"f:a": b"5"})
     assert console.run("check-and-put", "t", "r", "f:a", "f:a=6", "--expected", "5", "--json") == 0
     assert console.client.asked[1] == ("check_and_put", (b"r", b"f:a", b"5", {b"f:a": b"6"}), {"op": "="})
     assert console.records == [{"row": "r", "applied": True, "current": "5"}]
 
 
 def test_check_and_put_exits_with_1_and_shows_what_it_found_when_the_check_is_not_met(console: Console) -> None:
-    console.client.answers["check_and_put"] = CheckResult(applied=False, current=b"7")
+    console.client.answers["check_and_put"] = CheckResult(applied=False, decode=bytes, stored={b"f:a": b"7"})
     assert console.run("check-and-put", "t", "r", "f:a", "f:a=6", "--expected", "5") == 1
     assert console.out == "not met: f:a is 7\n"
     assert console.err == ""
 
 
 def test_check_and_put_tells_an_absent_column_from_an_empty_one(console: Console) -> None:
-    console.client.answers["check_and_put"] = CheckResult(applied=False, current=None)
+    console.client.answers["check_and_put"] = CheckResult(applied=False, decode=bytes, stored={b"f:a": None})
     assert console.run("check-and-put", "t", "r", "f:a", "f:a=6", "--expected", "") == 1
     assert console.client.asked[1][1][2] == b""
     assert console.out == "not met: f:a is absent\n"

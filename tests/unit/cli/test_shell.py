@@ -66,7 +66,7 @@ def test_a_script_stops_at_the_first_line_that_fails(console: Console, line: str
 def test_a_script_ends_with_the_exit_code_of_a_check_that_was_not_met(console: Console) -> None:
     from rowlock.checks import CheckResult
 
-    console.client.answers["check_and_put"] = CheckResult(applied=False, current=None)
+    console.client.answers["check_and_put"] = CheckResult(applied=False, decode=bytes, stored={b"f:a": None})
     console.stdin = io.StringIO("check-and-put t r f:a f:a=1 --expected 5\ntables\n")
     assert console.run("shell") == 1
 

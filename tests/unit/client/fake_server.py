@@ -54,13 +54,16 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         self.bulk_script: deque[Scripted] = deque()
         self.bulks: list[region_pb2.BulkBatch] = []
         self.protocol = 1
-        self.unary_error: types_pb2.Error | None = None
+        self.list_count = 0
         self.dropped: list[str] = []
         self.snapshot_script: deque[Scripted] = deque()
         self.snapshots: list[catalog_pb2.MakeSnapshotRequest] = []
         self.plan_script: deque[types_pb2.Error] = deque()
         self.plans: list[region_pb2.PlanScanRequest] = []
         self._changed = threading.Condition(self.lock)
+        # While it is not set, ListTables and DropTable wait.
+        self.goes_on = threading.Event()
+        self.goes_on.set()
         self._server = grpc.server(
             futures.ThreadPoolExecutor(32), options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1)]
         )
@@ -94,6 +97,10 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
     def ListTables(  # noqa: N802
         self, request: catalog_pb2.ListTablesRequest, context: grpc.ServicerContext
     ) -> catalog_pb2.ListTablesResponse:
+        with self._changed:
+            self.list_count += 1
+            self._changed.notify_all()
+        assert self.goes_on.wait(60)
         return catalog_pb2.ListTablesResponse(tables=[types_pb2.TableDescriptor(name="t")])
 
     def DropTable(  # noqa: N802
@@ -102,6 +109,7 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         with self._changed:
             self.dropped.append(request.name)
             self._changed.notify_all()
+        assert self.goes_on.wait(60)
         context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke after the table was dropped")
         raise AssertionError("abort raises")
 
@@ -190,6 +198,10 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
     def _mutate(self, mutation: region_pb2.RowMutation) -> region_pb2.MutationResult:
         result = region_pb2.MutationResult(condition_met=True, timestamp=1)
         row = self.rows.setdefault(mutation.row, {})
+        for check in mutation.condition.checks:  # Every one of them holds.
+            value = row.get((check.family, check.qualifier))
+            if value is not None:
+                result.seen.add(family=check.family, qualifier=check.qualifier, value=value)
         for change in mutation.changes:
             if change.WhichOneof("change") == "put":
                 row[(change.put.family, change.put.qualifier)] = change.put.value
@@ -197,6 +209,10 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
                 column = (change.increment.family, change.increment.qualifier)
                 number = int.from_bytes(row.get(column, bytes(8)), "big", signed=True) + change.increment.amount
                 row[column] = number.to_bytes(8, "big", signed=True)
+                result.results.add(family=column[0], qualifier=column[1], value=row[column])
+            elif change.WhichOneof("change") == "append":
+                column = (change.append.family, change.append.qualifier)
+                row[column] = row.get(column, b"") + change.append.suffix
                 result.results.add(family=column[0], qualifier=column[1], value=row[column])
         return result
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pyarrow as pa
 import pytest
 import rowlock
+from rowlock.aio import bulk
+from rowlock.aio.bulk import BulkCall
+from rowlock.aio.servers import Servers
+from rowlock.bulk_send import Bulk, BulkSend
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.pauses import in_each_pause
 from tests.unit.client.test_scans import batch
 
 Error = types_pb2.Error
@@ -65,6 +71,18 @@ def test_calls_are_awaited(fake_server: FakeServer) -> None:
 
     run(fake_server, body)
     assert set(fake_server.rows) == {b"row", b"a", b"b", b"c"}
+
+
+def test_a_change_that_was_made_is_told_as_made_though_what_was_seen_is_not_text(fake_server: FakeServer) -> None:
+    async def body(db: rowlock.aio.Client) -> None:
+        table = db.table("t", encoding="utf-8")
+        await table.put("row", {"f:a": b"\xff"})
+        assert (await table.check_and_put("row", "f:a", b"\xff", {"f:b": "1"})).stored == {b"f:a": b"\xff"}
+        with pytest.raises(rowlock.NotTextError):
+            await table.append("row", "f:a", "x")
+
+    run(fake_server, body)
+    assert fake_server.rows[b"row"] == {(b"f", b"a"): b"\xffx", (b"f", b"b"): b"1"}
 
 
 @pytest.mark.parametrize("mishap", [Mishap.ANSWER_IS_LOST, Mishap.REQUEST_IS_LOST])
@@ -175,6 +193,64 @@ def test_put_arrow_goes_on_after_a_loss(fake_server: FakeServer) -> None:
     assert [message.sequence for message in fake_server.bulks][-2:] == [2, 3]
 
 
+def test_a_put_arrow_that_is_cancelled_while_its_input_is_read_leaves_no_number_waited_for(
+    fake_server: FakeServer,
+) -> None:
+    has_begun, may_go_on, has_gone_on = threading.Event(), threading.Event(), threading.Event()
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        has_begun.set()
+        assert may_go_on.wait(60)
+        yield pa.record_batch({"k": ["x"], "v": ["1"]})
+
+    def next_of(send: BulkSend, now: float) -> Bulk | None:
+        try:
+            return pull(send, now)
+        finally:
+            has_gone_on.set()
+
+    async def body(db: rowlock.aio.Client) -> None:
+        task = asyncio.create_task(db.table("t").put_arrow(slow(), "k STRING :key, v STRING f:v"))
+        assert await asyncio.to_thread(has_begun.wait, 60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        may_go_on.set()
+        assert await asyncio.to_thread(has_gone_on.wait, 60)
+        await db.table("t").put("row", {"f:q": "1"})
+        sequences = db._servers.sequences
+        assert sequences.floor() == sequences.take()
+
+    pull = BulkSend.next
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BulkSend, "next", next_of)
+        run(fake_server, body)
+
+
+def test_put_arrow_to_a_server_that_takes_no_batch_ends_in_time(
+    fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(message: region_pb2.BulkBatch) -> None:
+        await asyncio.Event().wait()
+
+    def open_stream(servers: Servers, address: str) -> BulkCall:
+        stream = opened(servers, address)
+        monkeypatch.setattr(stream, "write", never)
+        return stream
+
+    opened = bulk._open_stream
+    monkeypatch.setattr(bulk, "_open_stream", open_stream)
+
+    async def body(db: rowlock.aio.Client) -> None:
+        data = pa.table({"k": ["x"], "v": ["1"]})
+        async with asyncio.timeout(60):
+            with pytest.raises(rowlock.BulkError, match="no batch was taken") as caught:
+                await db.table("t", timeout=0.2).put_arrow(data, "k STRING :key, v STRING f:v")
+        assert [span for span, _ in caught.value.unknown] == [range(1)]
+
+    run(fake_server, body)
+
+
 def test_a_closed_client_says_so_and_wakes_who_waits(fake_server: FakeServer) -> None:
     async def body() -> None:
         db = await rowlock.aio.connect(fake_server.address, timeout=30)
@@ -191,6 +267,96 @@ def test_a_closed_client_says_so_and_wakes_who_waits(fake_server: FakeServer) ->
             await db.tables()
 
     asyncio.run(body())
+
+
+Calling = Callable[[rowlock.aio.Client], Awaitable[object]]
+
+
+@pytest.mark.parametrize(
+    ("call", "is_under_way", "told"),
+    [
+        (lambda db: db.tables(), lambda server: server.list_count == 1, rowlock.ClosedError),
+        (lambda db: db.drop_table("t"), lambda server: len(server.dropped) == 1, rowlock.UnknownOutcomeError),
+        (lambda db: db.table("t").scan().to_arrow(), lambda server: len(server.scans) == 1, rowlock.ClosedError),
+        (
+            lambda db: db.table("t").put_arrow(pa.table({"k": ["x"], "v": ["1"]}), "k STRING :key, v STRING f:v"),
+            lambda server: len(server.bulks) == 1,
+            rowlock.BulkError,
+        ),
+    ],
+    ids=["call", "admin change", "scan", "put_arrow"],
+)
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_call_that_is_closed_in_the_middle_is_not_cancelled(
+    fake_server: FakeServer,
+    call: Calling,
+    is_under_way: Callable[[FakeServer], bool],
+    told: type[Exception],
+    is_cancelled: bool,
+) -> None:
+    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
+        assert fake_server.goes_on.wait(60)
+        yield batch(b"a")
+
+    async def body() -> None:
+        db = await rowlock.aio.connect(fake_server.address, timeout=60)
+        task = asyncio.ensure_future(call(db))
+        await asyncio.to_thread(fake_server.wait_until, is_under_way)
+        if is_cancelled:
+            task.cancel()
+        await db.close()
+        with pytest.raises(asyncio.CancelledError if is_cancelled else told) as caught:
+            await task
+        if isinstance(caught.value, rowlock.BulkError):
+            assert [span for span, _ in caught.value.unknown] == [range(1)]
+
+    fake_server.scan = scan
+    fake_server.bulk_script.append(Mishap.NO_ANSWER)
+    fake_server.goes_on.clear()
+    try:
+        asyncio.run(body())
+    finally:
+        fake_server.goes_on.set()
+
+
+def test_changes_in_doubt_stay_so_when_the_client_is_closed_before_they_are_sent_again(
+    fake_server: FakeServer,
+) -> None:
+    async def change(table: rowlock.aio.Table[bytes]) -> object:
+        fake_server.script.append(Mishap.ANSWER_IS_LOST)
+        return await table.increment("row", "f:n")
+
+    async def send(table: rowlock.aio.Table[bytes]) -> object:
+        fake_server.script.append(Mishap.ANSWER_IS_LOST)
+        async with table.batch() as changes:
+            await changes.put("a", {"f:q": "1"})
+            await changes.put("b", {"f:q": "1"})
+        return None
+
+    async def write(table: rowlock.aio.Table[bytes]) -> object:
+        fake_server.bulk_script.extend([Mishap.NONE, Mishap.ANSWER_IS_LOST])
+        data = [pa.record_batch({"k": [key], "v": ["1"]}) for key in "ab"]
+        return await table.put_arrow(data, "k STRING :key, v STRING f:v")
+
+    async def met_by(call: Callable[[rowlock.aio.Table[bytes]], Awaitable[object]]) -> rowlock.RowlockError:
+        async with rowlock.aio.connect(fake_server.address, timeout=60) as db:
+            closing: list[asyncio.Task[None]] = []
+            with pytest.MonkeyPatch.context() as patched:
+                in_each_pause(patched, lambda: closing.append(asyncio.create_task(db.close())))
+                with pytest.raises(rowlock.RowlockError) as caught:
+                    await call(db.table("t"))
+            await asyncio.gather(*closing)
+        return caught.value
+
+    changed = asyncio.run(met_by(change))
+    assert isinstance(changed, rowlock.UnknownOutcomeError)
+    assert isinstance(changed.__cause__, rowlock.ClosedError)
+    sent = asyncio.run(met_by(send))
+    assert isinstance(sent, rowlock.BatchError)
+    assert [row for row, _ in sent.unknown] == [b"a", b"b"]
+    written = asyncio.run(met_by(write))
+    assert isinstance(written, rowlock.BulkError)
+    assert (written.applied, [span for span, _ in written.unknown]) == ([range(1)], [range(1, 2)])
 
 
 def test_connecting_to_nobody_fails_at_once() -> None:

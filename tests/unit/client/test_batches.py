@@ -14,6 +14,7 @@ from rowlock.schema import Region
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.pauses import in_each_pause
 
 WHOLE = Region(1, "t", b"", b"", "127.0.0.1:1")
 Error = types_pb2.Error
@@ -176,3 +177,33 @@ def test_a_lost_batch_is_sent_again_and_applied_once(db: rowlock.Client, fake_se
             batch.increment("b", "f:n")
     assert fake_server.repeated_count == 2
     assert db.table("t").counter("a", "f:n") == 3
+
+
+@pytest.mark.parametrize("is_region_known", [True, False])
+def test_a_batch_in_doubt_is_told_row_by_row_when_the_client_is_closed_before_it_is_sent_again(
+    db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, is_region_known: bool
+) -> None:
+    def close() -> None:
+        db.close()
+        if not is_region_known:
+            db._servers.regions.forget_table("t")
+
+    in_each_pause(monkeypatch, close)
+    fake_server.script.append(Mishap.ANSWER_IS_LOST)
+    batch = db.table("t").batch()
+    batch.increment("a", "f:n")
+    batch.increment("b", "f:n")
+    with pytest.raises(rowlock.BatchError) as caught:
+        batch.send()
+    assert [row for row, _ in caught.value.unknown] == [b"a", b"b"]
+    assert {type(unknown.__cause__) for _, unknown in caught.value.unknown} == {rowlock.ClosedError}
+    assert set(fake_server.rows) == {b"a", b"b"}
+
+
+def test_a_batch_of_a_closed_client_says_so(db: rowlock.Client) -> None:
+    batch = db.table("t").batch()
+    batch.increment("a", "f:n")
+    batch.increment("b", "f:n")
+    db.close()
+    with pytest.raises(rowlock.ClosedError):
+        batch.send()

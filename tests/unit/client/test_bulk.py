@@ -16,6 +16,7 @@ from rowlock.sequences import Sequences
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.pauses import in_each_pause
 
 WHOLE = Region(1, "t", b"", b"", "127.0.0.1:1")
 MAPPING = rowlock.Mapping("k STRING :key, v STRING f:v")
@@ -196,6 +197,27 @@ def test_cells_are_taken_as_they_are() -> None:
     assert sliced.cells.to_pylist() == [{"row": b"a", "family": b"f", "qualifier": b"q", "timestamp": 5, "value": None}]
 
 
+def test_batches_of_cells_are_as_large_as_asked_and_declare_what_they_hold() -> None:
+    count = 1000
+    cells = pa.table(
+        {
+            "row": [f"{number:04}".encode() for number in range(count)],
+            "family": [b"f"] * count,
+            "qualifier": [b"q"] * count,
+            "value": [b"x" * 100] * count,
+            "timestamp": pa.array([5] * count, pa.int64()),
+        }
+    )
+    made = list(cell_batches(cells, None, None, cells.nbytes // 4))
+    assert 4 <= len(made) <= 6
+    assert sum(item.byte_count for item in made) <= cells.nbytes + len(made) * 64
+    send = BulkSend("t", iter(made), Sequences(), types_pb2.DURABILITY_UNSPECIFIED, 10.0)
+    for message in put_on_stream(send):
+        assert len(message.arrow) < cells.nbytes // 2
+        assert message.uncompressed_bytes < cells.nbytes // 2
+        assert read(message).get_total_buffer_size() <= message.uncompressed_bytes + 64 * 15
+
+
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
@@ -261,3 +283,37 @@ def test_a_bad_first_batch_is_its_own_error_and_a_later_one_tells_what_was_writt
         db.table("t").put_arrow([rows("a"), bad, rows("b")], MAPPING)
     assert caught.value.applied == [range(1)]
     assert [span.start for span, _ in caught.value.failed] == [1]
+
+
+def test_put_arrow_tells_what_it_wrote_when_the_client_is_closed(
+    db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_each_pause(monkeypatch, db.close)
+    fake_server.bulk_script.extend([Mishap.NONE, Mishap.ANSWER_IS_LOST])
+    with pytest.raises(rowlock.BulkError) as caught:
+        db.table("t").put_arrow([rows("a"), rows("b"), rows("c"), rows("d"), rows("e")], MAPPING)
+    assert caught.value.applied == [range(1)]
+    assert caught.value.unknown[0][0] == range(1, 2)
+
+
+def test_put_arrow_of_a_closed_client_says_so(db: rowlock.Client) -> None:
+    db.close()
+    with pytest.raises(rowlock.ClosedError):
+        db.table("t").put_arrow([rows("a"), rows("b")], MAPPING)
+
+
+@pytest.mark.parametrize("failure", [ServerUnavailableError("cut"), rowlock.ClosedError("closed"), TypeError("odd")])
+@pytest.mark.parametrize("count", [0, 1, WINDOW + 1])
+def test_put_arrow_of_an_input_that_fails_is_never_told_as_done(
+    db: rowlock.Client, fake_server: FakeServer, failure: Exception, count: int
+) -> None:
+    def failing() -> Iterator[pa.RecordBatch]:
+        for number in range(count):
+            yield rows(str(number))
+        raise failure
+
+    with pytest.raises((rowlock.BulkError, type(failure))) as caught:
+        db.table("t").put_arrow(failing(), MAPPING)
+    if isinstance(caught.value, rowlock.BulkError):
+        assert sorted(caught.value.applied, key=lambda span: span.start) == [range(n, n + 1) for n in range(count)]
+        assert [span.start for span, _ in caught.value.failed] == [count]

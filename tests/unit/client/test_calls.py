@@ -6,13 +6,19 @@ import os
 import signal
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
 import pytest
 import rowlock
+from rowlock import fork
+from rowlock.aio.servers import Servers as AsyncioServers
+from rowlock.servers import Servers
 from rowlock_proto.v1 import types_pb2
 
 from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.pauses import in_each_pause
 from tests.unit.wal.log_case import wait_until
 
 Error = types_pb2.Error
@@ -39,6 +45,32 @@ def test_answers_are_text_in_a_table_with_an_encoding(db: rowlock.Client) -> Non
     assert table.row("straße") == {"f:ü": "€"}
     assert table.rows(["straße"]) == [("straße", {"f:ü": "€"})]
     assert table.row("straße", include_timestamp=True) == {"f:ü": ("€", 1)}
+
+
+def test_a_change_that_was_made_is_told_as_made_though_what_was_seen_is_not_text(db: rowlock.Client) -> None:
+    db.table("t").put("row", {"f:a": b"\xff"})
+    table = db.table("t", encoding="utf-8")
+    result = table.check_and_put("row", "f:a", b"\xff", {"f:b": "1"})
+    assert result
+    assert "applied=True" in repr(result)
+    assert result.stored == {b"f:a": b"\xff"}
+    for look in (lambda: result.current, lambda: result.seen):
+        with pytest.raises(UnicodeDecodeError):
+            look()
+    with pytest.raises(rowlock.NotTextError, match="the append was made") as caught:
+        table.append("row", "f:a", "x")
+    assert (caught.value.value, caught.value.row, caught.value.column) == (b"\xffx", b"row", b"f:a")
+    assert db.table("t").row("row") == {b"f:a": b"\xffx", b"f:b": b"1"}
+
+
+def test_what_checks_saw_is_text_in_a_table_with_an_encoding(db: rowlock.Client) -> None:
+    table = db.table("t", encoding="utf-8")
+    table.put("row", {"f:a": "€"})
+    result = table.check_and_mutate(
+        "row", [rowlock.Check("f:a", "€"), rowlock.Check("f:b", None)], [rowlock.Append("f:a", "x")]
+    )
+    assert (result.current, result.seen) == ("€", {"f:a": "€", "f:b": None})
+    assert table.append("row", "f:a", "y") == "€xy"
 
 
 @pytest.mark.parametrize("mishap", [Mishap.ANSWER_IS_LOST, Mishap.REQUEST_IS_LOST])
@@ -239,6 +271,62 @@ def test_an_interrupted_wait_leaves_the_stream_to_the_others(db: rowlock.Client,
     table.put("row", {"f:q": "2"})
     assert fake_server.stream_count == 1
     assert fake_server.floors[-1] == 2
+
+
+@pytest.mark.parametrize("is_region_known", [True, False])
+def test_a_change_in_doubt_stays_so_when_the_client_is_closed_before_it_is_sent_again(
+    db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, is_region_known: bool
+) -> None:
+    def close() -> None:
+        db.close()
+        if not is_region_known:
+            db._servers.regions.forget_table("t")
+
+    table = connected(db)
+    in_each_pause(monkeypatch, close)
+    fake_server.script.append(Mishap.ANSWER_IS_LOST)
+    with pytest.raises(rowlock.UnknownOutcomeError, match="met last: the client was closed") as caught:
+        table.increment("row", "f:n")
+    assert isinstance(caught.value.__cause__, rowlock.ClosedError)
+    assert fake_server.rows[b"row"][(b"f", b"n")] == (1).to_bytes(8, "big")
+
+
+def test_a_change_that_was_refused_and_not_sent_again_is_surely_not_made_when_the_client_is_closed(
+    db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = connected(db)
+    in_each_pause(monkeypatch, db.close)
+    fake_server.script.append(error(Error.REGION_TOO_BUSY))
+    with pytest.raises(rowlock.ClosedError):
+        table.increment("row", "f:n")
+    assert fake_server.rows == {}
+
+
+def test_a_channel_that_is_closed_before_a_stream_is_opened_on_it_is_a_closed_client(db: rowlock.Client) -> None:
+    table = db.table("t")
+    db._servers.region_of("t", b"row", time.monotonic() + 60)
+    (channel,) = db._servers._channels.values()
+    channel.close()
+    with pytest.raises(rowlock.ClosedError):
+        table.put("row", {"f:q": "1"})
+    with pytest.raises(rowlock.ClosedError):
+        table.put_arrow(pa.table({"k": ["x"], "v": ["1"]}), "k STRING :key, v STRING f:v")
+
+
+def test_in_the_child_of_a_fork_no_lock_is_the_parents(monkeypatch: pytest.MonkeyPatch) -> None:
+    servers, asyncio_servers = Servers(("127.0.0.1:1",)), AsyncioServers(("127.0.0.1:1",))
+    # And not what other tests left: there is no fork.
+    monkeypatch.setattr(fork, "_survivors", weakref.WeakSet([servers, asyncio_servers]))
+    parents = (servers.regions._lock, asyncio_servers.regions._lock, fork._register_lock)
+    for lock in parents:
+        lock.acquire()
+    try:
+        fork._after_fork_in_child()
+        for owned in (servers.regions._lock, asyncio_servers.regions._lock, fork._register_lock):
+            assert not owned.locked()
+    finally:
+        for lock in parents:
+            lock.release()
 
 
 def test_a_closed_client_says_so(fake_server: FakeServer) -> None:

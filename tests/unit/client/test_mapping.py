@@ -118,6 +118,48 @@ def test_null_is_no_cell_and_rows_keep_their_order() -> None:
     assert made == [(b"2", b"f", b"c", 7, b"\0\0\0\x01"), (b"2", b"g", b"b", 7, b"x")]
 
 
+FIVE = datetime.datetime(2013, 1, 31, 5, tzinfo=UTC)
+MIDNIGHT = datetime.datetime(2013, 1, 31, tzinfo=UTC)
+TIMESTAMP_TEXTS: list[str | None] = [
+    "2013-01-31T05:00:00",
+    "2013-01-31 05:00",
+    "2013-01-31T05:00:00Z",
+    "2013-01-31 05:00:00.000000Z",
+    "2013-01-31T07:00:00+02:00",
+    "2013-01-31 03:00:00-0200",
+    "2013-01-31T04-01",
+    None,
+    "2013-01-31",
+]
+TIMESTAMPS = [FIVE] * 7 + [None, MIDNIGHT]
+
+
+@pytest.mark.parametrize("text_type", [pa.string(), pa.large_string()])
+@pytest.mark.parametrize("count", [1, len(TIMESTAMPS)])
+def test_text_is_taken_as_a_timestamp_with_a_zone_or_in_utc(text_type: pa.DataType, count: int) -> None:
+    mapping = Mapping("k STRING :key, t TIMESTAMP f:t, n INT f:n")
+    rows = [str(number) for number in range(count)]
+    columns: dict[str, Array] = {
+        "k": pa.array(rows),
+        "t": pa.array(TIMESTAMP_TEXTS[:count], text_type),
+        "n": pa.array([1] * count, pa.int32()),
+    }
+    made = cells_from_rows(pa.record_batch(columns), mapping, 1)
+    assert rows_from_cells(pa.Table.from_batches([made]), mapping).column("t").to_pylist() == TIMESTAMPS[:count]
+    columns["t"] = pa.array(["no time"] * count, text_type)
+    with pytest.raises(MappingError, match=r"does not fit TIMESTAMP.*no time"):
+        cells_from_rows(pa.record_batch(columns), mapping, 1)
+
+
+def test_timestamps_stored_as_text_are_read_with_a_zone_or_in_utc() -> None:
+    codec = Mapping("k STRING :key, t TIMESTAMP f:t text").values[0].codec
+    stored = pa.array([None if text is None else text.encode() for text in TIMESTAMP_TEXTS], pa.binary())
+    assert codec.decode(stored).to_pylist() == TIMESTAMPS
+    for wrong in (b"", b"5", b"2013-01-31Z", b"\xff"):
+        with pytest.raises(MappingError, match="as text"):
+            codec.decode(pa.array([wrong], pa.binary()))
+
+
 def test_inputs_are_cast_if_nothing_is_lost() -> None:
     mapping = Mapping("k STRING :key, n INT f:n, t TIMESTAMP f:t")
     columns: dict[str, Array] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from rowlock.errors import (
+    ClosedError,
     DeadlineError,
     DiskFullError,
     InvalidArgumentError,
@@ -133,3 +134,13 @@ def test_a_wait_that_timed_out_is_in_doubt_if_it_was_a_change_that_was_sent() ->
     assert isinstance(Attempts(0.0, 1.0, Kind.NUMBERED_CHANGE).timed_out(was_sent=True), UnknownOutcomeError)
     assert isinstance(Attempts(0.0, 1.0, Kind.NUMBERED_CHANGE).timed_out(was_sent=False), DeadlineError)
     assert isinstance(Attempts(0.0, 1.0, Kind.READ).timed_out(was_sent=True), DeadlineError)
+
+
+def test_only_a_change_whose_time_is_over_is_told_as_not_answered_in_time() -> None:
+    ended = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE)
+    with pytest.raises(UnknownOutcomeError, match=r"no answer came: .* met last: the client was closed"):
+        ended.failed(ClosedError("the client was closed"), 0.3, was_sent=True)
+    late = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE)
+    with pytest.raises(UnknownOutcomeError, match="no answer came within 10 s"):
+        late.failed(ServerUnavailableError("lost"), 9.9999, was_sent=True)
+    assert "within 10 s" in str(Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE).timed_out(was_sent=True))

@@ -1,0 +1,21 @@
+"""Something else happens while a call pauses before it is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from rowlock.errors import RowlockError
+from rowlock.retry import Attempts
+
+
+def in_each_pause(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+    """Calls `happens` whenever a call has failed and is about to pause."""
+    failed = Attempts.failed
+
+    def failed_and_more(attempts: Attempts, error: RowlockError, now: float, *, was_sent: bool) -> float:
+        pause = failed(attempts, error, now, was_sent=was_sent)
+        happens()
+        return pause
+
+    monkeypatch.setattr(Attempts, "failed", failed_and_more)
