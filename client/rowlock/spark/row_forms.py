@@ -186,7 +186,8 @@ def _can_become(found: pa.DataType, column: MappedColumn) -> bool:
     if pa.types.is_float64(wanted):
         return pa.types.is_float32(found)
     if pa.types.is_timestamp(wanted):
-        return pa.types.is_timestamp(found)
+        # One without a zone is a wall clock of the session, whose zone only Spark knows.
+        return pa.types.is_timestamp(found) and found.tz is not None
     if pa.types.is_decimal(wanted):
         return pa.types.is_decimal(found)
     return wanted in _BYTES and found in _BYTES
