@@ -37,6 +37,9 @@ from rowlock.errors import MappingError
 
 Numbers: TypeAlias = npt.NDArray[Any]  # Any: numbers of whatever type is encoded
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+_MICROS_PER_DAY = 86_400_000_000
+# 0001-01-01 and 9999-12-31 in days since the epoch.
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,7 @@ def text_codec(arrow: pa.DataType) -> Codec:
     def encode(array: Array) -> Array:
         import pyarrow.compute as pc
 
+        _check_years(array)
         if pa.types.is_timestamp(arrow):
             # Without its zone, so that no zone database is needed; the times are UTC.
             naive: Any = array.cast(pa.int64()).cast(pa.timestamp("us"))  # Any: the stubs know fewer timestamps
@@ -160,6 +164,21 @@ def text_codec(arrow: pa.DataType) -> Codec:
             raise MappingError(f"a value is not {arrow} as text: {error}") from error
 
     return Codec(arrow, None, encode, decode)
+
+
+def _check_years(array: Array) -> None:
+    """Raises MappingError for dates and timestamps outside of the years that text has digits for and is read with."""
+    if pa.types.is_timestamp(array.type):
+        days: Numbers = values_of(array, np.int64) // _MICROS_PER_DAY
+    elif pa.types.is_date(array.type):
+        days = values_of(array, np.int32)
+    else:
+        return
+    is_valid = valid_of(array)
+    is_outside = ((days < _FIRST_DAY) | (days > _LAST_DAY)) & (True if is_valid is None else is_valid)
+    if is_outside.any():
+        index = int(np.flatnonzero(is_outside)[0])
+        raise MappingError(f"value {index} lies outside of the years 0001 to 9999; 'text' holds no others")
 
 
 def _turned(bits: npt.NDArray[Any]) -> Numbers:
