@@ -188,6 +188,19 @@ def test_the_first_and_last_times_that_text_holds_are_read_back(target: str) -> 
         assert read.column("at").to_pylist() == times
 
 
+def test_millis_hold_every_date_and_all_whole_milliseconds_of_a_timestamp() -> None:
+    mapping = Mapping("k STRING :key, d DATE f:d millis, t TIMESTAMP f:t millis")
+    ends = (1 << 63) // 1000 * 1000
+    columns: list[Array] = [
+        pa.array(["a", "b"]),
+        pa.array([-(1 << 31), (1 << 31) - 1], pa.int32()).cast(pa.date32()),
+        pa.array([-ends, ends], pa.int64()).cast(mapping.schema.field("t").type),
+    ]
+    batch = pa.RecordBatch.from_arrays(columns, schema=mapping.schema)
+    read = rows_from_cells(pa.Table.from_batches([cells_from_rows(batch, mapping, 1)]), mapping)
+    assert read.equals(pa.Table.from_batches([batch]))
+
+
 def stored_cells(*made: tuple[bytes, bytes, bytes]) -> pa.Table:
     rows, qualifiers, values = zip(*made, strict=True)
     return pa.table(
@@ -219,6 +232,9 @@ def test_of_several_versions_the_newest_is_read_and_unmapped_columns_are_left_ou
         ("k STRING :key, v DECIMAL(4,1) f:v", (b"a", b"v", b"\0\0\0\x02\x05"), "another scale"),
         ("k STRING :key, v DECIMAL(4,1) f:v", (b"a", b"v", b"\0\0\0\x01"), "no decimal"),
         ("k STRING :key, v DECIMAL(2,0) f:v", (b"a", b"v", b"\0\0\0\0\x7f"), "does not fit"),
+        ("k STRING :key, v TIMESTAMP f:v millis", (b"a", b"v", (1 << 62).to_bytes(8, "big")), "f:v of row b'a'"),
+        ("k STRING :key, v TIMESTAMP f:v millis", (b"a", b"v", b"\x80" + bytes(7)), "more milliseconds"),
+        ("k STRING :key, v DATE f:v millis", (b"a", b"v", (1 << 62).to_bytes(8, "big")), "more milliseconds"),
         ("k INT :key, v STRING f:v", (b"a", b"v", b""), "key column 'k' of row b'a' can't be read as INT"),
         ("k INT :key ordered, l STRING :key, v STRING f:v", (b"abc", b"v", b""), "ends within 'k'"),
         ("k STRING :key, l STRING :key, v STRING f:v", (b"abc", b"v", b""), "ends within 'k'"),
