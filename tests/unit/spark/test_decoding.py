@@ -93,6 +93,14 @@ def test_milliseconds_that_no_time_has_fail_or_become_nulls() -> None:
         assert batch.column("at").cast(pa.date32()).to_pylist() == [None, datetime.date(1970, 1, 1)]
 
 
+def test_a_cell_s_timestamp_that_spark_does_not_hold_is_refused() -> None:
+    """A client may give any number; one of more than 292,277 years came out as another time."""
+    frame = mapped_frame(_MAPPING, ("dest",), True)
+    form = _form([b"a", b"b"], [None, _int(1)], [b"JFK", b"LGA"], [None, b"1"], [1 << 62, None])
+    with pytest.raises(MappingError, match=r"cell info:dest of row b'a' .* 4611686018427387904 .* option timestamps"):
+        rows_of_form(form, frame, _schema(frame), True)
+
+
 def test_a_key_that_does_not_fit_becomes_null_when_asked() -> None:
     mapping = Mapping("carrier STRING :key, flight INT :key ordered, x INT f:x")
     frame = mapped_frame(mapping, (), True)
