@@ -174,8 +174,19 @@ def test_an_ended_moment_is_told_in_the_words_of_spark(
         reader, [partition] = _planned(_reader(source))
         assert _ids(_reader(source)) == _MAPPED
     for action in (_reader(source).partitions, lambda: list(_batches(reader, partition))):
-        with pytest.raises(SnapshotEndedError, match=r"spark\.read\.\.\.load\(\) again"):
+        with pytest.raises(SnapshotEndedError, match=r"its with block was left.* rowlock\.spark\.snapshot"):
             action()
+
+
+def test_a_held_moment_of_another_table_is_told_as_that(
+    rowlock_server: RowlockServer, rowlock_client: Client, table: str
+) -> None:
+    rowlock_client.create_table("other", ["f"])
+    with (
+        held_snapshot(None, "other", server=rowlock_server.address) as moment,  # type: ignore[arg-type]  # not used
+        pytest.raises(InvalidArgumentError, match="is of the table 'other', and the DataFrame is of 'read'"),
+    ):
+        _reader(_source(rowlock_server, snapshot=moment.id)).partitions()
 
 
 def test_a_dataframe_does_not_outlive_its_server(rowlock_server: RowlockServer, table: str) -> None:

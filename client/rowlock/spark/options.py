@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from rowlock.channels import given_addresses
 from rowlock.cli.arguments import ArgumentError
@@ -62,6 +63,9 @@ BATCH_BYTES_DEFAULT = 4 << 20
 BATCH_BYTES_MAX = 16 << 20
 SNAPSHOT_ID_BYTES = 16
 
+Moment: TypeAlias = Literal["token", "latest", "held"]
+"""What the option snapshot asks for: one of its words, or held for an id."""
+
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20, "g": 1 << 30, "gib": 1 << 30}
 _AND = re.compile(r"\s+and\s+", re.IGNORECASE)
 
@@ -86,6 +90,12 @@ class ReadOptions:
     malformed_is_null: bool = False
     timeout_s: float = TIMEOUT_S_DEFAULT
     pushes_filters: bool = False
+
+    @property
+    def moment(self) -> Moment:
+        if self.snapshot_id is not None:
+            return "held"
+        return "latest" if self.is_latest else "token"
 
 
 def checked_names(options: Dict[str, str], known: tuple[str, ...]) -> dict[str, str]:

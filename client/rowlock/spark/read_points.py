@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from rowlock.channels import given_addresses
 from rowlock.client import Client
+from rowlock.errors import InvalidArgumentError
 from rowlock.snapshot import make_snapshot, renew_snapshot
 from rowlock.snapshot_requests import LEASE_S_DEFAULT, new_snapshot_id
 from rowlock.spark.options import TIMEOUT_S_DEFAULT
@@ -42,13 +43,18 @@ def new_read_point(client: Client) -> ReadPoint:
 
 
 def opened(client: Client, table: str, point: ReadPoint, timeout_s: float) -> None:
-    """Makes or renews the snapshot on the server; raises SnapshotEndedError."""
+    """Makes or renews the snapshot on the server. SnapshotEndedError; InvalidArgumentError if it is another table's."""
     # The servers of a client are not for its users.
     servers = client._servers
-    if point.is_held:
-        renew_snapshot(servers, point.snapshot_id, timeout_s)
-    else:
+    if not point.is_held:
         make_snapshot(servers, table, point.snapshot_id, point.incarnation_id, 0, timeout_s)
+        return
+    held = renew_snapshot(servers, point.snapshot_id, timeout_s)
+    if held.table != table:
+        raise InvalidArgumentError(
+            f"the snapshot that the option snapshot names is of the table {held.table!r}, and the DataFrame is of "
+            f"{table!r}; a snapshot is of one table"
+        )
 
 
 @dataclass(frozen=True, slots=True)

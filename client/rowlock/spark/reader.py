@@ -40,7 +40,7 @@ class Reading:
         return client_of(self.options.server, self.options.timeout_s).table(self.options.table)
 
     def explained(self, error: RowlockError) -> RowlockError:
-        return explained(error, self.options.server, self.options.table)
+        return explained(error, self.options.server, self.options.table, self.options.moment)
 
 
 class RowlockReader(DataSourceReader):
