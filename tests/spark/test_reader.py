@@ -23,6 +23,7 @@ from rowlock import Client
 from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, ServerUnavailableError, SnapshotEndedError
 from rowlock.pytest_plugin import RowlockServer
 from rowlock.scan import Scan
+from rowlock.snapshot import renew_snapshot
 from rowlock.spark.planning import PART_BYTES_MAX, PART_BYTES_MIN, ScanPartition, suited
 from rowlock.spark.read_points import snapshot as held_snapshot
 from rowlock.spark.reader import PushingReader
@@ -187,6 +188,16 @@ def test_a_held_moment_of_another_table_is_told_as_that(
         pytest.raises(InvalidArgumentError, match="is of the table 'other', and the DataFrame is of 'read'"),
     ):
         _reader(_source(rowlock_server, snapshot=moment.id)).partitions()
+
+
+def test_the_moment_of_one_scan_is_kept_for_minutes_and_a_dataframe_s_for_an_hour(
+    rowlock_server: RowlockServer, rowlock_client: Client, table: str
+) -> None:
+    """A dashboard takes a new one several times a second, and a server keeps so many only."""
+    for snapshot, lease_ms in (("token", 3_600_000), ("latest", 600_000)):
+        [partition] = _reader(_source(rowlock_server, snapshot=snapshot)).partitions()
+        assert isinstance(partition, ScanPartition)
+        assert renew_snapshot(rowlock_client._servers, partition.snapshot_id, 60.0).lease_ms == lease_ms
 
 
 def test_a_dataframe_does_not_outlive_its_server(rowlock_server: RowlockServer, table: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rowlock.errors import DeadlineError, RowlockError, ServerUnavailableError, SnapshotEndedError
 from rowlock.spark.connections import gone
 from rowlock.spark.options import Moment
+from rowlock.spark.read_points import LATEST_LEASE_MS
 
 
 def explained(error: RowlockError, server: str, table: str, moment: Moment = "token") -> RowlockError:
@@ -29,6 +30,13 @@ def _ended(table: str, error: SnapshotEndedError, moment: Moment) -> SnapshotEnd
             "was not used for its lease"
         )
         advice = "Take a new one by rowlock.spark.snapshot(...), and call spark.read...load() with its id"
+    elif moment == "latest":
+        minutes = LATEST_LEASE_MS // 60_000
+        what = (
+            f"the moment of table {table!r} that this scan reads is not kept any more: it was not used for {minutes} "
+            "minutes"
+        )
+        advice += "; where tasks have to wait for so long, leave out snapshot=latest"
     else:
         advice += "; a temporary view needs the option snapshot=latest"
     return SnapshotEndedError(

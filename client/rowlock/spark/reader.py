@@ -23,7 +23,7 @@ from rowlock.spark.one_query import check_one_query
 from rowlock.spark.options import ReadOptions
 from rowlock.spark.planning import ScanPartition, cut
 from rowlock.spark.pushdown import both, pushed
-from rowlock.spark.read_points import ReadPoint, new_read_point, opened
+from rowlock.spark.read_points import LATEST_LEASE_MS, ReadPoint, new_read_point, opened
 from rowlock.table import Table
 
 
@@ -59,7 +59,7 @@ class RowlockReader(DataSourceReader):
         options = self._reading.options
         try:
             client = client_of(options.server, options.timeout_s)
-            point = self._reading.point or new_read_point(client)
+            point = self._reading.point or new_read_point(client, LATEST_LEASE_MS)
             opened(client, options.table, point, options.timeout_s)
             parts = cut(self._reading.table, self._ranges, self._reading.frame.cell_columns, options.part_bytes)
         except RowlockError as error:

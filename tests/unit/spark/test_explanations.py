@@ -28,9 +28,12 @@ def test_what_ended_decides_how_to_go_on() -> None:
     held = explained(error, "db:7460", "flights", "held").message
     assert "the option snapshot names" in held
     assert "rowlock.spark.snapshot" in held
-    assert "an hour" not in held
-    assert "needs the option snapshot=latest" not in held
-    assert "(not here)" in held
+    latest = explained(error, "db:7460", "flights", "latest").message
+    assert "10 minutes" in latest
+    for told in (held, latest):
+        assert "an hour" not in told
+        assert "needs the option snapshot=latest" not in told
+        assert "(not here)" in told
 
 
 def test_other_errors_are_told_as_they_are() -> None:
