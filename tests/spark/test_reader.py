@@ -120,16 +120,34 @@ def test_a_reader_that_pushes_nothing_has_no_push_filters(rowlock_server: Rowloc
     assert type(_reader(_source(rowlock_server))).pushFilters is DataSourceReader.pushFilters
 
 
+def test_of_a_later_query_the_first_one_s_filters_are_pushed_and_the_rest_is_given_back(
+    rowlock_server: RowlockServer, table: str
+) -> None:
+    """Spark may read either query by the other's plan, so both plans must read the same rows."""
+    source = _source(rowlock_server, pushdown="true")
+    first = [GreaterThanOrEqual(("id",), "0100"), LessThan(("id",), "0110"), StringContains(("a",), "5")]
+    more = [EqualTo(("a",), "a105"), LessThan(("id",), "0106")]
+    readers = []
+    for given, kept in ((first, []), ([more[0], *reversed(first), more[1]], more), (first, [])):
+        reader = _reader(source)
+        assert isinstance(reader, PushingReader)
+        assert list(reader.pushFilters(given)) == kept
+        readers.append(reader)
+    assert [_ids(reader) for reader in readers] == [["0105"]] * 3
+
+
 def test_another_query_of_a_pushing_dataframe_is_refused(rowlock_server: RowlockServer, table: str) -> None:
     source = _source(rowlock_server, pushdown="true")
     for value, is_refused in (("0001", False), ("0001", False), ("0002", True)):
         reader = _reader(source)
         assert isinstance(reader, PushingReader)
-        reader.pushFilters([EqualTo(("id",), value)])
         if is_refused:
-            with pytest.raises(InvalidArgumentError, match="one filtered query"):
-                reader.partitions()
+            with pytest.raises(InvalidArgumentError, match="lacks some of them"):
+                reader.pushFilters([EqualTo(("id",), value)])
+            with pytest.raises(InvalidArgumentError, match="lacks some of them"):
+                _reader(source).partitions()
         else:
+            reader.pushFilters([EqualTo(("id",), value)])
             assert _ids(reader) == [value]
 
 

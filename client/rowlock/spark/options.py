@@ -14,7 +14,7 @@ r"""The options of `spark.read.format("rowlock")`, checked as soon as a DataFram
     batch_bytes      about how much travels at once, default 4 MiB
     malformed        fail (default) or null: what becomes of bytes that do not fit the mapping's type
     timeout          seconds to wait for a server that is away, default 60
-    pushdown         true: the server evaluates Spark's filters; one filtered query a DataFrame then, see pushdown.py
+    pushdown         true: the server evaluates Spark's filters, those of the DataFrame's first query, see one_query.py
 """
 
 from __future__ import annotations
