@@ -245,6 +245,11 @@ def test_a_family_that_is_not_there_is_refused(rowlock_server: RowlockServer, ta
 def test_options_that_are_wrong_for_reading_and_writing_are_refused_at_once(rowlock_server: RowlockServer) -> None:
     with pytest.raises(InvalidArgumentError, match="no option 'tabel'"):
         _source(rowlock_server, tabel="x")
+    # Which of the two it will be is not known yet.
+    with pytest.raises(
+        InvalidArgumentError, match=r"'durabilty'; .*for reading are server,.*only for writing .*durability"
+    ):
+        _source(rowlock_server, durabilty="os")
 
 
 def test_a_sample_that_was_taken_travels_with_the_dataframe(

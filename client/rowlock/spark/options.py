@@ -108,7 +108,8 @@ def checked_names(options: Dict[str, str], known: tuple[str, ...]) -> dict[str, 
     )
     if unknown:
         raise InvalidArgumentError(
-            f"rowlock has no option {', '.join(map(repr, unknown))}; the options for reading are {', '.join(known)}"
+            f"rowlock has no option {', '.join(map(repr, unknown))}; the options for reading are {', '.join(known)}; "
+            f"those only for writing are {', '.join(sorted(WRITING_ONLY))}"
         )
     return found
 

@@ -44,6 +44,8 @@ def test_names_of_options_are_known_in_any_case() -> None:
     assert checked_names({"Server": "x", "TABLE": "t"}, READ_OPTIONS) == {"server": "x", "table": "t"}
     with pytest.raises(InvalidArgumentError, match=r"no option 'tabel'; the options for reading are server, table,"):
         checked_names({"tabel": "t"}, READ_OPTIONS)
+    with pytest.raises(InvalidArgumentError, match="those only for writing are create, duplicates, durability, nulls"):
+        checked_names({"durabilty": "os"}, READ_OPTIONS)
 
 
 def test_what_create_table_adds_is_let_pass() -> None:
