@@ -122,8 +122,8 @@ def server_of(options: Dict[str, str]) -> str:
         if options.get("server"):
             raise
         raise InvalidArgumentError(
-            "no server is named: set the option server to host:port, or ROWLOCK_SERVER in the driver's environment"
-            + _LOST_OPTIONS
+            "no server is named: set the option server to host:port, or ROWLOCK_SERVER in the driver's environment "
+            "before the session starts" + _LOST_OPTIONS
         ) from error
 
 
