@@ -20,9 +20,9 @@ from rowlock.arrow_buffers import (
     valid_of,
     values_of,
 )
-from rowlock.cli.escapes import escaped
 from rowlock.encodings import TIMESTAMP, Numbers, first_refused
 from rowlock.errors import MappingError
+from rowlock.escapes import escaped
 from rowlock.keys import decoded_keys
 from rowlock.mapping import MappedColumn
 from rowlock.scan_progress import row_starts

@@ -27,9 +27,9 @@ from typing import Literal, TypeAlias
 from rowlock.channels import given_addresses
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.conditions import where
-from rowlock.cli.escapes import EscapeError, unescaped
 from rowlock.columns import prefix_stop
 from rowlock.errors import InvalidArgumentError
+from rowlock.escapes import EscapeError, unescaped
 from rowlock.filters import Filter
 from rowlock.mapping import Mapping
 from rowlock.scan_plan import RowRange

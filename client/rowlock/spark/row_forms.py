@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock.arrow_buffers import Array, Ints, bools_of, int64_array, lengths_of, names_array, values_of
-from rowlock.cli.escapes import EscapeError, unescaped
 from rowlock.columns import parse_cell_column
 from rowlock.errors import InvalidArgumentError, MappingError
+from rowlock.escapes import EscapeError, unescaped
 from rowlock.mapping import MappedColumn, Mapping
 from rowlock.pivot import BULK_SCHEMA, cells_from_rows, keys_of_rows
 
