@@ -38,6 +38,10 @@ from rowlock.errors import MappingError
 
 Numbers: TypeAlias = npt.NDArray[Any]  # Any: numbers of whatever type is encoded
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+_MILLIS_PER_DAY = 86_400_000
+_MICROS_PER_DAY = _MILLIS_PER_DAY * 1000
+# 0001-01-01 and 9999-12-31 in days since the epoch.
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,7 @@ def text_codec(arrow: pa.DataType) -> Codec:
     def encode(array: Array) -> Array:
         import pyarrow.compute as pc
 
+        _check_years(array)
         if pa.types.is_timestamp(arrow):
             # Without its zone, so that no zone database is needed; the times are UTC.
             naive: Any = array.cast(pa.int64()).cast(pa.timestamp("us"))  # Any: the stubs know fewer timestamps
@@ -172,6 +177,21 @@ def timestamps_of_text(text: Array) -> Array:
     none = pa.scalar(None, text.type)
     without = pc.if_else(has_zone, none, text).cast(pa.timestamp("us")).cast(pa.int64()).cast(TIMESTAMP)
     return pc.coalesce(pc.if_else(has_zone, text, none).cast(TIMESTAMP), without)
+
+
+def _check_years(array: Array) -> None:
+    """Raises MappingError for dates and timestamps outside of the years that text has digits for and is read with."""
+    if pa.types.is_timestamp(array.type):
+        days: Numbers = values_of(array, np.int64) // _MICROS_PER_DAY
+    elif pa.types.is_date(array.type):
+        days = values_of(array, np.int32)
+    else:
+        return
+    is_valid = valid_of(array)
+    is_outside = ((days < _FIRST_DAY) | (days > _LAST_DAY)) & (True if is_valid is None else is_valid)
+    if is_outside.any():
+        index = int(np.flatnonzero(is_outside)[0])
+        raise MappingError(f"value {index} lies outside of the years 0001 to 9999; 'text' holds no others")
 
 
 def _turned(bits: npt.NDArray[Any]) -> Numbers:
@@ -211,25 +231,35 @@ def boolean_codec(true: int) -> Codec:
     return Codec(pa.bool_(), 1, encode, decode)
 
 
-def millis_codec(arrow: pa.DataType, micros_per_unit: int) -> Codec:
-    """8 bytes of milliseconds; a timestamp between two milliseconds raises MappingError."""
-    unit = pa.int32() if pa.types.is_date(arrow) else pa.int64()
+def millis_codec(arrow: pa.DataType) -> Codec:
+    """8 bytes of milliseconds; a time between two milliseconds, and more than `arrow` holds, raise MappingError."""
+    is_date = pa.types.is_date(arrow)
     inner = fixed_codec(pa.int64(), np.int64, ">i8")
+    # What comes out in `arrow`'s own unit, days or microseconds, fits its memory.
+    ends = np.iinfo(np.int32) if is_date else np.iinfo(np.int64)
+    memory = ends.dtype
+    lowest = ends.min * _MILLIS_PER_DAY if is_date else -(ends.max // 1000)
+    highest = ends.max * _MILLIS_PER_DAY + _MILLIS_PER_DAY - 1 if is_date else ends.max // 1000
 
     def encode(array: Array) -> Array:
-        values = values_of(array.cast(unit).cast(pa.int64()), np.int64)
+        values: Numbers = values_of(array, memory).astype(np.int64)
         is_valid = valid_of(array)
-        micros = values * micros_per_unit
-        if pa.types.is_timestamp(arrow):
-            is_between = (micros % 1000 != 0) & (True if is_valid is None else is_valid)
-            if is_between.any():
-                index = int(np.flatnonzero(is_between)[0])
-                raise MappingError(f"value {index} is no whole millisecond; leave 'millis' out to keep microseconds")
-        return inner.encode(primitive_array(pa.int64(), micros // 1000, is_valid))
+        if is_date:
+            return inner.encode(primitive_array(pa.int64(), values * _MILLIS_PER_DAY, is_valid))
+        is_between = (values % 1000 != 0) & (True if is_valid is None else is_valid)
+        if is_between.any():
+            index = int(np.flatnonzero(is_between)[0])
+            raise MappingError(f"value {index} is no whole millisecond; leave 'millis' out to keep microseconds")
+        return inner.encode(primitive_array(pa.int64(), values // 1000, is_valid))
 
     def decode(array: Array) -> Array:
-        millis = inner.decode(array)
-        values = values_of(millis, np.int64) * 1000 // micros_per_unit
-        return primitive_array(pa.int64(), values, valid_of(array)).cast(unit).cast(arrow)
+        # Zeros under nulls.
+        millis: Numbers = np.frombuffer(fixed_bytes(array, 8), ">i8").astype(np.int64)
+        is_outside = (millis < lowest) | (millis > highest)
+        if is_outside.any():
+            found = int(millis[np.flatnonzero(is_outside)[0]])
+            raise MappingError(f"a value has more milliseconds than {arrow} holds: {found}")
+        values = millis // _MILLIS_PER_DAY if is_date else millis * 1000
+        return primitive_array(arrow, values.astype(memory), valid_of(array))
 
     return Codec(arrow, 8, encode, decode)

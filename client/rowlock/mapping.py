@@ -240,8 +240,8 @@ def _codec(arrow: pa.DataType, encoding: str, is_last_key: bool) -> Codec | None
     return {
         ("binary", pa.bool_()): encodings.boolean_codec(0xFF),
         ("ordered", pa.bool_()): encodings.boolean_codec(1),
-        ("millis", pa.date32()): encodings.millis_codec(arrow, 86_400_000_000),
-        ("millis", encodings.TIMESTAMP): encodings.millis_codec(arrow, 1),
+        ("millis", pa.date32()): encodings.millis_codec(arrow),
+        ("millis", encodings.TIMESTAMP): encodings.millis_codec(arrow),
         ("ordered", pa.float32()): encodings.ordered_float_codec(arrow, 4),
         ("ordered", pa.float64()): encodings.ordered_float_codec(arrow, 8),
         ("binary", pa.float32()): encodings.fixed_codec(arrow, np.float32, ">f4"),

@@ -23,6 +23,7 @@ from rowlock import Client
 from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, ServerUnavailableError, SnapshotEndedError
 from rowlock.pytest_plugin import RowlockServer
 from rowlock.scan import Scan
+from rowlock.snapshot import renew_snapshot
 from rowlock.spark.planning import PART_BYTES_MAX, PART_BYTES_MIN, ScanPartition, suited
 from rowlock.spark.read_points import snapshot as held_snapshot
 from rowlock.spark.reader import PushingReader
@@ -119,16 +120,34 @@ def test_a_reader_that_pushes_nothing_has_no_push_filters(rowlock_server: Rowloc
     assert type(_reader(_source(rowlock_server))).pushFilters is DataSourceReader.pushFilters
 
 
+def test_of_a_later_query_the_first_one_s_filters_are_pushed_and_the_rest_is_given_back(
+    rowlock_server: RowlockServer, table: str
+) -> None:
+    """Spark may read either query by the other's plan, so both plans must read the same rows."""
+    source = _source(rowlock_server, pushdown="true")
+    first = [GreaterThanOrEqual(("id",), "0100"), LessThan(("id",), "0110"), StringContains(("a",), "5")]
+    more = [EqualTo(("a",), "a105"), LessThan(("id",), "0106")]
+    readers = []
+    for given, kept in ((first, []), ([more[0], *reversed(first), more[1]], more), (first, [])):
+        reader = _reader(source)
+        assert isinstance(reader, PushingReader)
+        assert list(reader.pushFilters(given)) == kept
+        readers.append(reader)
+    assert [_ids(reader) for reader in readers] == [["0105"]] * 3
+
+
 def test_another_query_of_a_pushing_dataframe_is_refused(rowlock_server: RowlockServer, table: str) -> None:
     source = _source(rowlock_server, pushdown="true")
     for value, is_refused in (("0001", False), ("0001", False), ("0002", True)):
         reader = _reader(source)
         assert isinstance(reader, PushingReader)
-        reader.pushFilters([EqualTo(("id",), value)])
         if is_refused:
-            with pytest.raises(InvalidArgumentError, match="one filtered query"):
-                reader.partitions()
+            with pytest.raises(InvalidArgumentError, match="lacks some of them"):
+                reader.pushFilters([EqualTo(("id",), value)])
+            with pytest.raises(InvalidArgumentError, match="lacks some of them"):
+                _reader(source).partitions()
         else:
+            reader.pushFilters([EqualTo(("id",), value)])
             assert _ids(reader) == [value]
 
 
@@ -174,8 +193,29 @@ def test_an_ended_moment_is_told_in_the_words_of_spark(
         reader, [partition] = _planned(_reader(source))
         assert _ids(_reader(source)) == _MAPPED
     for action in (_reader(source).partitions, lambda: list(_batches(reader, partition))):
-        with pytest.raises(SnapshotEndedError, match=r"spark\.read\.\.\.load\(\) again"):
+        with pytest.raises(SnapshotEndedError, match=r"its with block was left.* rowlock\.spark\.snapshot"):
             action()
+
+
+def test_a_held_moment_of_another_table_is_told_as_that(
+    rowlock_server: RowlockServer, rowlock_client: Client, table: str
+) -> None:
+    rowlock_client.create_table("other", ["f"])
+    with (
+        held_snapshot(None, "other", server=rowlock_server.address) as moment,  # type: ignore[arg-type]  # not used
+        pytest.raises(InvalidArgumentError, match="is of the table 'other', and the DataFrame is of 'read'"),
+    ):
+        _reader(_source(rowlock_server, snapshot=moment.id)).partitions()
+
+
+def test_the_moment_of_one_scan_is_kept_for_minutes_and_a_dataframe_s_for_an_hour(
+    rowlock_server: RowlockServer, rowlock_client: Client, table: str
+) -> None:
+    """A dashboard takes a new one several times a second, and a server keeps so many only."""
+    for snapshot, lease_ms in (("token", 3_600_000), ("latest", 600_000)):
+        [partition] = _reader(_source(rowlock_server, snapshot=snapshot)).partitions()
+        assert isinstance(partition, ScanPartition)
+        assert renew_snapshot(rowlock_client._servers, partition.snapshot_id, 60.0).lease_ms == lease_ms
 
 
 def test_a_dataframe_does_not_outlive_its_server(rowlock_server: RowlockServer, table: str) -> None:
@@ -205,6 +245,11 @@ def test_a_family_that_is_not_there_is_refused(rowlock_server: RowlockServer, ta
 def test_options_that_are_wrong_for_reading_and_writing_are_refused_at_once(rowlock_server: RowlockServer) -> None:
     with pytest.raises(InvalidArgumentError, match="no option 'tabel'"):
         _source(rowlock_server, tabel="x")
+    # Which of the two it will be is not known yet.
+    with pytest.raises(
+        InvalidArgumentError, match=r"'durabilty'; .*for reading are server,.*only for writing .*durability"
+    ):
+        _source(rowlock_server, durabilty="os")
 
 
 def test_a_sample_that_was_taken_travels_with_the_dataframe(

@@ -195,7 +195,7 @@ def test_all_scans_of_a_dataframe_see_one_moment(spark: SparkSession, rowlock_se
             table.delete(_key("UA", 99))
             held = reader.option("snapshot", moment.id).load("moments")
             assert retried(held.where("delay = 99").count) == 1
-        with pytest.raises(Exception, match=r"is not kept any more.*spark\.read\.\.\.load\(\) again"):
+        with pytest.raises(Exception, match=r"its with block was left.*rowlock\.spark\.snapshot"):
             retried(held.where("delay = 98").collect)
         client.truncate_table("moments")
         with pytest.raises(Exception, match="is not kept any more"):
@@ -260,8 +260,42 @@ def test_filters_are_the_server_s_when_asked_and_change_nothing(spark: SparkSess
         one = frame.where("carrier = 'DL' AND delay < -20")
         assert retried(one.count) == len([r for r in flights.rows if r[0] == "DL" and r[2] is not None and r[2] < -20])
         assert "Filter" not in one._jdf.queryExecution().optimizedPlan().toString()
-        with pytest.raises(Exception, match="serves one filtered query"):
+        with pytest.raises(Exception, match="this one lacks some of them"):
             retried(frame.where("delay < 0").count)
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_a_filtered_dataframe_serves_further_filters_joins_and_aggregates(
+    spark: SparkSession, flights: Flights
+) -> None:
+    """Each query pushes what it has besides, and PySpark shares what was pushed among queries: none may lose rows."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rows = [row for row in flights.rows if row[0] >= "DL" and row[2] is not None and row[2] > 15]
+    to_jfk = [row for row in rows if row[3] == "JFK"]
+    planes = spark.createDataFrame([("UA", "boeing")], "carrier string, maker string")
+    rowlock.spark.configure(spark)
+    try:
+        frame = flights.load(spark, pushdown="true").where("carrier >= 'DL' AND delay > 15")
+        narrow = frame.where("dest = 'JFK'")
+        # Both are pushed before either is planned.
+        assert _tuples(frame.union(narrow)) == _sorted(rows + to_jfk)
+        assert _tuples(narrow) == _sorted(to_jfk)
+        assert _tuples(frame) == _sorted(rows)
+        joined = frame.join(F.broadcast(planes), "carrier")
+        assert retried(joined.count) == len([row for row in rows if row[0] == "UA"])
+        counted = frame.groupBy("dest").count().where("dest = 'JFK'")
+        assert _tuples(counted) == [("JFK", len(to_jfk))]
+        assert _tuples(narrow.union(frame)) == _sorted(rows + to_jfk)
+        whole = flights.load(spark, pushdown="true")
+        assert _tuples(whole) == _sorted(flights.rows)
+        assert _tuples(whole.where("carrier >= 'DL' AND delay > 15").union(whole)) == _sorted(rows + flights.rows)
+        # The narrow one first: the wide one would be read by its filters.
+        again = flights.load(spark, pushdown="true").where("delay > 15")
+        assert retried(again.where("dest = 'JFK'").count) > 0
+        with pytest.raises(Exception, match="this one lacks some of them"):
+            retried(again.count)
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 

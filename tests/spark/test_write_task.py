@@ -92,6 +92,13 @@ def test_of_rows_with_one_key_the_last_wins_in_one_batch_and_over_several(
     assert _rows(rowlock_client) == [(b"x", {b"f:a": b"19"}), (b"y", {b"f:b": b"there"})]
 
 
+def test_where_nulls_are_skipped_the_last_row_with_a_key_wins_cell_by_cell(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    _write(_plan(rowlock_server), ("k", "1", "2"), ("k", None, "3"))
+    assert _rows(rowlock_client) == [(b"k", {b"f:a": b"1", b"f:b": b"3"})]
+
+
 def test_duplicates_are_refused_when_asked_for(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
     plan = _plan(rowlock_server, duplicates="fail")
     with pytest.raises(WriteFailedError, match=r"partition 3.*row 2 has the key b'x' of a row before it"):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypedDict
 
-from rowlock.cli.escapes import EscapeError, unescaped
+from rowlock.escapes import EscapeError, unescaped
 
 if TYPE_CHECKING:
     from rowlock.checks import CompareOp

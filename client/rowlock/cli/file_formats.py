@@ -18,8 +18,8 @@ import pyarrow.parquet as pa_parquet
 
 from rowlock import Mapping
 from rowlock.cli.arguments import ArgumentError, bytes_of
-from rowlock.cli.escapes import escaped
 from rowlock.encodings import timestamps_of_text
+from rowlock.escapes import escaped
 
 # Rows of a Parquet file that are held at once.
 _BATCH_ROWS = 50_000

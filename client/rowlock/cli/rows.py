@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from rowlock.cli import arguments
-from rowlock.cli.escapes import escaped
 from rowlock.cli.output import ShownRow
 from rowlock.cli.session import Call
 from rowlock.cli.words import CellWords, ColumnWord, ColumnWords, RowWord, TableWord, TimestampOption
+from rowlock.escapes import escaped
 
 CHECK_NOT_MET = 1
 

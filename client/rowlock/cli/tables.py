@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowlock.cli import arguments
-from rowlock.cli.escapes import escaped
 from rowlock.cli.output import Record
 from rowlock.cli.session import Call
 from rowlock.cli.words import DURABILITY, TableWord, YesOption
+from rowlock.escapes import escaped
 
 if TYPE_CHECKING:
     from rowlock.schema import RegionStatistics, TableDescription

@@ -20,15 +20,16 @@ from rowlock.arrow_buffers import (
     valid_of,
     values_of,
 )
-from rowlock.cli.escapes import escaped
-from rowlock.encodings import TIMESTAMP, first_refused
+from rowlock.encodings import TIMESTAMP, Numbers, first_refused
 from rowlock.errors import MappingError
+from rowlock.escapes import escaped
 from rowlock.keys import decoded_keys
 from rowlock.mapping import MappedColumn
 from rowlock.scan_progress import row_starts
 from rowlock.spark.frame import Frame, Source
 
 _MICROS_PER_MILLI = 1000
+_MILLIS_MAX = ((1 << 63) - 1) // _MICROS_PER_MILLI
 
 
 def rows_of_form(batch: pa.RecordBatch, frame: Frame, schema: pa.Schema, malformed_is_null: bool) -> pa.RecordBatch:
@@ -48,10 +49,10 @@ def rows_of_form(batch: pa.RecordBatch, frame: Frame, schema: pa.Schema, malform
             continue
         stored = batch.column(place)
         place += 1
+        assert column.mapped is not None, column
         if column.source is Source.TIMESTAMP:
-            arrays.append(_timestamps(stored))
+            arrays.append(_timestamps(column.mapped, stored, rows))
         else:
-            assert column.mapped is not None, column
             arrays.append(_values(column.mapped, stored, rows, malformed_is_null))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -150,6 +151,18 @@ def _null(kind: pa.DataType) -> Array:
     return array
 
 
-def _timestamps(millis: Array) -> Array:
-    micros = values_of(millis, np.int64) * _MICROS_PER_MILLI
-    return primitive_array(TIMESTAMP, micros, valid_of(millis))
+def _timestamps(column: MappedColumn, stored: Array, rows: Array) -> Array:
+    is_valid = valid_of(stored)
+    millis: Numbers = values_of(stored, np.int64)
+    is_outside = (millis > _MILLIS_MAX) & (True if is_valid is None else is_valid)
+    if is_outside.any():
+        place = int(np.flatnonzero(is_outside)[0])
+        row: bytes = rows[place].as_py()
+        raise MappingError(
+            f"the cell {column.column.decode(errors='backslashreplace')} of row {row[:100]!r} has the timestamp "
+            f"{int(millis[place])} ms, which Spark's TIMESTAMP does not hold; leave it out of the option timestamps",
+            row=row,
+            family=column.family,
+            qualifier=column.qualifier,
+        )
+    return primitive_array(TIMESTAMP, millis * _MICROS_PER_MILLI, is_valid)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from rowlock.arrow_buffers import joined
-from rowlock.cli.escapes import escaped
 from rowlock.errors import MappingError
+from rowlock.escapes import escaped
 from rowlock.mapping import Mapping
 from rowlock.spark.decoding import bytes_of
 from rowlock.spark.options import ReadOptions

@@ -1,8 +1,15 @@
-"""A DataFrame that pushes filters serves one filtered query: others are refused where they can be seen.
+"""All queries of a DataFrame that pushes filters are read by those of the first one; what that would lose is refused.
 
 Spark keeps what the last query pushed with the load()ed table, and a scan that it plans meanwhile or later may read by
-another query's filters, so lose rows. The planning of each scan runs in a Python process of its own, on the driver's
-machine; a small file there, named by the DataFrame's id, remembers what the first scan pushed.
+another query's filters. So that this loses no rows:
+
+1. The first query that is planned decides which filters may be pushed: all of its own.
+2. Of a later one only these are pushed, in the same order, so that the server takes the same of them and Spark may
+   read by the one's plan or the other's. What it has besides, Spark evaluates.
+3. A later one that lacks a filter of the first is refused: it may be read by that filter.
+
+The planning of each scan runs in a Python process of its own, on the driver's machine; a small file there, named by
+the DataFrame's id, remembers the filters of the first.
 """
 
 from __future__ import annotations
@@ -13,6 +20,7 @@ import os
 import stat
 import tempfile
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from rowlock.errors import InvalidArgumentError
@@ -21,25 +29,28 @@ from rowlock.errors import InvalidArgumentError
 _KEPT_S = 7 * 86_400.0
 
 
-def check_one_query(frame_id: bytes, filters: list[str], folder: Path | None = None) -> None:
-    """Raises InvalidArgumentError if other filters were pushed for the DataFrame of this id before.
+def pushable(frame_id: bytes, filters: Collection[str], folder: Path | None = None) -> list[str]:
+    """Those of a query's filters that may be pushed, sorted; raises InvalidArgumentError for a query to be refused.
 
-    filters: in words, in any order; none stands for a scan that pushes nothing.
+    frame_id: the DataFrame's. filters: in words, all that the query has; none stands for a scan that pushes nothing.
     """
-    pushed = hashlib.sha256("\n".join(sorted(filters)).encode()).hexdigest()
+    # A filter may hold what is nobody's business, or be long.
+    by_hash = {hashlib.sha256(words.encode()).hexdigest(): words for words in sorted(filters)}
     try:
-        first = _first_pushed(frame_id, pushed, folder)
+        first = _first_pushed(frame_id, "\n".join(by_hash), folder).split()
     except OSError as error:
         raise InvalidArgumentError(
             f"the option pushdown=true notes on the driver's machine what was pushed, and can't: {error}. Set TMPDIR "
             "to a folder that can be written to, or leave pushdown out"
         ) from None
-    if first != pushed:
+    if not by_hash.keys() >= set(first):
         raise InvalidArgumentError(
-            "a DataFrame with the option pushdown=true serves one filtered query, and this is another one: PySpark "
-            "would let it lose rows. Call spark.read...load() once for each query that filters, or leave pushdown out "
-            "and use the options start, stop, prefix and where, which hold for every query of a DataFrame"
+            "a DataFrame with the option pushdown=true is read by the filters of its first query, and this one lacks "
+            "some of them: PySpark would let it lose rows. Call spark.read...load() once for each query that filters "
+            "in its own way, or leave pushdown out and use the options start, stop, prefix and where, which hold for "
+            "every query of a DataFrame"
         )
+    return [by_hash[one] for one in by_hash if one in first]
 
 
 def _first_pushed(frame_id: bytes, pushed: str, folder: Path | None) -> str:

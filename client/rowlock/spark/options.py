@@ -14,7 +14,7 @@ r"""The options of `spark.read.format("rowlock")`, checked as soon as a DataFram
     batch_bytes      about how much travels at once, default 4 MiB
     malformed        fail (default) or null: what becomes of bytes that do not fit the mapping's type
     timeout          seconds to wait for a server that is away, default 60
-    pushdown         true: the server evaluates Spark's filters; one filtered query a DataFrame then, see pushdown.py
+    pushdown         true: the server evaluates Spark's filters, those of the DataFrame's first query, see one_query.py
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from rowlock.channels import given_addresses
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.conditions import where
-from rowlock.cli.escapes import EscapeError, unescaped
 from rowlock.columns import prefix_stop
 from rowlock.errors import InvalidArgumentError
+from rowlock.escapes import EscapeError, unescaped
 from rowlock.filters import Filter
 from rowlock.mapping import Mapping
 from rowlock.scan_plan import RowRange
@@ -62,6 +63,9 @@ BATCH_BYTES_DEFAULT = 4 << 20
 BATCH_BYTES_MAX = 16 << 20
 SNAPSHOT_ID_BYTES = 16
 
+Moment: TypeAlias = Literal["token", "latest", "held"]
+"""What the option snapshot asks for: one of its words, or held for an id."""
+
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20, "g": 1 << 30, "gib": 1 << 30}
 _AND = re.compile(r"\s+and\s+", re.IGNORECASE)
 
@@ -87,6 +91,12 @@ class ReadOptions:
     timeout_s: float = TIMEOUT_S_DEFAULT
     pushes_filters: bool = False
 
+    @property
+    def moment(self) -> Moment:
+        if self.snapshot_id is not None:
+            return "held"
+        return "latest" if self.is_latest else "token"
+
 
 def checked_names(options: Dict[str, str], known: tuple[str, ...]) -> dict[str, str]:
     """The options with their names in lower case; raises InvalidArgumentError for one that is not known."""
@@ -98,7 +108,8 @@ def checked_names(options: Dict[str, str], known: tuple[str, ...]) -> dict[str, 
     )
     if unknown:
         raise InvalidArgumentError(
-            f"rowlock has no option {', '.join(map(repr, unknown))}; the options for reading are {', '.join(known)}"
+            f"rowlock has no option {', '.join(map(repr, unknown))}; the options for reading are {', '.join(known)}; "
+            f"those only for writing are {', '.join(sorted(WRITING_ONLY))}"
         )
     return found
 
@@ -111,8 +122,8 @@ def server_of(options: Dict[str, str]) -> str:
         if options.get("server"):
             raise
         raise InvalidArgumentError(
-            "no server is named: set the option server to host:port, or ROWLOCK_SERVER in the driver's environment"
-            + _LOST_OPTIONS
+            "no server is named: set the option server to host:port, or ROWLOCK_SERVER in the driver's environment "
+            "before the session starts" + _LOST_OPTIONS
         ) from error
 
 

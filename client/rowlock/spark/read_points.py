@@ -6,7 +6,8 @@
 3. Each task's scan names it, which renews it, and while a scan is open it does not end. An hour unused, and it ends.
 4. A server that was started anew since 1 refuses the id: it can't know whether a scan had seen that moment already.
 
-With snapshot=latest each planning draws an id of its own. A snapshot that rowlock.spark.snapshot holds is only used.
+With snapshot=latest each planning draws an id of its own, with a lease of minutes. A snapshot that
+rowlock.spark.snapshot holds is only used.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ from typing import TYPE_CHECKING
 
 from rowlock.channels import given_addresses
 from rowlock.client import Client
+from rowlock.errors import InvalidArgumentError
 from rowlock.snapshot import make_snapshot, renew_snapshot
 from rowlock.snapshot_requests import LEASE_S_DEFAULT, new_snapshot_id
 from rowlock.spark.options import TIMEOUT_S_DEFAULT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+LATEST_LEASE_MS = 10 * 60 * 1000
+"""Of the moment of one scan: there may be several a second, and nobody comes back to them but a repeated task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +37,30 @@ class ReadPoint:
 
     snapshot_id: bytes
     incarnation_id: str
+    # 0: the server's default, an hour.
+    lease_ms: int = 0
     # Somebody else made it, and ends it.
     is_held: bool = False
 
 
-def new_read_point(client: Client) -> ReadPoint:
+def new_read_point(client: Client, lease_ms: int = 0) -> ReadPoint:
     """Nothing is made on the server yet."""
-    return ReadPoint(new_snapshot_id(), client.server_info().incarnation_id)
+    return ReadPoint(new_snapshot_id(), client.server_info().incarnation_id, lease_ms)
 
 
 def opened(client: Client, table: str, point: ReadPoint, timeout_s: float) -> None:
-    """Makes or renews the snapshot on the server; raises SnapshotEndedError."""
+    """Makes or renews the snapshot on the server. SnapshotEndedError; InvalidArgumentError if it is another table's."""
     # The servers of a client are not for its users.
     servers = client._servers
-    if point.is_held:
-        renew_snapshot(servers, point.snapshot_id, timeout_s)
-    else:
-        make_snapshot(servers, table, point.snapshot_id, point.incarnation_id, 0, timeout_s)
+    if not point.is_held:
+        make_snapshot(servers, table, point.snapshot_id, point.incarnation_id, point.lease_ms, timeout_s)
+        return
+    held = renew_snapshot(servers, point.snapshot_id, timeout_s)
+    if held.table != table:
+        raise InvalidArgumentError(
+            f"the snapshot that the option snapshot names is of the table {held.table!r}, and the DataFrame is of "
+            f"{table!r}; a snapshot is of one table"
+        )
 
 
 @dataclass(frozen=True, slots=True)

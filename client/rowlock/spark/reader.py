@@ -19,11 +19,11 @@ from rowlock.spark.decoding import rows_of_cells, rows_of_form
 from rowlock.spark.explanations import explained
 from rowlock.spark.frame import Frame, Source
 from rowlock.spark.key_ranges import intersected
-from rowlock.spark.one_query import check_one_query
+from rowlock.spark.one_query import pushable
 from rowlock.spark.options import ReadOptions
 from rowlock.spark.planning import ScanPartition, cut
 from rowlock.spark.pushdown import both, pushed
-from rowlock.spark.read_points import ReadPoint, new_read_point, opened
+from rowlock.spark.read_points import LATEST_LEASE_MS, ReadPoint, new_read_point, opened
 from rowlock.table import Table
 
 
@@ -40,7 +40,7 @@ class Reading:
         return client_of(self.options.server, self.options.timeout_s).table(self.options.table)
 
     def explained(self, error: RowlockError) -> RowlockError:
-        return explained(error, self.options.server, self.options.table)
+        return explained(error, self.options.server, self.options.table, self.options.moment)
 
 
 class RowlockReader(DataSourceReader):
@@ -59,7 +59,7 @@ class RowlockReader(DataSourceReader):
         options = self._reading.options
         try:
             client = client_of(options.server, options.timeout_s)
-            point = self._reading.point or new_read_point(client)
+            point = self._reading.point or new_read_point(client, LATEST_LEASE_MS)
             opened(client, options.table, point, options.timeout_s)
             parts = cut(self._reading.table, self._ranges, self._reading.frame.cell_columns, options.part_bytes)
         except RowlockError as error:
@@ -94,7 +94,7 @@ class RowlockReader(DataSourceReader):
 
 
 class PushingReader(RowlockReader):
-    """Lets the server evaluate the filters of the one query that its DataFrame serves."""
+    """Lets the server evaluate the filters of its DataFrame's first query."""
 
     def __init__(self, reading: Reading, frame_id: bytes) -> None:
         super().__init__(reading)
@@ -102,16 +102,21 @@ class PushingReader(RowlockReader):
         self._words: list[str] = []
 
     def pushFilters(self, filters: list[SparkFilter]) -> Iterable[SparkFilter]:  # noqa: N802
-        """Gives back those that Spark evaluates. Called at most once, before `partitions`."""
-        found = pushed(self._reading.frame, filters, self._reading.options.malformed_is_null)
+        """Gives back those that Spark evaluates. Called at most once, before `partitions`.
+
+        Raises InvalidArgumentError if the DataFrame's first query had a filter that is not among these.
+        """
+        by_words = {repr(one): one for one in filters}
+        self._words = list(by_words)
+        tried = [by_words[words] for words in pushable(self._frame_id, by_words)]
+        found = pushed(self._reading.frame, tried, self._reading.options.malformed_is_null)
         self._ranges = intersected(self._ranges, found.ranges)
         self._where = both(self._where, found.where)
-        self._words = [repr(one) for one in filters]
-        return found.kept
+        return [*found.kept, *(one for one in filters if not any(one is other for other in tried))]
 
     def partitions(self) -> list[InputPartition]:
-        """As without filters; raises InvalidArgumentError if the DataFrame was used with other filters before."""
-        check_one_query(self._frame_id, self._words)
+        """As without filters; raises InvalidArgumentError if this query pushes none and the first one had some."""
+        pushable(self._frame_id, self._words)
         return super().partitions()
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock.arrow_buffers import Array, Ints, bools_of, int64_array, lengths_of, names_array, values_of
-from rowlock.cli.escapes import EscapeError, unescaped
 from rowlock.columns import parse_cell_column
 from rowlock.errors import InvalidArgumentError, MappingError
+from rowlock.escapes import EscapeError, unescaped
 from rowlock.mapping import MappedColumn, Mapping
 from rowlock.pivot import BULK_SCHEMA, cells_from_rows, keys_of_rows
 
@@ -186,7 +186,8 @@ def _can_become(found: pa.DataType, column: MappedColumn) -> bool:
     if pa.types.is_float64(wanted):
         return pa.types.is_float32(found)
     if pa.types.is_timestamp(wanted):
-        return pa.types.is_timestamp(found)
+        # One without a zone is a wall clock of the session, whose zone only Spark knows.
+        return pa.types.is_timestamp(found) and found.tz is not None
     if pa.types.is_decimal(wanted):
         return pa.types.is_decimal(found)
     return wanted in _BYTES and found in _BYTES

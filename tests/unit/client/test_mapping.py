@@ -198,12 +198,49 @@ def test_inputs_are_cast_if_nothing_is_lost() -> None:
             {"k": ["a"], "v": [datetime.datetime(1970, 1, 1, 0, 0, 0, 5)]},
             "millis",
         ),
+        (
+            "d DATE :key, v STRING f:v",
+            {"d": pa.array([0, 2_932_897], pa.int32()).cast(pa.date32()), "v": ["x", "x"]},
+            "value 1 lies outside of the years 0001 to 9999",
+        ),
+        (
+            "k STRING :key, v TIMESTAMP f:v text",
+            {"k": ["a"], "v": pa.array([253_402_300_800_000_000], pa.timestamp("us"))},
+            "value 0 lies outside of the years 0001 to 9999",
+        ),
     ],
 )
-def test_rows_that_can_not_be_written_are_refused(mapping: str, columns: dict[str, list[object]], words: str) -> None:
+def test_rows_that_can_not_be_written_are_refused(
+    mapping: str, columns: dict[str, list[object] | Array], words: str
+) -> None:
     with pytest.raises(MappingError) as caught:
         cells_from_rows(pa.RecordBatch.from_pydict(columns), Mapping(mapping), None)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("target", [":key", "f:v text"])
+def test_the_first_and_last_times_that_text_holds_are_read_back(target: str) -> None:
+    """One beyond them could be written and not be read, nor any table with it in a key."""
+    other = "STRING f:other" if target == ":key" else "STRING :key"
+    first, last = datetime.datetime(1, 1, 1, tzinfo=UTC), datetime.datetime.max.replace(tzinfo=UTC)
+    for kind, times in (("DATE", [first.date(), last.date()]), ("TIMESTAMP", [first, last])):
+        mapping = Mapping(f"at {kind} {target}, other {other}")
+        batch = pa.RecordBatch.from_pydict({"at": times, "other": ["a", "b"]}, schema=mapping.schema)
+        read = rows_from_cells(pa.Table.from_batches([cells_from_rows(batch, mapping, 1)]), mapping)
+        assert read.column("at").to_pylist() == times
+
+
+def test_millis_hold_every_date_and_all_whole_milliseconds_of_a_timestamp() -> None:
+    mapping = Mapping("k STRING :key, d DATE f:d millis, t TIMESTAMP f:t millis")
+    ends = (1 << 63) // 1000 * 1000
+    columns: list[Array] = [
+        pa.array(["a", "b"]),
+        pa.array([-(1 << 31), (1 << 31) - 1], pa.int32()).cast(pa.date32()),
+        pa.array([-ends, ends], pa.int64()).cast(mapping.schema.field("t").type),
+    ]
+    batch = pa.RecordBatch.from_arrays(columns, schema=mapping.schema)
+    read = rows_from_cells(pa.Table.from_batches([cells_from_rows(batch, mapping, 1)]), mapping)
+    assert read.equals(pa.Table.from_batches([batch]))
 
 
 def stored_cells(*made: tuple[bytes, bytes, bytes]) -> pa.Table:
@@ -237,6 +274,9 @@ def test_of_several_versions_the_newest_is_read_and_unmapped_columns_are_left_ou
         ("k STRING :key, v DECIMAL(4,1) f:v", (b"a", b"v", b"\0\0\0\x02\x05"), "another scale"),
         ("k STRING :key, v DECIMAL(4,1) f:v", (b"a", b"v", b"\0\0\0\x01"), "no decimal"),
         ("k STRING :key, v DECIMAL(2,0) f:v", (b"a", b"v", b"\0\0\0\0\x7f"), "does not fit"),
+        ("k STRING :key, v TIMESTAMP f:v millis", (b"a", b"v", (1 << 62).to_bytes(8, "big")), "f:v of row b'a'"),
+        ("k STRING :key, v TIMESTAMP f:v millis", (b"a", b"v", b"\x80" + bytes(7)), "more milliseconds"),
+        ("k STRING :key, v DATE f:v millis", (b"a", b"v", (1 << 62).to_bytes(8, "big")), "more milliseconds"),
         ("k INT :key, v STRING f:v", (b"a", b"v", b""), "key column 'k' of row b'a' can't be read as INT"),
         ("k INT :key ordered, l STRING :key, v STRING f:v", (b"abc", b"v", b""), "ends within 'k'"),
         ("k STRING :key, l STRING :key, v STRING f:v", (b"abc", b"v", b""), "ends within 'k'"),

@@ -80,6 +80,27 @@ def test_bytes_that_do_not_fit_become_nulls_when_asked() -> None:
     assert batch.column("dest").to_pylist() == ["ok" if n % 11 else None for n in range(100)]
 
 
+def test_milliseconds_that_no_time_has_fail_or_become_nulls() -> None:
+    """2**62 of them once wrapped round to a time that nobody had written."""
+    stored: list[bytes | None] = [n.to_bytes(8, "big") for n in (1 << 62, 0)]
+    for kind in ("DATE", "TIMESTAMP"):
+        mapping = Mapping(f"id STRING :key, at {kind} f:at millis")
+        frame = mapped_frame(mapping, (), False)
+        with pytest.raises(MappingError, match=r"column 'at' \(f:at\) of row b'a' .*malformed=null"):
+            rows_of_form(_form([b"a", b"b"], stored), frame, _schema(frame), False)
+        frame = mapped_frame(mapping, (), True)
+        batch = rows_of_form(_form([b"a", b"b"], stored), frame, _schema(frame), True)
+        assert batch.column("at").cast(pa.date32()).to_pylist() == [None, datetime.date(1970, 1, 1)]
+
+
+def test_a_cell_s_timestamp_that_spark_does_not_hold_is_refused() -> None:
+    """A client may give any number; one of more than 292,277 years came out as another time."""
+    frame = mapped_frame(_MAPPING, ("dest",), True)
+    form = _form([b"a", b"b"], [None, _int(1)], [b"JFK", b"LGA"], [None, b"1"], [1 << 62, None])
+    with pytest.raises(MappingError, match=r"cell info:dest of row b'a' .* 4611686018427387904 .* option timestamps"):
+        rows_of_form(form, frame, _schema(frame), True)
+
+
 def test_a_key_that_does_not_fit_becomes_null_when_asked() -> None:
     mapping = Mapping("carrier STRING :key, flight INT :key ordered, x INT f:x")
     frame = mapped_frame(mapping, (), True)

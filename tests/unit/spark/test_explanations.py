@@ -23,6 +23,19 @@ def test_an_ended_moment_says_how_to_go_on() -> None:
         assert word in told.message
 
 
+def test_what_ended_decides_how_to_go_on() -> None:
+    error = SnapshotEndedError("not here")
+    held = explained(error, "db:7460", "flights", "held").message
+    assert "the option snapshot names" in held
+    assert "rowlock.spark.snapshot" in held
+    latest = explained(error, "db:7460", "flights", "latest").message
+    assert "10 minutes" in latest
+    for told in (held, latest):
+        assert "an hour" not in told
+        assert "needs the option snapshot=latest" not in told
+        assert "(not here)" in told
+
+
 def test_other_errors_are_told_as_they_are() -> None:
     for error in (MappingError("wrong"), DeadlineError("too slow")):
         with pytest.raises(RowlockError):

@@ -111,7 +111,7 @@ def test_columns_are_found_by_name_and_must_be_those_of_the_mapping(names: list[
         (pa.string(), "INT", False),
         (pa.int32(), "STRING", False),
         (pa.string(), "BINARY", True),
-        (pa.timestamp("us"), "TIMESTAMP", True),
+        (pa.timestamp("us"), "TIMESTAMP", False),
         (pa.timestamp("us", tz="Europe/Berlin"), "TIMESTAMP", True),
         (pa.date32(), "TIMESTAMP", False),
         (pa.decimal128(5, 1), "DECIMAL(10,2)", True),
@@ -128,6 +128,14 @@ def test_a_type_is_taken_only_where_values_go_over_unchanged(found: pa.DataType,
     else:
         with pytest.raises(MappingError, match=r"the column 'v' is .* cast it"):
             form_of(schema, mapping, nulls_delete=False)
+
+
+def test_a_time_without_a_zone_is_refused_with_the_cast_that_gives_it_the_session_s() -> None:
+    """Only Spark knows the session's zone; taken as UTC every such time was written shifted."""
+    schema = _schema(id=pa.string(), at=pa.timestamp("us"))
+    mapping = Mapping("id STRING :key, at TIMESTAMP f:at")
+    with pytest.raises(MappingError, match=r"'at' is timestamp\[us\] .* F\.col\('at'\)\.cast\('timestamp'\)"):
+        form_of(schema, mapping, nulls_delete=False)
 
 
 def test_an_integer_that_does_not_fit_the_mapped_type_is_refused() -> None:
