@@ -44,3 +44,7 @@ class Stamps:
         """Every stamp from here on is later than this time."""
         with self._lock:
             self._told = max(self._told, told_ms)
+
+    def lowest_next(self) -> int:
+        """What `next` would give now; it gives none."""
+        return max(self._clock.now_ms(), self._last, self._told + 1)
