@@ -46,10 +46,12 @@ def region_id(client: RawClient, table: str) -> int:
     return client.create_table(table, b"f")
 
 
-def write(client: RawClient, region_id: int, row: bytes, value: bytes) -> None:
+def write(client: RawClient, region_id: int, row: bytes, value: bytes) -> int:
+    """The stamp of the write."""
     conversation = RawConversation(client)
-    assert conversation.ask(mutate(1, region_id, put(row, value))).mutate.results
+    (result,) = conversation.ask(mutate(1, region_id, put(row, value))).mutate.results
     conversation.end()
+    return result.timestamp
 
 
 def refused(call: Callable[[], object]) -> types_pb2.Error:
@@ -117,9 +119,10 @@ def test_a_longer_lease_than_a_day_and_another_incarnation_are_refused(client: R
 
 def test_the_servers_clock_is_not_below_a_stamp(client: RawClient, region_id: int, clock: ManualClock) -> None:
     before = clock.now_ms()
-    write(client, region_id, b"r", b"1")
+    stamp = write(client, region_id, b"r", b"1")
     clock.set_now_ms(before - 10_000)
-    assert client.catalog.ServerInfo(catalog_pb2.ServerInfoRequest()).now_ms == before
+    assert client.catalog.ServerInfo(catalog_pb2.ServerInfoRequest()).now_ms == stamp >= before
+    assert write(client, region_id, b"r", b"2") > stamp
     clock.set_now_ms(before + 10_000)
     assert client.catalog.ServerInfo(catalog_pb2.ServerInfoRequest()).now_ms == before + 10_000
 

@@ -172,17 +172,17 @@ READING = [
         f"{SEGMENT}::test_what_a_registered_read_point_needs_is_not_pruned",
     ),
     Mutant(
-        "pruning touches columns with tombstones",
+        "pruning counts what came before a tombstone",
         "scan/visibility_rows.py",
-        "        if len(column_cells) == 1 or any(cell[3] for cell in column_cells):\n",
-        "        if len(column_cells) == 1:\n",
-        f"{SEGMENT}::test_columns_that_a_tombstone_touches_are_not_pruned",
+        "        newer = [cell for cell in column_cells if -cell[2] > newest_tombstone]\n",
+        "        newer = [cell for cell in column_cells if cell[3] == PUT]\n",
+        f"{SEGMENT}::test_what_came_before_a_tombstone_is_not_pruned",
     ),
     Mutant(
         "flush drops what a registered reader sees",
         "scan/visibility.py",
-        "        read_by_all = cells.write_number <= first\n",
-        "        read_by_all = cells.write_number >= 0\n",
+        "        read_by_all = puts.write_number <= first\n",
+        "        read_by_all = puts.write_number >= 0\n",
         f"{FLUSH}::test_an_open_scan_goes_on_over_a_flush_at_its_read_point",
     ),
     Mutant(
@@ -195,15 +195,15 @@ READING = [
     Mutant(
         "flush keeps what lies between two read points",
         "scan/visibility.py",
-        "        needed |= ~outlived & (cells.write_number <= last)\n",
+        "        needed |= ~outlived & (puts.write_number <= last)\n",
         "        needed |= ~outlived\n",
         "unit/catalog/test_snapshots.py::test_a_counter_stays_short_while_a_snapshot_is_held",
     ),
     Mutant(
-        "flush drops what tombstones touch",
+        "flush counts what came before a tombstone",
         "scan/visibility.py",
-        "    needed = _touched(cells, starts_column)\n",
-        "    needed = _touched(cells, starts_column) & False\n",
+        "    newer = np.flatnonzero(cells.write_number > _newest_tombstone(cells))\n",
+        "    newer = np.flatnonzero(cells.kind == PUT)\n",
         f"{VISIBILITY}::test_the_answer_does_not_depend_on_what_was_flushed",
     ),
     Mutant(

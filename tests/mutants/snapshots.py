@@ -109,9 +109,23 @@ SNAPSHOT_MUTANTS = [
     Mutant(
         "the server's clock goes back with the machine's",
         "catalog/region_server.py",
-        "        return max(self._shared.clock.now_ms(), self._stamp_of_removed, *stamps)\n",
-        "        return self._shared.clock.now_ms()\n",
+        "            self._told_ms = max(self._shared.clock.now_ms(), self._told_ms, *stamps)\n",
+        "            self._told_ms = self._shared.clock.now_ms()\n",
         f"{SNAPSHOTS}::test_the_clock_is_never_below_a_stamp_that_was_given",
+    ),
+    Mutant(
+        "a stamp may be a time that was told before",
+        "region/stamps.py",
+        "            if self._told >= self._last:\n",
+        "            if self._told > self._last:\n",
+        f"{SNAPSHOTS}::test_a_write_that_comes_after_the_servers_time_was_told_is_later_than_it",
+    ),
+    Mutant(
+        "a new region knows no time that was told",
+        "catalog/region_server.py",
+        "                made.stamp_later_than(self._told_ms)\n",
+        "",
+        f"{SNAPSHOTS}::test_a_write_that_comes_after_the_servers_time_was_told_is_later_than_it",
     ),
     Mutant(
         "a part leaves out what lies before its cut",

@@ -91,9 +91,17 @@ WRITING = [
     Mutant(
         "whoever comes to the gate overtakes one that waits to have it alone",
         "region/gate.py",
-        "            while self._is_exclusive or self._exclusive_waiting:\n",
+        "            while self._is_exclusive or (self._exclusive_waiting and self._turn == turn):\n",
         "            while self._is_exclusive:\n",
         f"{LOCKS}::test_the_gate_held_alone_waits_for_those_inside_and_keeps_newcomers_out",
+    ),
+    Mutant(
+        "those that hold the gate alone follow each other and let nobody in between",
+        "region/gate.py",
+        "                self._turn += 1\n"
+        "                self._let_in, self._shared_waiting = self._shared_waiting, 0\n",
+        "",
+        f"{LOCKS}::test_who_waits_for_the_gate_is_let_in_between_two_that_hold_it_alone",
     ),
     Mutant(
         "who was let in before the end of its region writes after it",

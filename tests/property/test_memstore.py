@@ -32,6 +32,7 @@ class _History:
         self.files: list[ArrowSegment] = []
         self.write_number = 0
         self.registered: set[int] = set()  # read points of open scans
+        self.tombstones = generator.choice([0.3, 1, 5])  # how often, for 10 puts, each kind of them
 
     def read_spans(self) -> ReadSpans:
         current = self.write_number - 1
@@ -43,7 +44,9 @@ class _History:
         cells = sorted(
             {
                 (b"" if kind == 3 else self.generator.choice([b"", b"q"]), -self.generator.randrange(6), kind)
-                for kind in self.generator.choices([0, 1, 2, 3], [30, 1, 1, 1], k=self.generator.randint(1, 3))
+                for kind in self.generator.choices(
+                    [0, 1, 2, 3], [10, *3 * [self.tombstones]], k=self.generator.randint(1, 3)
+                )
             }
         )
         self._note(row, [(qualifier, at, -self.write_number, kind, b"%d" % kind) for qualifier, at, kind in cells])

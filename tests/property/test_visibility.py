@@ -83,7 +83,7 @@ def _moved(cells: list[Cell], write_numbers: int) -> list[Cell]:
 
 def test_no_read_misses_what_a_flush_drops(generator: random.Random) -> None:
     """Between older and later data with tombstones, and beside a bulk batch of puts: every read is as before."""
-    dropped = 0
+    dropped = dropped_behind_tombstones = 0
     for _ in range(TABLES * ROWS_PER_TABLE // 4):
         older = random_row(generator, cells_max=5)
         flushed = _moved(random_row(generator, cells_max=8), WRITE_NUMBER_MAX)
@@ -95,6 +95,8 @@ def test_no_read_misses_what_a_flush_drops(generator: random.Random) -> None:
         spans = _random_spans(generator, 3 * WRITE_NUMBER_MAX)
         kept = retained_cells(flushed, spans, family.versions)
         dropped += len(flushed) - len(kept)
+        if any(cell[3] != PUT for cell in flushed):
+            dropped_behind_tombstones += sum(_is_touched(cell, flushed) for cell in set(flushed) - set(kept))
         for read_point in range(3 * WRITE_NUMBER_MAX + 1):
             if not any(first <= read_point <= last for first, last in spans):
                 continue
@@ -103,6 +105,12 @@ def test_no_read_misses_what_a_flush_drops(generator: random.Random) -> None:
             answer = literal_visible_cells(elsewhere + kept, at, family)
             assert answer == expected, f"{elsewhere} + {flushed} at {at}, in {spans}, in {family}"
     assert dropped > TABLES, "the random rows give a flush nothing to drop"
+    assert dropped_behind_tombstones > TABLES, "the random rows give a flush nothing to drop behind tombstones"
+
+
+def _is_touched(put: Cell, cells: list[Cell]) -> bool:
+    """Some tombstone touches the column of the put."""
+    return any(cell[3] == DELETE_FAMILY or (cell[3] != PUT and cell[0] == put[0]) for cell in cells)
 
 
 def test_a_long_column_of_every_kind_answers_as_the_plain_machine(generator: random.Random) -> None:

@@ -35,7 +35,10 @@ def literal_visible_cells(cells: Sequence[Cell], read_point: ReadPoint, family: 
 
 
 def random_row(generator: random.Random, cells_max: int = 14) -> list[Cell]:
-    """Up to `cells_max` cells in store order: 1 to 3 columns, 5 timestamps, 8 write numbers, each kind of tombstone."""
+    """Up to `cells_max` cells in store order: 1 to 3 columns, 5 timestamps, 8 write numbers, each kind of tombstone.
+
+    In one of two all tombstones are among the first writes, so that many puts come after them.
+    """
     qualifiers = [b"", b"a", b"b"][: generator.randint(1, 3)]
     kinds = generator.choice(
         [
@@ -46,12 +49,14 @@ def random_row(generator: random.Random, cells_max: int = 14) -> list[Cell]:
             [PUT, PUT, PUT, DELETE_VERSION, DELETE_COLUMN, DELETE_FAMILY],
         ]
     )
+    last_tombstone = generator.choice([2, WRITE_NUMBER_MAX])
     cells: dict[tuple[bytes, int, int, int], bytes] = {}
     for _ in range(generator.randint(1, cells_max)):
         kind = generator.choice(kinds)
         qualifier = b"" if kind == DELETE_FAMILY else generator.choice(qualifiers)
         timestamp = generator.randint(0, TIMESTAMP_MAX)
-        key = (qualifier, -timestamp, -generator.randint(1, WRITE_NUMBER_MAX), kind)
+        write_number = generator.randint(1, WRITE_NUMBER_MAX if kind == PUT else last_tombstone)
+        key = (qualifier, -timestamp, -write_number, kind)
         cells[key] = bytes([generator.randrange(256)]) if kind == PUT else b""
     return sorted((*key, value) for key, value in cells.items())
 

@@ -95,7 +95,9 @@ class RegionServer:
         self._state = CatalogState()
         self._regions: dict[int, Region] = {}
         self._damaged: dict[int, RegionServerError] = {}
-        self._stamp_of_removed = 0  # the newest that a region gave which is gone
+        self._time_lock = threading.Lock()
+        # Guarded by self._time_lock, with which a region comes in too:
+        self._told_ms = 0  # the newest time that was told, or stamp of a region that is gone
         self._failing_lock = threading.Lock()
         # Guarded by self._failing_lock:
         self._has_failed = False
@@ -233,9 +235,10 @@ class RegionServer:
         for region in entry.regions:
             contents = region_contents(self._folder, entry.table, region, self._shared)
             contents.recovered()
-            self._regions[region.region_id] = Region(
-                contents, self._log, self._bulk_numbers, numbers_until=0, stamps_until=0
-            )
+            made = Region(contents, self._log, self._bulk_numbers, numbers_until=0, stamps_until=0)
+            with self._time_lock:
+                made.stamp_later_than(self._told_ms)
+                self._regions[region.region_id] = made
 
     def _remove_regions(self, entry: TableEntry, reason: str) -> None:
         for entry_region in entry.regions:
@@ -244,7 +247,8 @@ class RegionServer:
             if region is not None:
                 # It is found until it is closed: if the log fails, those who wait for it must be told.
                 region.close()
-                self._stamp_of_removed = max(self._stamp_of_removed, region.last_stamp)
+                with self._time_lock:
+                    self._told_ms = max(self._told_ms, region.last_stamp)
                 self.snapshots.end_those_of((region.region_id,), reason)
                 del self._regions[entry_region.region_id]
                 region.discard()
@@ -311,9 +315,17 @@ class RegionServer:
         return SnapshotRegion(self.snapshots, snapshot_id, region_id)
 
     def now_ms(self) -> int:
-        """The clock, but never below a stamp that a region has given: who writes with it is hidden by none of them."""
-        stamps = [region.last_stamp for region in list(self._regions.values())]
-        return max(self._shared.clock.now_ms(), self._stamp_of_removed, *stamps)
+        """A time to write with: the clock, but never below a stamp that a region has given, so none hides the write.
+
+        Whatever is stamped from here on is later, so the write hides none of that.
+        """
+        with self._time_lock:
+            regions = list(self._regions.values())
+            stamps = [region.last_stamp for region in regions]
+            self._told_ms = max(self._shared.clock.now_ms(), self._told_ms, *stamps)
+            for region in regions:
+                region.stamp_later_than(self._told_ms)
+            return self._told_ms
 
     def flush(self, name: str) -> FlushResult:
         """Writes the memstores of a table's regions to store files. Blocks."""

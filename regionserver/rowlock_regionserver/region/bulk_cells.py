@@ -73,8 +73,10 @@ class BulkCells:
     last_row: bytes
 
 
-def arrange(batch: pa.Table, table: Table, config: Config, now_ms: int) -> BulkCells:
+def arrange(batch: pa.Table, table: Table, config: Config, now_ms: int, stamp_at_least: int) -> BulkCells:
     """The batch (row, family, qualifier, timestamp nullable, value nullable) in order, or what is wrong with it.
+
+    It will be stamped `stamp_at_least` or later.
 
     Raises InvalidRequestError, LimitExceededError and FamilyNotFoundError; the batch was validated as Arrow already.
     """
@@ -84,7 +86,8 @@ def arrange(batch: pa.Table, table: Table, config: Config, now_ms: int) -> BulkC
     _check_sizes(batch, config)
     _check_timestamps(batch, config, now_ms)
     tables = {
-        family.number: _in_order(part, now_ms) for family, part in _split_by_family(batch, table.by_name, table.name)
+        family.number: _in_order(part, stamp_at_least)
+        for family, part in _split_by_family(batch, table.by_name, table.name)
     }
     rows = sorted(row_at(part, i) for part in tables.values() for i in (0, part.num_rows - 1))
     return BulkCells(
@@ -170,15 +173,15 @@ def _split_by_family(batch: pa.Table, families: Mapping[bytes, Family], table: s
     ]
 
 
-def _in_order(cells: pa.Table, now_ms: int) -> pa.Table:
+def _in_order(cells: pa.Table, stamp_at_least: int) -> pa.Table:
     """BULK_SCHEMA of (row, qualifier, timestamp, value): sorted by row, qualifier, newest first, and collapsed.
 
-    For the order a missing timestamp counts as now: that is what it will be stamped, or a little later.
+    For the order a missing timestamp counts as `stamp_at_least`: that is what it will be stamped, or a little later.
     """
     count = cells.num_rows
     kind = _kinds(cells.column("value"), count)
     # fill_null gives the column itself when there is none, and nulls in the data are rare.
-    timestamp = _one_array(cells.column("timestamp").fill_null(_integer(now_ms)))
+    timestamp = _one_array(cells.column("timestamp").fill_null(_integer(stamp_at_least)))
     together = pa.Table.from_arrays(
         [
             column(cells, 0),

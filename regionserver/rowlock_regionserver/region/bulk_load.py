@@ -94,7 +94,7 @@ class BulkLoad:
         """
         durability = self._write_path.durability(options.durability)
         table = self._write_path.table
-        cells = arrange(batch, table, self._config, self._clock.now_ms())
+        cells = arrange(batch, table, self._config, self._clock.now_ms(), self._numbering.lowest_next_stamp())
         for row in (cells.first_row, cells.last_row):
             check_in_region(row, self._start, self._stop, self._region_id)
         self._memory.check(cells.byte_count)

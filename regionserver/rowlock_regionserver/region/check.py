@@ -1,4 +1,7 @@
-"""CHECK: the first step of a write. Judges a mutation by its own content, so that every refusal is clean."""
+"""CHECK: the first step of a write. Judges a mutation by its own content, so that every refusal is clean.
+
+And what a get is judged by: its rows, and the size of its answer.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,19 @@ def check_in_region(row: bytes, start: bytes, stop: bytes, region_id: int) -> No
         raise NotServingRegionError(
             f"row {row!r} is not in region {region_id}, which has [{start!r}, {stop!r}); look the region up again",
             row=row,
+        )
+
+
+def check_answer(byte_count: int, first_row: bytes, config: Config) -> None:
+    """Refuses a get whose answer has so many bytes, or more."""
+    if byte_count > config.request_bytes_max:
+        raise LimitExceededError(
+            f"the answer to the get would have at least {byte_count} bytes, more than request_bytes_max = "
+            f"{config.request_bytes_max}; ask for fewer rows or columns, page with CellFilter, or scan",
+            limit="request_bytes_max",
+            limit_value=config.request_bytes_max,
+            found=byte_count,
+            row=first_row,
         )
 
 

@@ -2,7 +2,9 @@
 
 Row operations pass it shared, from LOCK to APPLY. Flush switch, alter, bulk commit, split and close take it
 exclusively, for moments. Whoever holds it exclusively knows that no write is between taking its write number and
-being applied. A waiting exclusive holder keeps newcomers out, so it waits only for those already inside.
+being applied. A waiting exclusive holder keeps newcomers out, so it waits only for those already inside. When it
+leaves, those who were kept out until then go first, and the next exclusive holder after them: each kind waits for one
+turn of the other, however many come. (Without that, loaders whose batches overlapped held up single puts for seconds.)
 
 A gate that is closed stays so: whoever comes later, and who waited, gets NotServingRegionError. So nobody who found the
 region serving a moment ago writes to one that was dropped meanwhile.
@@ -13,9 +15,18 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import DeadlineError, NotServingRegionError
+
+
+@dataclass(frozen=True, slots=True)
+class GateStatistics:
+    """Who waits now."""
+
+    shared_waiting: int
+    exclusive_waiting: int
 
 
 class Gate:
@@ -29,6 +40,9 @@ class Gate:
         self._shared = 0
         self._is_exclusive = False  # True for good once it is closed, so that entering looks at one thing only
         self._exclusive_waiting = 0
+        self._shared_waiting = 0
+        self._turn = 0  # how often it was held alone
+        self._let_in = 0  # who waited until the last turn ended, and has not come in yet
         self._is_closed = False
 
     def try_enter(self) -> bool:
@@ -46,9 +60,25 @@ class Gate:
         NotServingRegionError once it is closed.
         """
         with self._lock:
-            while self._is_exclusive or self._exclusive_waiting:
-                self._wait(deadline)
+            if self._is_exclusive or self._exclusive_waiting:
+                self._wait_for_turn(deadline)
             self._shared += 1
+
+    def _wait_for_turn(self, deadline: float) -> None:
+        """Waits until nobody holds or wants the gate alone, or until who holds it leaves. The caller holds the lock."""
+        turn = self._turn
+        self._shared_waiting += 1
+        try:
+            while self._is_exclusive or (self._exclusive_waiting and self._turn == turn):
+                self._wait(deadline)
+        except BaseException:
+            self._changed.notify_all()  # Somebody may wait for this one to come in.
+            raise
+        finally:
+            if self._turn == turn:
+                self._shared_waiting -= 1
+            else:
+                self._let_in -= 1
 
     def leave(self) -> None:
         """Ends a shared stay."""
@@ -67,7 +97,7 @@ class Gate:
         with self._lock:
             self._exclusive_waiting += 1
             try:
-                while self._is_exclusive or self._shared:
+                while self._is_exclusive or self._shared or self._let_in:
                     self._wait(deadline)
             except BaseException:
                 self._exclusive_waiting -= 1
@@ -80,12 +110,18 @@ class Gate:
         finally:
             with self._lock:
                 self._is_exclusive = self._is_closed
+                self._turn += 1
+                self._let_in, self._shared_waiting = self._shared_waiting, 0
                 self._changed.notify_all()
 
     def close(self) -> None:
         """Waits for those inside, and lets nobody in any more. Only once."""
         with self.exclusive(), self._lock:
             self._is_closed = True
+
+    def statistics(self) -> GateStatistics:
+        with self._lock:
+            return GateStatistics(self._shared_waiting, self._exclusive_waiting)
 
     def _wait(self, deadline: float | None) -> None:
         """Waits for a change. The caller holds self._lock, and looks again."""

@@ -30,6 +30,10 @@ class Numbering:
         """4 STAMP. The caller holds the row's lock."""
         return self._stamps.next()
 
+    def lowest_next_stamp(self) -> int:
+        """The next stamp is this one or later."""
+        return self._stamps.lowest_next()
+
     def begin(self) -> int:
         """5 BEGIN: the next write number. The caller holds the log's order lock and appends with it at once."""
         if self._mvcc.last >= self._numbers_until or self._stamps.last >= self._stamps_until:

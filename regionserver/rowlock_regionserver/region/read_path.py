@@ -13,9 +13,9 @@ from rowlock_regionserver.cells import Compression, Family, ReadPoint
 from rowlock_regionserver.errors import FamilyNotFoundError
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection
-from rowlock_regionserver.region.check import check_in_region, check_row, unknown_family
+from rowlock_regionserver.region.check import check_answer, check_in_region, check_row, unknown_family
 from rowlock_regionserver.region.contents import RegionContents
-from rowlock_regionserver.region.stores import is_row_in_memory
+from rowlock_regionserver.region.stores import View, is_row_in_memory
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.point import read_row
 from rowlock_regionserver.scan.ranges import EVERYTHING, joined
@@ -40,7 +40,8 @@ class ReadPath:
     def get(self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool) -> list[list[AnswerCell]] | None:
         """The cells of each row, in the order asked, all at one read point; an absent row has none.
 
-        None: a block would have to be read from the disk, and `may_wait` is False.
+        None: a block would have to be read from the disk, and `may_wait` is False. Raises LimitExceededError when the
+        answer would be larger than a message may be.
         """
         table = self.table
         try:
@@ -57,9 +58,22 @@ class ReadPath:
                 families = _families_read(selection)
                 if not all(is_row_in_memory(view, row, families) for row in rows):
                     return None
-            return [read_row(view, row, selection, read_point) for row in rows]
+            return self._read(view, rows, selection, read_point)
         finally:
             self._mvcc.close_read_point(read_point)
+
+    def _read(
+        self, view: View, rows: Sequence[bytes], selection: Selection, read_point: ReadPoint
+    ) -> list[list[AnswerCell]]:
+        """Stops at the row with which the answer becomes too large: what was read until then is all that is held."""
+        answer: list[list[AnswerCell]] = []
+        byte_count = 0  # Without lengths and timestamps, so never more than the message will have.
+        for row in rows:
+            cells = read_row(view, row, selection, read_point)
+            byte_count += sum([len(family) + len(qualifier) + len(value) for family, qualifier, _, value in cells])
+            check_answer(byte_count, rows[0], self._config)
+            answer.append(cells)
+        return answer
 
     @contextlib.contextmanager
     def scan(self, plan: ScanPlan, read_point: ReadPoint | None = None) -> Iterator[tuple[int, Iterator[ScanAnswer]]]:

@@ -99,6 +99,10 @@ class Region:
         """The newest stamp that it gave, or that its reservation of before a restart allowed."""
         return self._stamps.last
 
+    def stamp_later_than(self, told_ms: int) -> None:
+        """Every stamp from here on is later than this time."""
+        self._stamps.pass_over(told_ms)
+
     @property
     def memstore_bytes(self) -> int:
         return self._contents.stores.memstore_bytes

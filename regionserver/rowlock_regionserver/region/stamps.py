@@ -2,6 +2,10 @@
 
 A region's stamps never go back, whatever the clock does. Over a restart too: they are reserved in leaps in the log, and
 a region that is opened again begins at the end of the last leap.
+
+A time that the server told somebody, to write with, is passed over: every stamp after it is later. So the stamps of a
+server that is asked for its time, written to and asked again, all in one millisecond, run ahead of its clock by one
+each time, until the clock has come up.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ class Stamps:
         self._lock = threading.Lock()
         # Guarded by self._lock:
         self._last = at_least_ms
+        self._told = 0
 
     @property
     def last(self) -> int:
@@ -31,4 +36,15 @@ class Stamps:
         with self._lock:
             if now_ms > self._last:
                 self._last = now_ms
+            if self._told >= self._last:
+                self._last = self._told + 1
             return self._last
+
+    def pass_over(self, told_ms: int) -> None:
+        """Every stamp from here on is later than this time."""
+        with self._lock:
+            self._told = max(self._told, told_ms)
+
+    def lowest_next(self) -> int:
+        """What `next` would give now; it gives none."""
+        return max(self._clock.now_ms(), self._last, self._told + 1)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from rowlock_proto.v1.region_pb2 import PointRequest
 
-from rowlock_regionserver.errors import DeadlineError, InvalidRequestError, LimitExceededError
+from rowlock_regionserver.errors import DeadlineError, InvalidRequestError
 from rowlock_regionserver.operations import AnswerCell, RowMutation, RowOutcome, Selection, WriteOptions
+from rowlock_regionserver.region.check import check_answer
 from rowlock_regionserver.rpc.answers import error_answer, get_answer, mutate_answer
 from rowlock_regionserver.rpc.changes import Mutations, check_client_id, row_mutations
 from rowlock_regionserver.rpc.enums import durability
@@ -66,15 +67,7 @@ def got(points: Points, request: PointRequest, *, may_wait: bool) -> bytes | Non
     if cells is None:
         return None
     answer = get_answer(request.id, cells)
-    if len(answer) > config.request_bytes_max:
-        raise LimitExceededError(
-            f"the answer to the get would have {len(answer)} bytes, more than request_bytes_max = "
-            f"{config.request_bytes_max}; ask for fewer rows or columns, page with CellFilter, or scan",
-            limit="request_bytes_max",
-            limit_value=config.request_bytes_max,
-            found=len(answer),
-            row=rows[0],
-        )
+    check_answer(len(answer), rows[0], config)  # Its exact size; the region has added up what is in it.
     return answer
 
 

@@ -59,38 +59,46 @@ def _newest_versions(puts: SortedCells, now_ms: int, family: Family) -> Mask:
 def retained(table: pa.Table, spans: ReadSpans, family: Family) -> pa.Table:
     """What a flush must keep of `table` so that every read in one of the spans answers the same.
 
-    A put goes when no tombstone of the table touches its column and no span needs it: it is later than the span's last
-    read point, or writes up to its first one hold a newer put of its timestamp, or puts of `versions` higher
-    timestamps. `visibility_rows.retained_cells` says why that is safe.
+    A put goes when it is newer than every tombstone of the table that touches its column and no span needs it: it is
+    later than the span's last read point, or writes up to its first one hold a newer put of its timestamp, or puts of
+    `versions` higher timestamps, which are newer than those tombstones too. `visibility_rows.retained_cells` says why
+    that is safe.
     """
     cells = SortedCells.of(table)
     if not cells.has_versions:
         return table
-    starts_column = cells.starts_column()
-    starts_version = cells.starts_version()
-    needed = _touched(cells, starts_column)
-    for first, last in spans:
-        read_by_all = cells.write_number <= first
-        newer_of_timestamp = count_before(read_by_all, starts_version)
-        first_read_by_all = read_by_all & (newer_of_timestamp == 0)
-        # Counted up to the start of the cell's own timestamp: those of higher timestamps only.
-        higher = spread(count_before(first_read_by_all, starts_column)[starts_version], starts_version)
-        outlived = (newer_of_timestamp > 0) | (higher >= family.versions)
-        needed |= ~outlived & (cells.write_number <= last)
+    if not cells.kind.any():
+        return keep(table, _needed(cells, spans, family.versions))
+    needed = np.ones(len(cells), np.bool_)
+    newer = np.flatnonzero(cells.write_number > _newest_tombstone(cells))
+    needed[newer] = _needed(cells.at(newer), spans, family.versions)
     return keep(table, needed)
 
 
-def _touched(cells: SortedCells, starts_column: Mask) -> Mask:
-    """The cells of columns that some tombstone of their column or row touches, and the tombstones themselves."""
-    touched = np.zeros(len(cells), np.bool_)
-    if not cells.kind.any():
-        return touched
-    by_family = _spread_any(cells.kind == DELETE_FAMILY, cells.row)
-    return by_family | _spread_any(cells.kind != PUT, np.cumsum(starts_column))
+def _needed(puts: SortedCells, spans: ReadSpans, versions: int) -> Mask:
+    """Which of the puts some span needs; there is no tombstone between those of one column."""
+    starts_column = puts.starts_column()
+    starts_version = puts.starts_version()
+    needed = np.zeros(len(puts), np.bool_)
+    for first, last in spans:
+        read_by_all = puts.write_number <= first
+        newer_of_timestamp = count_before(read_by_all, starts_version)
+        first_read_by_all = read_by_all & (newer_of_timestamp == 0)
+        # Counted up to the start of the put's own timestamp: those of higher timestamps only.
+        higher = spread(count_before(first_read_by_all, starts_column)[starts_version], starts_version)
+        outlived = (newer_of_timestamp > 0) | (higher >= versions)
+        needed |= ~outlived & (puts.write_number <= last)
+    return needed
 
 
-def _spread_any(marks: Mask, runs: Integers) -> Mask:
-    """For each element whether any of its run is marked; `runs` numbers the runs from 0 or more on."""
-    marked = np.zeros(int(runs[-1]) + 1, np.bool_)
-    marked[runs[marks]] = True
-    return marked[runs]
+def _newest_tombstone(cells: SortedCells) -> Integers:
+    """For each cell the greatest write number of a tombstone that touches its column; 0 without one."""
+    of_family = _greatest(cells.write_number, cells.kind == DELETE_FAMILY, cells.row)
+    return np.maximum(of_family, _greatest(cells.write_number, cells.kind != PUT, cells.column))
+
+
+def _greatest(values: Integers, marks: Mask, runs: Integers) -> Integers:
+    """For each element the greatest marked value of its run, or 0; `runs` numbers the runs from 0 or more on."""
+    greatest = np.zeros(int(runs[-1]) + 1, np.int64)
+    np.maximum.at(greatest, runs[marks], values[marks])
+    return greatest[runs]

@@ -127,28 +127,36 @@ def live_versions(events: Iterable[Event[T]], versions: int) -> list[T]:
 def retained_cells(cells: Sequence[Cell], spans: ReadSpans, versions: int) -> list[Cell]:
     """What of one row and family must be kept so that every read in one of the spans answers the same.
 
-    A put goes when no tombstone of `cells` touches its column and no span needs it: it is later than the span's last
-    read point, or writes up to its first one hold a newer put of its timestamp, or puts of `versions` higher
-    timestamps. Those that outlive it are needed themselves, so it is not missed.
+    A put goes when it is newer than every tombstone of `cells` that touches its column and no span needs it: it is
+    later than the span's last read point, or writes up to its first one hold a newer put of its timestamp, or puts of
+    `versions` higher timestamps, which are newer than those tombstones too. Those that outlive it are needed
+    themselves, so it is not missed.
 
-    Tombstones stay, since older files may hold what they hide, and so do the columns they touch. This holds whatever
-    older and later writes of the row are elsewhere: tombstones in older places have smaller write numbers, those to
-    come have greater ones. Nothing goes for its time to live.
+    Tombstones stay, since older files may hold what they hide, and so do the puts before the newest that touches their
+    column. Of the puts after that, every tombstone, here or elsewhere, is older than all or newer than all: those in
+    older places have smaller write numbers, those to come have greater ones. So where a read may see which of them are
+    live, the machine has taken them without a tombstone in between, whatever else was put meanwhile: live are the
+    highest timestamps, and what has been pushed out by then makes no difference later. Nothing goes for its time to
+    live.
     """
-    if any(cell[3] == DELETE_FAMILY for cell in cells):
-        return list(cells)
+    newest_of_family = max([-cell[2] for cell in cells if cell[3] == DELETE_FAMILY], default=0)
     retained: list[Cell] = []
     for _, column in groupby(cells, _qualifier_of):
         column_cells = list(column)
-        if len(column_cells) == 1 or any(cell[3] for cell in column_cells):
+        if len(column_cells) == 1:
             retained += column_cells
-        else:
-            retained += _retained_puts(column_cells, spans, versions)
+            continue
+        newest_tombstone = max([newest_of_family, *[-cell[2] for cell in column_cells if cell[3] != PUT]])
+        newer = [cell for cell in column_cells if -cell[2] > newest_tombstone]
+        kept = _retained_puts(newer, spans, versions)
+        if len(newer) < len(column_cells):
+            kept = sorted([*kept, *[cell for cell in column_cells if -cell[2] <= newest_tombstone]])
+        retained += kept
     return retained
 
 
 def _retained_puts(puts: list[Cell], spans: ReadSpans, versions: int) -> list[Cell]:
-    """The same for one column without tombstones."""
+    """The same for puts of one column without tombstones between them."""
     needed: set[int] = set()  # places in `puts`
     for first, last in spans:
         higher = 0  # timestamps above the current one, or equal to it, that every reader of the span has

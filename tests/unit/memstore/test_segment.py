@@ -6,7 +6,15 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 
 import pytest
-from rowlock_regionserver.cells import NEWEST, Cell, ReadSpans, from_then_on
+from rowlock_regionserver.cells import (
+    DELETE_COLUMN,
+    DELETE_FAMILY,
+    DELETE_VERSION,
+    NEWEST,
+    Cell,
+    ReadSpans,
+    from_then_on,
+)
 from rowlock_regionserver.memstore.segment import RowSegment
 from rowlock_regionserver.scan.cell_columns import CellColumns
 
@@ -250,14 +258,27 @@ def test_a_row_that_cannot_be_pruned_is_tried_again_only_when_it_has_doubled() -
     assert len(asked) <= 9
 
 
-def test_columns_that_a_tombstone_touches_are_not_pruned() -> None:
-    segment = RowSegment(1, prune_cells_min=4)
-    segment.apply(b"r", [(b"kept", -500, -1, 1, b"")], _everything_published)
+@pytest.mark.parametrize("kind", [DELETE_VERSION, DELETE_COLUMN, DELETE_FAMILY])
+def test_a_column_that_a_tombstone_touches_is_pruned_of_what_came_after_it(kind: int) -> None:
+    tombstone: Cell = (b"" if kind == DELETE_FAMILY else b"q", -500, -1, kind, b"")
+    segment = RowSegment(2, prune_cells_min=4)
+    segment.apply(b"r", [tombstone], _everything_published)
     for number in range(2, 50):
-        segment.apply(b"r", [_put(b"kept", number, number), _put(b"pruned", number, number)], _everything_published)
-    qualifiers = [cell[0] for cell in segment.row_cells(b"r")]
-    assert qualifiers.count(b"kept") == 49
-    assert qualifiers.count(b"pruned") < 30
+        segment.apply(b"r", [_put(b"q", number, number)], _everything_published)
+    cells = segment.row_cells(b"r")
+    assert cells[:2] == [tombstone, _put(b"q", 49, 49)]
+    assert len(cells) < 20
+    segment._check()
+
+
+@pytest.mark.parametrize("kind", [DELETE_VERSION, DELETE_COLUMN, DELETE_FAMILY])
+def test_what_came_before_a_tombstone_is_not_pruned(kind: int) -> None:
+    tombstone: Cell = (b"" if kind == DELETE_FAMILY else b"q", -1, -9, kind, b"")
+    segment = RowSegment(1, prune_cells_min=4)
+    cells = [*[_put(b"q", number, number) for number in (4, 3, 2, 1)], tombstone]
+    for cell in sorted(cells, key=lambda cell: -cell[2]):
+        segment.apply(b"r", [cell], _everything_published)
+    assert segment.row_cells(b"r") == sorted(cells)
     segment._check()
 
 

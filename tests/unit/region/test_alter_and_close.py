@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable
 
 import pytest
+from rowlock_regionserver.cells import Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import DeadlineError, FamilyNotFoundError, NotServingRegionError
-from rowlock_regionserver.operations import Put, RowMutation, WriteOptions
+from rowlock_regionserver.operations import Delete, DeleteKind, Put, RowMutation, WriteOptions
 from rowlock_regionserver.region.gate import Gate
 
 from .conftest import WAIT_S, Engine, bulk_batch
@@ -103,3 +104,20 @@ def test_a_row_that_is_altered_between_check_and_lock_is_judged_anew(
     (outcome,) = engine.mutate(RowMutation(b"r", (Put(b"f", b"q", b"v"), Put(b"g", b"q", b"v"))))
     assert isinstance(outcome, FamilyNotFoundError)
     assert engine.scan() == []
+
+
+@pytest.mark.parametrize("is_flushed", [False, True])
+def test_raising_the_versions_brings_back_nothing_that_was_deleted_and_keeps_what_comes_then(
+    engine: Engine, is_flushed: bool
+) -> None:
+    """What the lower limit pushed out may come back; docs/decisions/versions_beyond_the_limit.md says when."""
+    for timestamp, value in ((100, b"a"), (200, b"b")):
+        engine.change(b"r", Put(b"f", b"q", value, timestamp))
+    engine.change(b"r", Delete(DeleteKind.COLUMN, b"f", b"q", 150))
+    if is_flushed:
+        engine.server.flush("t")
+    engine.server.alter_table("t", [Family(0, b"f", versions=3)])
+    assert [cell[3] for cell in engine.cells(b"r", versions=3)] == [b"b"]
+    for timestamp, value in ((300, b"c"), (400, b"d"), (500, b"e")):
+        engine.change(b"r", Put(b"f", b"q", value, timestamp))
+    assert [cell[3] for cell in engine.cells(b"r", versions=3)] == [b"e", b"d", b"c"]

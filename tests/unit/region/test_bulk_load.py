@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rowlock_regionserver.catalog.region_server import RegionServer
 from rowlock_regionserver.cells import Durability
-from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
     FamilyNotFoundError,
@@ -156,6 +156,23 @@ def test_a_batch_that_is_not_logged_and_its_repetition_are_one(tmp_path: Path, c
 def test_of_cells_with_one_key_and_timestamp_the_later_stays(engine: Engine) -> None:
     engine.bulk(bulk_batch((b"r", b"f", b"q", 5, b"a"), (b"r", b"f", b"q", 5, b"b"), (b"r", b"f", b"q", 4, b"c")))
     assert engine.values(b"r") == {b"f:q": b"b"}
+
+
+@pytest.mark.parametrize("count", [2, 200])
+def test_a_batch_is_put_in_order_by_its_stamp_and_not_by_a_clock_behind_it(
+    tmp_path: Path, config: Config, count: int
+) -> None:
+    engine = Engine(tmp_path, config, ManualClock(), Files(), Durability.OS)
+    engine.change(b"r", Put(b"f", b"q", b"v"))
+    engine.crash()  # Stamps go on past what was reserved, ahead of the clock.
+    stamp = engine.change(b"r", Put(b"f", b"q", b"v")).timestamp
+    assert stamp > engine.clock.now_ms()
+    cells: list[Cell] = [(b"s", b"f", b"q", stamp, b"a"), (b"s", b"f", b"q", None, b"b")]
+    for number in range(count):
+        cells += [(b"%03d" % number, b"f", b"q", stamp, b"v" * 50), (b"%03d" % number, b"f", b"q", None, None)]
+    engine.bulk(bulk_batch(*cells))
+    assert [(row, value) for row, *_, value in engine.scan()] == [(b"r", b"v"), (b"s", b"b")]
+    engine.server.stop()
 
 
 def test_a_null_value_deletes_what_came_before_it_in_the_batch_and_in_the_table(engine: Engine) -> None:

@@ -14,7 +14,8 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.operations import Delete, DeleteKind, Put, ScanPlan, Selection
+from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN
+from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put, ScanPlan, Selection
 from rowlock_regionserver.region import flush
 
 from .conftest import WAIT_S, Engine, bulk_batch
@@ -39,6 +40,17 @@ def test_nobody_but_the_pieces_holds_what_is_flushed_when_it_is_freed(
     monkeypatch.setattr(flush, "_let_go", lambda _: held.extend(segment() is not None for segment in segments))
     engine.server.flush("t")
     assert held == [False, False]
+
+
+def test_a_counter_whose_row_was_deleted_once_stays_short_in_memory_and_in_files(engine: Engine) -> None:
+    engine.change(b"r", Delete(DeleteKind.ROW))
+    for _ in range(5 * PRUNE_CELLS_MIN):
+        engine.change(b"r", Increment(b"f", b"n", 1))
+    store = engine.region._contents.stores.of(engine.server.table("t").by_name[b"f"].number)
+    assert store.memstore.active.cell_count <= 2 * PRUNE_CELLS_MIN
+    engine.server.flush("t")
+    assert engine.region.statistics().store_file_cells == 3, "more than a tombstone in each family and the counter"
+    assert engine.values(b"r") == {b"f:n": (5 * PRUNE_CELLS_MIN).to_bytes(8, "big")}
 
 
 def test_a_second_flush_of_nothing_makes_no_file(engine: Engine) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import DeadlineError
-from rowlock_regionserver.region.gate import Gate
+from rowlock_regionserver.region.gate import Gate, GateStatistics
 from rowlock_regionserver.region.row_locks import RowLocks
+
+from tests.seeds import drawn_seed
 
 SOON = 0.02
 
@@ -116,3 +120,64 @@ def test_many_pass_the_gate_together() -> None:
     assert gate.try_enter()
     gate.leave()
     gate.leave()
+
+
+def test_who_waits_for_the_gate_is_let_in_between_two_that_hold_it_alone() -> None:
+    gate = Gate(Clock())
+    came_in: list[str] = []
+
+    def pass_through() -> None:
+        gate.enter(in_s(120))
+        came_in.append("shared")
+        gate.leave()
+
+    def hold() -> None:
+        with gate.exclusive():
+            came_in.append("alone")
+
+    threads = [threading.Thread(target=hold), *[threading.Thread(target=pass_through) for _ in range(3)]]
+    with gate.exclusive():
+        for thread in threads:
+            thread.start()
+        while gate.statistics() != GateStatistics(shared_waiting=3, exclusive_waiting=1):
+            threading.Event().wait(0.001)
+    for thread in threads:
+        thread.join(120)
+    assert came_in == ["shared", "shared", "shared", "alone"]
+    assert gate.statistics() == GateStatistics(0, 0)
+
+
+def test_whoever_gives_up_at_the_gate_leaves_nobody_waiting() -> None:
+    gate = Gate(Clock())
+    seed = drawn_seed()
+    inside = {"shared": 0, "alone": 0}
+    counted = threading.Lock()
+
+    def count(kind: str, by: int) -> None:
+        with counted:
+            inside[kind] += by
+            assert not inside["alone"] or (inside["alone"], inside["shared"]) == (1, 0), inside
+
+    def come_and_go(number: int) -> None:
+        chance = random.Random(seed + number)
+        for _ in range(300):
+            deadline = in_s(chance.choice([0, 0.0002, 0.001, 120]))
+            try:
+                if chance.random() < 0.4:
+                    with gate.exclusive(deadline):
+                        count("alone", 1)
+                        count("alone", -1)
+                else:
+                    if not gate.try_enter():
+                        gate.enter(deadline)
+                    count("shared", 1)
+                    count("shared", -1)
+                    gate.leave()
+            except DeadlineError:
+                pass
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(come_and_go, range(8)))
+    assert gate.statistics() == GateStatistics(0, 0)
+    with gate.exclusive(in_s(120)):
+        pass

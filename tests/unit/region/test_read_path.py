@@ -1,0 +1,45 @@
+"""What a get may gather before it is answered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import LimitExceededError
+from rowlock_regionserver.operations import EVERYTHING, Put
+from rowlock_regionserver.region import read_path
+from rowlock_regionserver.scan.point import read_row
+
+from .conftest import Engine
+
+ANSWER_BYTES_MAX = 10_000
+
+
+@pytest.fixture
+def config(config: Config) -> Config:
+    return replace(config, request_bytes_max=ANSWER_BYTES_MAX)
+
+
+def test_a_get_reads_no_further_than_its_answer_may_be_large(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.change(b"a", Put(b"f", b"q", b"v" * 999))
+    rows_read: list[bytes] = []
+
+    def counted(stores: object, row: bytes, *others: object) -> object:
+        rows_read.append(row)
+        return read_row(stores, row, *others)  # type: ignore[arg-type]  # Handed on as they came.
+
+    monkeypatch.setattr(read_path, "read_row", counted)
+    with pytest.raises(LimitExceededError) as refused:
+        engine.region.get([b"a"] * 1000, EVERYTHING, may_wait=True)
+    error = refused.value
+    assert (error.limit, error.limit_value, error.row) == ("request_bytes_max", ANSWER_BYTES_MAX, b"a")
+    assert len(rows_read) == 10
+    assert error.found > ANSWER_BYTES_MAX
+
+
+def test_a_get_of_a_row_beyond_the_limit_is_refused_before_its_answer_is_made(engine: Engine) -> None:
+    engine.change(b"a", *[Put(b"f", b"%02d" % number, b"v" * 999) for number in range(10)])
+    with pytest.raises(LimitExceededError):
+        engine.region.get([b"a"], EVERYTHING, may_wait=True)
+    assert engine.region.get([b"b"] * 1000, EVERYTHING, may_wait=True) == [[]] * 1000
