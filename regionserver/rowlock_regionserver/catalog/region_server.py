@@ -243,7 +243,7 @@ class RegionServer:
             self._damaged.pop(entry_region.region_id, None)
             if region is not None:
                 # It is found until it is closed: if the log fails, those who wait for it must be told.
-                region.close()
+                region.close_for_removal()
                 self._stamp_of_removed = max(self._stamp_of_removed, region.last_stamp)
                 self.snapshots.end_those_of((region.region_id,), reason)
                 del self._regions[entry_region.region_id]
