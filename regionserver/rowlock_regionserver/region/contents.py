@@ -56,7 +56,10 @@ class RegionContents:
         _remove_unnamed(files, folder, manifest)
         self.mvcc = Mvcc(manifest.flushed_write_number, clock)
         self.gate = Gate(clock)
-        self.requests = RequestIds(clock, shared.config.request_ids_forgotten_after_ms)
+        config = shared.config
+        # The largest request, and as many small ones as there may be at a time, can be sent again whole.
+        answers_max = max(config.rows_per_request_max, config.requests_in_flight_max)
+        self.requests = RequestIds(clock, config.request_ids_forgotten_after_ms, answers_max)
         self.requests.restore(manifest.answers)
         self.stores = Stores(table, _open_store_files(folder, manifest, table, shared.cache, files))
         self.applier = Applier(self.stores, shared.memory, self.mvcc.read_spans, shared.on_fatal)
