@@ -25,6 +25,7 @@ from rowlock_regionserver.errors import (
 )
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.table import Table
+from rowlock_regionserver.scan.filters import FAMILY_BYTES_SHOWN
 
 NAME = "catalog"
 
@@ -98,10 +99,9 @@ class CatalogState:
             )
         for dropped in drop_families:
             if families.pop(dropped, None) is None:
+                shown = dropped[:FAMILY_BYTES_SHOWN]
                 raise FamilyNotFoundError(
-                    f"table {name!r} has no column family {dropped!r}, so it can't be dropped",
-                    table=name,
-                    family=dropped,
+                    f"table {name!r} has no column family {shown!r}, so it can't be dropped", table=name, family=shown
                 )
         for family in set_families:
             check_family_settings(family, name)
