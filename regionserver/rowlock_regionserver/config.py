@@ -13,6 +13,9 @@ _MAY_BE_NOTHING = frozenset(
     ("timestamp_ahead_ms_max", "block_cache_bytes", "bulk_file_bytes_min", "row_lock_wait_ms", "retry_after_ms")
 ) | {"disk_free_bytes_min", "log_quick_sync_us"}
 
+# The log has two bytes for these lengths (wal/mutation.py).
+_MOST = {"row_bytes_max": (1 << 16) - 1, "qualifier_bytes_max": (1 << 16) - 1}
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -76,3 +79,5 @@ class Config:
             least = 0 if name in _MAY_BE_NOTHING else 1
             if value < least:
                 raise ValueError(f"{name} must be at least {least}, it is {value}")
+            if value > _MOST.get(name, value):
+                raise ValueError(f"{name} must be at most {_MOST[name]}, it is {value}")

@@ -161,6 +161,17 @@ def test_a_scan_that_makes_no_sense_is_refused(
     assert evidence(failed.value).code == code
 
 
+@pytest.mark.parametrize("byte_count", [6000, 200_000])
+def test_a_scan_of_a_family_with_a_very_long_name_is_told_so(
+    client: RawClient, region_id: int, byte_count: int
+) -> None:
+    with pytest.raises(grpc.RpcError) as failed:
+        client.scan(region_id, columns=[types_pb2.Column(family=b"z" * byte_count)])
+    error = evidence(failed.value)
+    assert (error.code, error.family) == (Error.FAMILY_NOT_FOUND, b"z" * 128)
+    assert len(error.message) < 500
+
+
 def test_bulk_batches_are_applied_in_order_and_read_back(client: RawClient, region_id: int) -> None:
     batches = [
         bulk_batch([(b"a", b"f", b"q", None, b"%d" % i), (b"r%d" % i, b"g", b"", 7, b"v"), (b"a", b"g", b"", 7, b"v")])

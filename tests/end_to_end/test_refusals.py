@@ -425,3 +425,12 @@ def test_a_setting_with_which_nothing_works_is_refused(tmp_path: Path, setting: 
     assert (code, output) == (2, "")
     assert errors.startswith(f"rowlock-server: can't start: {setting.split('=')[0]} must be at least 1")
     assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("setting", ["row_bytes_max=65536", "qualifier_bytes_max=64KiB"])
+def test_a_limit_beyond_what_the_log_can_hold_is_refused(tmp_path: Path, setting: str) -> None:
+    with ServerCommand("--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--config", setting) as server:
+        code, output, errors = server.ended()
+    assert (code, output) == (2, "")
+    name = setting.split("=")[0]
+    assert errors == f"rowlock-server: can't start: {name} must be at most 65535, it is 65536\n"

@@ -225,7 +225,7 @@ READING = [
     Mutant(
         "flush does not wait for the read point",
         "region/flush.py",
-        "        self._mvcc.wait_until_published(sealed.write_number)\n",
+        "        self._mvcc.wait_until_published(sealed.write_number, self._log_waits_for_space)\n",
         "",
         f"{INTERLEAVINGS}::test_a_flush_commits_only_what_is_published",
     ),

@@ -14,17 +14,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rowlock_regionserver import generations
-from rowlock_regionserver.catalog.names import check_families, check_family_settings, check_table_name
+from rowlock_regionserver.catalog.names import (
+    FAMILY_NUMBER_MAX,
+    check_families,
+    check_family_settings,
+    check_table_name,
+)
 from rowlock_regionserver.cells import Compression, Durability, Family
 from rowlock_regionserver.errors import (
     CorruptionError,
     FamilyNotFoundError,
     InvalidRequestError,
+    LimitExceededError,
     TableExistsError,
     TableNotFoundError,
 )
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.table import Table
+from rowlock_regionserver.scan.filters import FAMILY_BYTES_SHOWN
 
 NAME = "catalog"
 
@@ -98,10 +105,9 @@ class CatalogState:
             )
         for dropped in drop_families:
             if families.pop(dropped, None) is None:
+                shown = dropped[:FAMILY_BYTES_SHOWN]
                 raise FamilyNotFoundError(
-                    f"table {name!r} has no column family {dropped!r}, so it can't be dropped",
-                    table=name,
-                    family=dropped,
+                    f"table {name!r} has no column family {shown!r}, so it can't be dropped", table=name, family=shown
                 )
         for family in set_families:
             check_family_settings(family, name)
@@ -110,6 +116,15 @@ class CatalogState:
             next_number += known is None
             families[family.name] = replace(family, number=number)
         check_families(tuple(families.values()), name)
+        if next_number > FAMILY_NUMBER_MAX + 1:
+            raise LimitExceededError(
+                f"table {name!r} would have had {next_number - 1} families in its life, more than {FAMILY_NUMBER_MAX}; "
+                "their numbers are not used again, so copy it to a new table",
+                limit="family_number_max",
+                limit_value=FAMILY_NUMBER_MAX,
+                found=next_number - 1,
+                table=name,
+            )
         altered = Table(
             name,
             entry.table.table_id,

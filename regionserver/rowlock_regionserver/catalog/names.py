@@ -12,6 +12,7 @@ from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 FAMILY_NAME_BYTES_MAX = 127
 FAMILIES_MAX = 1000
+FAMILY_NUMBER_MAX = (1 << 16) - 1  # the log has two bytes for it (wal/mutation.py)
 BLOCK_BYTES_MIN, BLOCK_BYTES_MAX = 4 * KIB, 4 * MIB
 VERSIONS_MAX = (1 << 31) - 1
 

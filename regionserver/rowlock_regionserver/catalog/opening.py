@@ -160,8 +160,10 @@ class Opening:
             regions[region_id] = Region(each, log, bulk_numbers, logged.numbers_until, logged.stamps_until)
         for region_id in self._damaged:
             log.give_up(region_id)
-        # Dropped before the log was told so, damaged or not.
-        for region_id in (*recovered.regions, *recovered.broken):
+        # Dropped, damaged or not: before the log was told so, or so long ago that its last marker names them no more
+        # although segments still hold their changes.
+        logged_ids = {region_id for segment in recovered.segments for region_id in segment.regions}
+        for region_id in logged_ids.union(recovered.regions, recovered.broken):
             if region_id not in regions and region_id not in self._damaged:
                 log.forget(region_id)
         return Opened(self._generation, self._state, log, bulk_numbers, regions, self._damaged)

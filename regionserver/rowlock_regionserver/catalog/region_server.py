@@ -246,7 +246,7 @@ class RegionServer:
             self._damaged.pop(entry_region.region_id, None)
             if region is not None:
                 # It is found until it is closed: if the log fails, those who wait for it must be told.
-                region.close()
+                region.close_for_removal()
                 with self._time_lock:
                     self._told_ms = max(self._told_ms, region.last_stamp)
                 self.snapshots.end_those_of((region.region_id,), reason)

@@ -27,7 +27,7 @@ from rowlock_regionserver.operations import (
     RowMutation,
 )
 from rowlock_regionserver.region.table import Table
-from rowlock_regionserver.scan.filters import check_filter
+from rowlock_regionserver.scan.filters import FAMILY_BYTES_SHOWN, check_filter
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -144,8 +144,9 @@ def unknown_family(
 ) -> FamilyNotFoundError:
     """Names the table, which the checks of reads and filters don't know."""
     names = ", ".join(name.decode("utf-8", "backslashreplace") for name in families)
+    shown = family[:FAMILY_BYTES_SHOWN]
     return FamilyNotFoundError(
-        f"table {table!r} has no column family {family!r}; it has: {names}", row=row, table=table, family=family
+        f"table {table!r} has no column family {shown!r}; it has: {names}", row=row, table=table, family=shown
     )
 
 

@@ -56,11 +56,16 @@ class RegionContents:
         _remove_unnamed(files, folder, manifest)
         self.mvcc = Mvcc(manifest.flushed_write_number, clock)
         self.gate = Gate(clock)
-        self.requests = RequestIds(clock, shared.config.request_ids_forgotten_after_ms)
+        config = shared.config
+        # The largest request, and as many small ones as there may be at a time, can be sent again whole.
+        answers_max = max(config.rows_per_request_max, config.requests_in_flight_max)
+        self.requests = RequestIds(clock, config.request_ids_forgotten_after_ms, answers_max)
         self.requests.restore(manifest.answers)
         self.stores = Stores(table, _open_store_files(folder, manifest, table, shared.cache, files))
         self.applier = Applier(self.stores, shared.memory, self.mvcc.read_spans, shared.on_fatal)
-        self.flusher = Flusher(live, self.stores, self.mvcc, self.gate, self.requests, shared, self._flushed)
+        self.flusher = Flusher(
+            live, self.stores, self.mvcc, self.gate, self.requests, shared, self._flushed, self.log_waits_for_space
+        )
         self.stamp_at_least = max((answer.result.timestamp for answer in manifest.answers), default=0)
         # Bulk files that the log's records name, with the write number of each: they stay until they are flushed.
         # Guarded by the gate held alone (adding), and by the flush that runs (removing).
@@ -93,6 +98,10 @@ class RegionContents:
         """The log is open: it is told how far the region is flushed, now and after each flush."""
         self._log = log
         log.flushed(self.region_id, self.flusher.manifest.flushed_write_number)
+
+    def log_waits_for_space(self) -> bool:
+        """No write is published until there is disk space."""
+        return self._log is not None and self._log.waits_for_space
 
     def _flushed(self, write_number: int) -> None:
         self.remove_bulk_files(write_number)

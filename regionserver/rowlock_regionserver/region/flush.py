@@ -3,7 +3,7 @@
 1. Switch: the gate is held exclusively for a moment. No write is between BEGIN and APPLY, so everything up to the
    newest write number is in the segments that are sealed now, of all families together, and nothing later is.
 2. Wait until the read point has passed the switch: only durable, published cells may stand in a file, because after the
-   manifest names it the log's records are gone.
+   manifest names it the log's records are gone. A log that waits for disk space is not waited for.
 3. Write: each family's sealed segments are merged window by window, freed of what no reader can see any more
    (scan/visibility.py, `retained`), and written as one store file, synced, renamed, and opened.
 4. Commit: the next manifest generation names the new files and the flushed write number, and keeps the request ids that
@@ -81,6 +81,7 @@ class Flusher:
         requests: RequestIds,
         shared: SharedParts,
         flushed: Callable[[int], None],
+        log_waits_for_space: Callable[[], bool],
     ) -> None:
         """`flushed(write_number)` is called when everything up to the number is in live store files."""
         self._folder = live.folder
@@ -93,6 +94,7 @@ class Flusher:
         self._files = shared.files
         self._config = shared.config
         self._flushed = flushed
+        self._log_waits_for_space = log_waits_for_space
         self._lock = threading.Lock()
         # Guarded by self._lock, which is held for a whole flush or alter:
         self._live = live
@@ -110,7 +112,8 @@ class Flusher:
     def flush(self) -> FlushResult:
         """Writes everything that is in memory now to store files; returns when they are live.
 
-        Raises OSError when the disk refuses: nothing is lost, the segments stay. NotServingRegionError after `close`.
+        Raises OSError when the disk refuses, and DiskFullError also when the log waits for space for what is to be
+        flushed: nothing is lost, the segments stay. NotServingRegionError after `close`.
         """
         with self._lock:
             if self._is_closed:
@@ -126,7 +129,7 @@ class Flusher:
 
     def _flush(self, sealed: _Sealed) -> FlushResult:
         """Steps 2 to 5."""
-        self._mvcc.wait_until_published(sealed.write_number)
+        self._mvcc.wait_until_published(sealed.write_number, self._log_waits_for_space)
         spans = self._mvcc.read_spans()
         written = self._write_all(sealed, spans)
         self._commit(self._with_files(written, sealed.write_number))

@@ -27,10 +27,13 @@ from types import TracebackType
 
 from rowlock_regionserver.cells import ReadPoint, ReadSpans, from_then_on
 from rowlock_regionserver.clock import Clock
-from rowlock_regionserver.errors import UnknownOutcomeError
+from rowlock_regionserver.errors import DiskFullError, UnknownOutcomeError
 
 # Dropping cells takes time in proportion to it.
 READ_SPANS_MAX = 32
+
+# How often who waits for a number asks whether the log waits for space.
+_LOOK_AGAIN_S = 1.0
 
 # Called once, with the error when the write will never be published.
 Waiter = Callable[[UnknownOutcomeError | None], None]
@@ -125,8 +128,11 @@ class Mvcc:
                 return
         waiter(failure if waits else None)
 
-    def wait_until_published(self, write_number: int) -> None:
-        """Blocks until the read point has reached the number. Raises UnknownOutcomeError when it never will."""
+    def wait_until_published(self, write_number: int, log_waits_for_space: Callable[[], bool] = lambda: False) -> None:
+        """Blocks until the read point has reached the number. Raises UnknownOutcomeError when it never will.
+
+        DiskFullError when it has not and the log waits for disk space, which is asked now and then.
+        """
         event = threading.Event()
         errors: list[UnknownOutcomeError] = []
 
@@ -136,9 +142,23 @@ class Mvcc:
             event.set()
 
         self.when_published(write_number, told)
-        event.wait()
+        while not event.is_set():
+            if log_waits_for_space():
+                self._withdraw(write_number, told)
+                raise DiskFullError(
+                    "there is no space for the log, and changes of the region wait for it; free some disk space: they "
+                    "go on by themselves"
+                )
+            event.wait(_LOOK_AGAIN_S)
         if errors:
             raise errors[0]
+
+    def _withdraw(self, write_number: int, waiter: Waiter) -> None:
+        """The waiter need not be told any more, if it was not already."""
+        with self._lock:
+            waiters = self._waiters.get(write_number, [])
+            if waiter in waiters:
+                waiters.remove(waiter)
 
     def fail(self, failure: UnknownOutcomeError) -> None:
         """Tells everybody who waits, now or later, that nothing more will be published."""

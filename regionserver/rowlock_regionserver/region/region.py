@@ -186,11 +186,31 @@ class Region:
 
         Later calls are told to look elsewhere, and so is who was let in before and did not pass the gate yet.
         """
+        self._close(lambda: False)
+
+    def close_for_removal(self) -> None:
+        """The same for a region whose table the catalog has dropped or truncated, but never waits for disk space.
+
+        Changes that wait for it are told UnknownOutcomeError: what they waited for may be the space that this frees.
+        """
+        try:
+            self._close(self._contents.log_waits_for_space)
+        except DiskFullError:
+            self._contents.mvcc.fail(
+                UnknownOutcomeError(
+                    f"table {self.table.name!r} was dropped or truncated while the change waited for disk space; "
+                    "whatever it wrote went with the table",
+                    table=self.table.name,
+                )
+            )
+
+    def _close(self, log_waits_for_space: Callable[[], bool]) -> None:
         self._state = State.CLOSED
+        mvcc = self._contents.mvcc
         self._contents.flusher.close()
         self._contents.gate.close()
         with contextlib.suppress(UnknownOutcomeError):
-            self._contents.mvcc.wait_until_published(self._contents.mvcc.last)
+            mvcc.wait_until_published(mvcc.last, log_waits_for_space)
 
     def discard(self) -> None:
         """Gives back the memory and removes the bulk files of a closed region that was dropped."""

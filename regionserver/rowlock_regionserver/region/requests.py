@@ -2,7 +2,9 @@
 
 A request id is (client, sequence). With each request the client names its floor, the lowest sequence it still waits
 for; below it the answers are forgotten, so that what is kept is bounded by what is in flight. An id below the floor
-can't be judged and is answered with UnknownOutcomeError. A client that was not heard of for an hour is forgotten.
+can't be judged and is answered with UnknownOutcomeError. A client that was not heard of for an hour is forgotten. Of
+one that never raises its floor, or waits long for one change while it makes very many, only the newest answers are
+kept.
 
 The answer is kept with the write number that made it: it must not be repeated before that number is published.
 Answers are in the log with their change, and move to the manifest at flush. A condition's "no" changes nothing and is
@@ -45,9 +47,11 @@ class _Client:
 class RequestIds:
     """The kept answers of one region. Thread-safe; the row lock orders calls about one row."""
 
-    def __init__(self, clock: Clock, forgotten_after_ms: int) -> None:
+    def __init__(self, clock: Clock, forgotten_after_ms: int, answers_per_client_max: int) -> None:
+        """At most twice `answers_per_client_max` are kept of a client, and as many are given to a manifest."""
         self._clock = clock
         self._forgotten_after_ms = forgotten_after_ms
+        self._answers_per_client_max = answers_per_client_max
         self._lock = threading.Lock()
         # Guarded by self._lock:
         self._clients: dict[bytes, _Client] = {}
@@ -86,12 +90,17 @@ class RequestIds:
             if len(client.answers) >= client.sweep_at:
                 self._sweep(client)
 
-    @staticmethod
-    def _sweep(client: _Client) -> None:
-        """Drops what is below the floor; amortised, since the next sweep comes when the rest has doubled."""
-        floor = client.floor
-        client.answers = {sequence: kept for sequence, kept in client.answers.items() if sequence >= floor}
-        client.sweep_at = 32 + 2 * len(client.answers)
+    def _sweep(self, client: _Client) -> None:
+        """Drops what is below the floor, and raises that past what is too old to be kept.
+
+        Amortised, since the next sweep comes when the rest has doubled.
+        """
+        sequences = sorted(sequence for sequence in client.answers if sequence >= client.floor)
+        if len(sequences) > self._answers_per_client_max:
+            del sequences[: -self._answers_per_client_max]
+            client.floor = sequences[0]
+        client.answers = {sequence: client.answers[sequence] for sequence in sequences}
+        client.sweep_at = min(32 + 2 * len(client.answers), 2 * self._answers_per_client_max)
 
     def kept(self, through_write_number: int) -> list[KeptAnswer]:
         """What a manifest must hold when the log forgets writes up to this number. Forgets silent clients."""

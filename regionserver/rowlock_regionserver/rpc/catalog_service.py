@@ -6,6 +6,7 @@ import asyncio
 import functools
 import importlib.metadata
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from typing import Protocol
 
 from google.protobuf.message import Message
@@ -70,29 +71,27 @@ class CatalogService:
         self._config = config
 
     def methods(self) -> dict[str, Method]:
-        """By their names in catalog.proto. Each is answered by a worker thread, since a table operation may be slow."""
-        answers: dict[str, Callable[[bytes], Message]] = {
+        """By their names in catalog.proto. Each is answered by a worker thread; the slow ones hold up no other."""
+        slow: dict[str, Callable[[bytes], Message]] = {
             "CreateTable": self._create_table,
             "AlterTable": self._alter_table,
             "DropTable": self._drop_table,
             "TruncateTable": self._truncate_table,
+            "MakeSnapshot": self._make_snapshot,
+        }
+        quick: dict[str, Callable[[bytes], Message]] = {
             "DescribeTable": self._describe_table,
             "ListTables": self._list_tables,
             "LocateRegions": self._locate_regions,
-            "MakeSnapshot": self._make_snapshot,
             "RenewSnapshot": self._renew_snapshot,
             "EndSnapshot": self._end_snapshot,
             "ServerInfo": self._server_info,
         }
-        return {name: self._in_worker(answer) for name, answer in answers.items()}
-
-    def _in_worker(self, answer: Callable[[bytes], Message]) -> Method:
-        async def method(data: bytes, _: Context) -> bytes:
-            loop = asyncio.get_running_loop()
-            message = await loop.run_in_executor(self._workers.tables, answer, data)
-            return message.SerializeToString()
-
-        return method
+        return {
+            name: _in_worker(pool, answer)
+            for pool, answers in ((self._workers.tables, slow), (self._workers.quick, quick))
+            for name, answer in answers.items()
+        }
 
     def _create_table(self, data: bytes) -> catalog_pb2.CreateTableResponse:
         message = parsed(catalog_pb2.CreateTableRequest, data)
@@ -173,6 +172,14 @@ class CatalogService:
                 timestamp_ahead_ms_max=config.timestamp_ahead_ms_max,
             ),
         )
+
+
+def _in_worker(pool: Executor, answer: Callable[[bytes], Message]) -> Method:
+    async def method(data: bytes, _: Context) -> bytes:
+        message = await asyncio.get_running_loop().run_in_executor(pool, answer, data)
+        return message.SerializeToString()
+
+    return method
 
 
 @functools.cache

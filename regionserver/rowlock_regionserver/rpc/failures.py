@@ -41,6 +41,9 @@ logger = logging.getLogger(__name__)
 # is in it three times, once with up to three bytes for each of its own; binary values grow by a third.
 STATUS_MESSAGE_BYTES_MAX = 1000
 STATUS_KEY_BYTES_MAX = 512
+# Longer than any name that there is.
+STATUS_TABLE_BYTES_MAX = 256
+STATUS_FAMILY_BYTES_MAX = 128
 
 _CODES: dict[type[RegionServerError], Error.Code] = {
     RegionServerError: Error.INTERNAL,
@@ -125,6 +128,8 @@ async def end_call(context: grpc.aio.ServicerContext[bytes, bytes], message: Err
         message.message = text[: STATUS_MESSAGE_BYTES_MAX - 3].decode(errors="ignore") + "..."
     message.row = message.row[:STATUS_KEY_BYTES_MAX]
     message.qualifier = message.qualifier[:STATUS_KEY_BYTES_MAX]
+    message.family = message.family[:STATUS_FAMILY_BYTES_MAX]
+    message.table = message.table.encode()[:STATUS_TABLE_BYTES_MAX].decode(errors="ignore")
     number: int = code.value[0]
     status = Status(code=number, message=message.message)
     details = AnyMessage()

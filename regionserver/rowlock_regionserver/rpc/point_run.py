@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
@@ -175,7 +176,10 @@ class PointRun:
     def _done(self, outcomes: list[RowOutcome]) -> None:
         """Every change is published, or not made; called by the region from any thread, most often the log's."""
         if len(outcomes) > INLINE_ROWS_MAX:
-            self._points.workers.points.submit(self._answer_many, outcomes)
+            # The workers have stopped: so has the door, and nobody is there to be told. It must not reach the log's
+            # thread, which would take it for a failed sync.
+            with contextlib.suppress(RuntimeError):
+                self._points.workers.points.submit(self._answer_many, outcomes)
         else:
             self._points.on_loop(partial(self._answer_outcomes, outcomes))
 

@@ -184,7 +184,7 @@ class RegionService:
         await self._scans.serve(region, plan, context.write)
 
     async def _plan_scan(self, data: bytes, _: Context) -> bytes:
-        return await self._loop.run_in_executor(self._workers.tables, self._parts, data)
+        return await self._loop.run_in_executor(self._workers.quick, self._parts, data)
 
     def _parts(self, data: bytes) -> bytes:
         message = parsed(region_pb2.PlanScanRequest, data)

@@ -167,7 +167,7 @@ class Scans:
         finally:
             self._open_count -= 1
             # Freeing may close files, so it is done by a thread, unless the running step sees to it.
-            self._workers.tables.submit(scan.leave)
+            self._workers.quick.submit(scan.leave)
 
     async def _write_batches(self, scan: OpenScan, write: Callable[[bytes], Coroutine[None, None, None]]) -> None:
         pool = self._workers.streams

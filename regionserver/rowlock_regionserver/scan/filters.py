@@ -36,6 +36,9 @@ from rowlock_regionserver.scan.values import NOUNS, compare_value, read_value
 # (family, qualifier)
 ColumnName = tuple[bytes, bytes]
 
+# Of a family that there is not, in its error: longer than any that there is.
+FAMILY_BYTES_SHOWN = 128
+
 
 def check_filter(row_filter: RowFilter, family_names: Collection[bytes], config: Config) -> None:
     """Refuses a filter that can't be judged; to be called before anything is done.
@@ -70,7 +73,8 @@ def check_family(family: bytes, family_names: Collection[bytes]) -> None:
     """Raises FamilyNotFoundError unless the table has the family."""
     if family not in family_names:
         known = ", ".join(repr(name) for name in sorted(family_names))
-        raise FamilyNotFoundError(f"The table has no column family {family!r}; it has {known}.", family=family)
+        shown = family[:FAMILY_BYTES_SHOWN]
+        raise FamilyNotFoundError(f"The table has no column family {shown!r}; it has {known}.", family=shown)
 
 
 def check_qualifier(family: bytes, qualifier: bytes, config: Config) -> None:

@@ -214,6 +214,11 @@ class Log:
             if self._has_failed:
                 raise UnknownOutcomeError("The log has failed: what was written last may be lost.")
 
+    @property
+    def waits_for_space(self) -> bool:
+        """Nothing that was appended is completed until there is disk space."""
+        return self._spare.holds_writer
+
     # Which segments are needed. The caller does not hold `order`.
 
     def flushed(self, region_id: int, write_number: int) -> None:

@@ -41,6 +41,7 @@ class Spare:
         # Each is written by one thread, and read without a lock.
         self._spare_lacks_space = False
         self._extension_lacks_space = False
+        self._is_waited_for = False
         self._lock = threading.Lock()
         # Guarded by self._lock:
         self._changed = threading.Condition(self._lock)
@@ -55,6 +56,11 @@ class Spare:
     def is_full(self) -> bool:
         """There is no space for what the log needs next."""
         return self._spare_lacks_space or self._extension_lacks_space
+
+    @property
+    def holds_writer(self) -> bool:
+        """The writer waits for space: until there is some, nothing that was appended is completed."""
+        return self._extension_lacks_space or (self._is_waited_for and self._spare_lacks_space)
 
     def want(self) -> None:
         """Asks for a spare; does not wait for it."""
@@ -73,7 +79,9 @@ class Spare:
         with self._lock:
             while self._descriptor is None:
                 self._check()
+                self._is_waited_for = True
                 self._changed.wait()
+            self._is_waited_for = False
             descriptor, self._descriptor = self._descriptor, None
             self._is_wanted = False
             return descriptor, self._segment_bytes

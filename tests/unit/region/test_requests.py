@@ -19,7 +19,7 @@ def kept_by(ids: RequestIds, sequence: int, floor: int = 1, write_number: int = 
 
 
 def test_a_kept_answer_is_found_with_its_write_number() -> None:
-    ids = RequestIds(ManualClock(), HOUR_MS)
+    ids = RequestIds(ManualClock(), HOUR_MS, 100)
     result = kept_by(ids, 5)
     assert ids.find(RequestId(CLIENT, 5, 1)) == (9, result)
     assert ids.find(RequestId(CLIENT, 6, 1)) is None
@@ -27,22 +27,35 @@ def test_a_kept_answer_is_found_with_its_write_number() -> None:
 
 
 def test_an_id_below_the_floor_is_answered_with_unknown_outcome() -> None:
-    ids = RequestIds(ManualClock(), HOUR_MS)
+    ids = RequestIds(ManualClock(), HOUR_MS, 100)
     kept_by(ids, 5, floor=5)
     with pytest.raises(UnknownOutcomeError):
         ids.find(RequestId(CLIENT, 4, 1))
 
 
 def test_what_is_kept_is_bounded_by_what_is_in_flight() -> None:
-    ids = RequestIds(ManualClock(), HOUR_MS)
+    ids = RequestIds(ManualClock(), HOUR_MS, 100)
     for sequence in range(1, 10_000):
         kept_by(ids, sequence, floor=max(1, sequence - 8))
         assert ids.statistics().kept_answers <= 100
 
 
+def test_of_a_client_that_never_raises_its_floor_the_newest_answers_are_kept() -> None:
+    ids = RequestIds(ManualClock(), HOUR_MS, 100)
+    for sequence in range(1, 1001):
+        kept_by(ids, sequence, floor=0)
+        assert ids.statistics().kept_answers <= 200
+    assert [answer.sequence for answer in ids.kept(9)] == list(range(901, 1001))
+    assert ids.find(RequestId(CLIENT, 901, 0)) is not None
+    with pytest.raises(UnknownOutcomeError):
+        ids.find(RequestId(CLIENT, 900, 0))
+    assert ids.find(RequestId(CLIENT, 1001, 0)) is None
+    assert {answer.floor for answer in ids.kept(9)} == {901}, "a manifest carries the floor"
+
+
 def test_a_silent_client_is_forgotten_after_an_hour() -> None:
     clock = ManualClock()
-    ids = RequestIds(clock, HOUR_MS)
+    ids = RequestIds(clock, HOUR_MS, 100)
     kept_by(ids, 5)
     clock.advance(HOUR_MS - 1)
     assert len(ids.kept(100)) == 1
@@ -52,12 +65,12 @@ def test_a_silent_client_is_forgotten_after_an_hour() -> None:
 
 
 def test_a_manifest_gets_only_answers_of_flushed_writes_and_gives_them_back() -> None:
-    ids = RequestIds(ManualClock(), HOUR_MS)
+    ids = RequestIds(ManualClock(), HOUR_MS, 100)
     first = kept_by(ids, 5, write_number=9)
     kept_by(ids, 6, write_number=10)
     kept = ids.kept(9)
     assert [answer.sequence for answer in kept] == [5]
-    again = RequestIds(ManualClock(), HOUR_MS)
+    again = RequestIds(ManualClock(), HOUR_MS, 100)
     again.restore(kept)
     assert again.find(RequestId(CLIENT, 5, 1)) == (9, first)
     with pytest.raises(UnknownOutcomeError):

@@ -233,6 +233,20 @@ def test_who_is_gone_leaves_nothing_begun_and_nothing_in_flight(run: Run, region
     assert b"slow 3" not in region.begun
 
 
+def test_a_change_of_many_rows_that_is_published_after_the_workers_stopped_harms_nobody(
+    region: FakeRegion, workers: Workers, config: Config
+) -> None:
+    async def test() -> None:
+        client = Client(region, workers, config)
+        await client.send(put(1, *(b"later%d" % row for row in range(100))))
+        await until(lambda: bool(region.unpublished))
+        await asyncio.to_thread(workers.stop)
+        await asyncio.to_thread(region.unpublished[0])  # As the log's thread does, which any error would end.
+        assert client.messages == []
+
+    run_on_loop(test)
+
+
 def test_a_bug_is_told_and_does_not_end_the_stream(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def test(client: Client) -> None:
         await client.send(get(1, b"bug"), get(2, b"fine"))

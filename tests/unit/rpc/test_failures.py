@@ -126,12 +126,20 @@ def test_a_bug_is_logged_with_its_trace_and_told_in_short(caplog: pytest.LogCapt
 
 @pytest.mark.parametrize("character", ["x", "é", "\U0001f600"])
 def test_a_status_never_grows_beyond_what_metadata_may_hold(character: str) -> None:
-    error = InvalidRequestError(character * 40_000, row=b"r" * 32_000, qualifier=b"q" * 32_000)
+    error = InvalidRequestError(
+        character * 40_000,
+        row=b"r" * 32_000,
+        table=character * 32_000,
+        family=b"f" * 32_000,
+        qualifier=b"q" * 32_000,
+    )
     context, status, evidence = ended(error_message(error, ""))
     on_the_wire = len(context.metadata["grpc-status-details-bin"]) * 4 / 3 + 3 * len(context.details.encode())
     assert on_the_wire < 8000
     assert status.message.startswith(character)
     assert evidence.row == b"r" * 512
+    assert evidence.family == b"f" * 128
+    assert evidence.table == character * (256 // len(character.encode()))
 
 
 def test_bytes_that_are_no_message_are_the_callers_mistake() -> None:

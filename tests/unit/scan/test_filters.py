@@ -63,6 +63,13 @@ def test_unknown_family_is_refused_wherever_it_is_named(part: RowFilter) -> None
         assert "b'f'" in raised.value.message
 
 
+def test_the_name_of_an_unknown_family_is_told_no_longer_than_a_name_may_be() -> None:
+    with pytest.raises(FamilyNotFoundError) as raised:
+        check_filter(ColumnPresence(b"z" * 10_000, b"q", present=True), (b"f",), CONFIG)
+    assert raised.value.family == b"z" * 128
+    assert len(raised.value.message) < 300
+
+
 def test_qualifier_that_no_column_can_have_is_refused() -> None:
     check_filter(ColumnPresence(b"f", b"1234", present=True), (b"f",), CONFIG)
     with pytest.raises(LimitExceededError):
