@@ -11,7 +11,7 @@ GIB = 1024 * MIB
 # Settings of which 0 makes sense: no wait, no delay, no room kept free.
 _MAY_BE_NOTHING = frozenset(
     ("timestamp_ahead_ms_max", "block_cache_bytes", "bulk_file_bytes_min", "row_lock_wait_ms", "retry_after_ms")
-) | {"disk_free_bytes_min", "log_quick_sync_us"}
+) | {"disk_free_bytes_min", "log_quick_sync_us", "long_work_pause_percent"}
 
 # The log has two bytes for these lengths (wal/mutation.py).
 _MOST = {"row_bytes_max": (1 << 16) - 1, "qualifier_bytes_max": (1 << 16) - 1}
@@ -65,6 +65,7 @@ class Config:
 
     # Threads, queues and waiting.
     worker_threads: int = 8
+    long_work_pause_percent: int = 100  # beside gets and puts, of the time that flushes and bulk batches take; 0: never
     requests_in_flight_max: int = 10_000
     request_bytes_in_flight_max: int = 256 * MIB  # of large messages and bulk batches, as they came
     row_lock_wait_ms: int = 10_000  # for calls that bring no deadline

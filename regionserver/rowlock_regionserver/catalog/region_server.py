@@ -43,6 +43,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.bulk_load import BulkNumbers
 from rowlock_regionserver.region.contents import make_region_folder
 from rowlock_regionserver.region.flush import FlushResult
+from rowlock_regionserver.region.long_work import LongWork, turn_count_of_this_machine
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.shared_parts import SharedParts
@@ -82,6 +83,7 @@ class RegionServer:
             clock,
             files,
             self._memory,
+            LongWork(config.long_work_pause_percent, self._memory, clock, turn_count_of_this_machine()),
             BlockCache(config.block_cache_bytes),
             self._fail_and_end,
         )

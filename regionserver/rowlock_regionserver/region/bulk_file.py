@@ -14,10 +14,12 @@ A file that no live log record names is deleted at start.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,10 +83,16 @@ def decode_tables(data: bytes) -> dict[int, pa.Table]:
     return tables
 
 
-def write_bulk_file(files: Files, folder: Path, number: int, tables: Mapping[int, pa.Table]) -> WrittenBulkFile:
+def write_bulk_file(
+    files: Files,
+    folder: Path,
+    number: int,
+    tables: Mapping[int, pa.Table],
+    syncing: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+) -> WrittenBulkFile:
     """Writes the tables, BULK_SCHEMA by family number; file and name are durable when it returns.
 
-    Raises OSError; then nothing is left behind.
+    `syncing` is entered around each wait for the disk. Raises OSError; then nothing is left behind.
     """
     path = bulk_file_path(folder, number)
     descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -98,10 +106,12 @@ def write_bulk_file(files: Files, folder: Path, number: int, tables: Mapping[int
                     written = files.pwrite(descriptor, view, position)
                     position += written
                     view = view[written:]
-            files.fsync(descriptor)
+            with syncing():
+                files.fsync(descriptor)
         finally:
             files.close(descriptor)
-        files.fsync_folder(folder)
+        with syncing():
+            files.fsync_folder(folder)
     except BaseException:
         files.remove_if_there(path)
         raise

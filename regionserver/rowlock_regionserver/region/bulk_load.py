@@ -25,6 +25,7 @@ from rowlock_regionserver.region.bulk_cells import BulkCells, arrange
 from rowlock_regionserver.region.bulk_file import bulk_file_path, encode_tables, write_bulk_file
 from rowlock_regionserver.region.check import check_in_region
 from rowlock_regionserver.region.contents import RegionContents
+from rowlock_regionserver.region.long_work import Turn
 from rowlock_regionserver.region.numbering import Numbering
 from rowlock_regionserver.region.write_path import WritePath
 from rowlock_regionserver.wal.log import Log
@@ -83,6 +84,7 @@ class BulkLoad:
         self._files = shared.files
         self._config = shared.config
         self._clock = shared.clock
+        self._long_work = shared.long_work
         self._on_fatal = shared.on_fatal
 
     def put(
@@ -92,6 +94,17 @@ class BulkLoad:
 
         Waits for the gate until the options' deadline. Raises RegionServerError when nothing was changed.
         """
+        with self._long_work.turn() as turn:
+            self._put(batch, request, options, done, turn)
+
+    def _put(
+        self,
+        batch: pa.Table,
+        request: RequestId | None,
+        options: WriteOptions,
+        done: Callable[[BulkOutcome], None],
+        turn: Turn,
+    ) -> None:
         durability = self._write_path.durability(options.durability)
         table = self._write_path.table
         cells = arrange(batch, table, self._config, self._clock.now_ms(), self._numbering.lowest_next_stamp())
@@ -103,7 +116,7 @@ class BulkLoad:
         self._log.check_space(2 * cells.byte_count + 4096 if is_logged and not is_large else 4096)
         record: BulkRecord | None = None
         if is_logged:
-            record = self._written(cells, request) if is_large else _inline(cells, request)
+            record = self._written(cells, request, turn) if is_large else _inline(cells, request)
         try:
             with self._gate.exclusive(options.deadline):
                 is_altered = self._write_path.table is not table
@@ -116,14 +129,14 @@ class BulkLoad:
             raise
         if is_altered:  # Between CHECK and the gate: judge by the families there are now.
             self._remove_unless_logged(record)
-            self.put(batch, request, options, done)
+            self._put(batch, request, options, done, turn)
             return
         if is_repeated:
             self._remove_unless_logged(record)
         result = BulkResult(cells.cell_count, cells.row_count, stamp, is_repeated)
         self._mvcc.when_published(write_number, partial(_tell, done, result))
 
-    def _written(self, cells: BulkCells, request: RequestId | None) -> BulkRecord:
+    def _written(self, cells: BulkCells, request: RequestId | None, turn: Turn) -> BulkRecord:
         """The cells in a bulk file, which is durable before the batch is logged.
 
         Also when the batch asks for less than `fsync`: the next writer's sync makes the record durable, and a record
@@ -132,7 +145,7 @@ class BulkLoad:
         if self._files.free_bytes(self._folder) < cells.byte_count + self._config.disk_free_bytes_min:
             raise self._disk_full(cells)  # What is left is for flushes.
         try:
-            written = write_bulk_file(self._files, self._folder, self._numbers.next(), cells.tables)
+            written = write_bulk_file(self._files, self._folder, self._numbers.next(), cells.tables, turn.set_down)
         except OSError as error:
             if error.errno not in NO_SPACE:
                 self._on_fatal(error)

@@ -21,9 +21,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import pyarrow as pa
 
 from rowlock_regionserver.cells import Family, ReadSpans
 from rowlock_regionserver.errors import DiskFullError, NotServingRegionError
@@ -90,6 +92,7 @@ class Flusher:
         self._gate = gate
         self._requests = requests
         self._memory = shared.memory
+        self._long_work = shared.long_work
         self._cache = shared.cache
         self._files = shared.files
         self._config = shared.config
@@ -201,16 +204,18 @@ class Flusher:
         self, family: Family, segments: Sequence[Source], number: int, path: Path, spans: ReadSpans
     ) -> StoreFileInfo | None:
         """3. One store file of the family's segments; None when they hold nothing."""
+        with contextlib.closing(self._windows(segments)) as windows:
+            kept = (table for window in windows if (table := retained(window, spans, family)).num_rows)
+            first = next(kept, None)
+            if first is None:
+                return None
+            return write_store_file(path, itertools.chain([first], kept), family, self._files, number=number)
+
+    def _windows(self, segments: Sequence[Source]) -> Generator[pa.Table, None, None]:
+        """All cells of the segments, in a turn that lasts until the last window is written, and not to the sync."""
         window_bytes, merge_bytes = self._config.flush_window_bytes, self._config.flush_merge_window_bytes
-        kept = (
-            table
-            for window in raw_windows(segments, window_bytes, merge_bytes, between=give_way)
-            if (table := retained(window, spans, family)).num_rows
-        )
-        first = next(kept, None)
-        if first is None:
-            return None
-        return write_store_file(path, itertools.chain([first], kept), family, self._files, number=number)
+        with self._long_work.turn() as turn:
+            yield from raw_windows(segments, window_bytes, merge_bytes, between=turn.give_way)
 
     def _with_files(self, written: Sequence[tuple[Family, StoreFile]], write_number: int) -> Manifest:
         manifest = self.manifest

@@ -72,6 +72,7 @@ class Region:
         self._write_path = WritePath(contents, self._row_locks, numbering, log)
         self._bulk_load = BulkLoad(contents, bulk_numbers, self._write_path, numbering, log)
         self._read_path = ReadPath(contents)
+        self._long_work = contents.shared.long_work
         contents.write_to(log)
         with log.order:
             numbering.reserve()  # The log knows a region from its first reservation on.
@@ -115,6 +116,7 @@ class Region:
     def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
         """Changes rows, each atomically; see WritePath.mutate."""
         self._check_serving()
+        self._long_work.meet_request()
         return self._write_path.mutate(mutations, options, done, may_wait=may_wait)
 
     def bulk_put(
@@ -127,6 +129,7 @@ class Region:
     def get(self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool) -> list[list[AnswerCell]] | None:
         """Reads rows at one read point; see ReadPath.get."""
         self._check_serving()
+        self._long_work.meet_request()
         return self._read_path.get(rows, selection, may_wait=may_wait)
 
     def scan(

@@ -9,6 +9,7 @@ from pathlib import Path
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.region.long_work import LongWork
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.storefile.cache import BlockCache
 
@@ -22,6 +23,7 @@ class SharedParts:
     clock: Clock
     files: Files
     memory: MemoryGauge
+    long_work: LongWork
     cache: BlockCache
     # Told when disk or memory failed in a way that nothing may go on after; ends the server.
     on_fatal: Callable[[BaseException], None]

@@ -33,8 +33,8 @@ from rowlock_regionserver.wal.trimmer import Sealed, Trimmer
 
 # What a caller writes by itself. A system call for so much takes some 20 us.
 _HERE_BYTES_MAX = 64 * 1024
-# So much behind a short batch is written with it, as zeros, once: what was written before is synced in five sixths of the
-# time that preallocated space takes, which the file system must mark as written first. Longer batches don't care.
+# So much behind a short batch is written with it, as zeros, once: what was written before is synced in five sixths of
+# the time that preallocated space takes, which the file system must mark as written first. Longer batches don't care.
 _ZEROS_AHEAD = bytes(256 * 1024)
 _SHORT_BYTES_MAX = 16 * 1024
 # How much of the average a sync's time is: one slow sync keeps callers from syncing by themselves for ten more.

@@ -14,9 +14,9 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.segment import RowSegment
 from rowlock_regionserver.operations import Put
-from rowlock_regionserver.process import give_way
 from rowlock_regionserver.region import flush
 from rowlock_regionserver.region import raw_windows as windows_module
+from rowlock_regionserver.region.long_work import Turn
 from rowlock_regionserver.region.raw_windows import raw_windows
 from rowlock_regionserver.scan.columns import cells_table
 from rowlock_regionserver.sources import Chunk, Source
@@ -78,12 +78,14 @@ def test_sources_that_are_merged_are_read_in_smaller_pieces_and_later_ones_only_
 
 
 def test_a_flush_reads_as_it_is_configured_and_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int, int, object]] = []
+    asked: list[tuple[int, int]] = []
+    given_way: list[Turn] = []
+    monkeypatch.setattr(Turn, "give_way", lambda turn: given_way.append(turn))
 
     def recorded(
         sources: Sequence[Source], bytes_max: int, merge_bytes_max: int, *, between: Callable[[], None]
     ) -> Iterator[pa.Table]:
-        asked.append((bytes_max, merge_bytes_max, between))
+        asked.append((bytes_max, merge_bytes_max))
         return raw_windows(sources, bytes_max, merge_bytes_max, between=between)
 
     monkeypatch.setattr(flush, "raw_windows", recorded)
@@ -92,6 +94,7 @@ def test_a_flush_reads_as_it_is_configured_and_gives_way(tmp_path: Path, monkeyp
     engine.change(b"r", Put(b"f", b"q", b"v"))
     engine.bulk(bulk_batch((b"s", b"f", b"q", None, b"v")))
     engine.server.flush("t")
-    assert asked[0] == (4000, 10_000, give_way)
+    assert asked[0] == (4000, 10_000)
+    assert given_way
     assert len(engine.scan()) == 2
     engine.server.stop()

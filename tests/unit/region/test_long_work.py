@@ -1,0 +1,129 @@
+"""Long work takes turns, and pauses beside short requests."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.clock import Clock, ManualClock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import DiskFullError, InvalidRequestError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.operations import Put
+from rowlock_regionserver.process import GIVE_WAY_SECONDS
+from rowlock_regionserver.region.long_work import LongWork
+from rowlock_regionserver.region.memory import MemoryGauge
+
+from .conftest import WAIT_S, Engine, bulk_batch
+
+
+class Case:
+    """Long work on a clock that is moved by hand, and how long it slept."""
+
+    def __init__(self, pause_percent: int = 100) -> None:
+        self.clock = ManualClock()
+        self.slept: list[float] = []
+        self.memory = MemoryGauge(Config(), lambda: None)
+        self.long_work = LongWork(pause_percent, self.memory, self.clock, 1, self.slept.append)
+
+    def work(self, seconds: float) -> None:
+        self.clock.advance(round(1000 * seconds))
+
+
+@pytest.fixture
+def case() -> Case:
+    return Case()
+
+
+def test_it_pauses_beside_requests_for_as_long_as_it_worked(case: Case) -> None:
+    case.long_work.meet_request()
+    with case.long_work.turn() as turn:
+        case.work(0.002)
+        turn.give_way()
+        case.work(0.005)
+    assert case.slept == pytest.approx([0.002, 0.005])
+
+
+def test_it_only_gives_way_when_no_request_came_lately(case: Case) -> None:
+    case.long_work.meet_request()
+    case.work(1)
+    with case.long_work.turn() as turn:
+        case.work(0.002)
+        turn.give_way()
+        case.work(0.005)
+    assert case.slept == [GIVE_WAY_SECONDS]
+
+
+def test_it_only_gives_way_when_memory_is_scarce(case: Case) -> None:
+    case.long_work.meet_request()
+    case.memory.add(Config().memstore_bytes_max * 3 // 4)
+    with case.long_work.turn() as turn:
+        case.work(0.002)
+        turn.give_way()
+    assert case.slept == [GIVE_WAY_SECONDS]
+
+
+def test_no_pause_is_long_and_none_is_made_when_it_is_configured_so() -> None:
+    for percent, slept in ((100, [0.1]), (0, [])):
+        case = Case(percent)
+        with case.long_work.turn():
+            case.work(30)
+            case.long_work.meet_request()
+        assert case.slept == slept
+
+
+def test_waiting_for_a_disk_counts_as_a_pause_and_leaves_the_turn_to_others(case: Case) -> None:
+    case.long_work.meet_request()
+    with case.long_work.turn() as turn:
+        case.work(0.008)
+        with turn.set_down():
+            with case.long_work.turn():
+                pass
+            case.work(0.003)
+        case.work(0.001)
+    assert case.slept == pytest.approx([0.006])
+
+
+def test_one_waits_for_the_other(case: Case) -> None:
+    begun = threading.Event()
+
+    def other() -> None:
+        with case.long_work.turn():
+            begun.set()
+
+    thread = threading.Thread(target=other)
+    with case.long_work.turn():
+        thread.start()
+        assert not begun.wait(0.05)
+    assert begun.wait(WAIT_S)
+    thread.join()
+
+
+class FullForStoreFiles(Files):
+    is_full = True
+
+    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+        if self.is_full and ".store" in path.name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return super().open(path, flags, mode)
+
+
+def test_a_flush_or_a_batch_that_fails_gives_its_turn_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    files = FullForStoreFiles()
+    engine = Engine(tmp_path, Config(bulk_file_bytes_min=0), Clock(), files, Durability.OS)
+    engine.change(b"r", Put(b"f", b"q", b"v"))
+    with pytest.raises(DiskFullError) as told:  # Kept, as somebody may keep an error: its frames hold what they hold.
+        engine.server.flush("t")
+    with pytest.raises(InvalidRequestError):
+        engine.bulk(bulk_batch((b"", b"f", b"q", None, b"v")))
+    files.is_full = False
+    engine.bulk(bulk_batch((b"s", b"f", b"q", None, b"v")))
+    engine.server.flush("t")
+    assert len(engine.scan()) == 2
+    assert told.value
+    engine.server.stop()
