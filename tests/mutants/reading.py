@@ -209,9 +209,9 @@ READING = [
     Mutant(
         "flush drops tombstones",
         "region/flush.py",
-        "            if (table := retained(window, spans, family)).num_rows\n",
-        "            if (table := (kept := retained(window, spans, family)).filter("
-        "__import__('pyarrow.compute').compute.equal(kept['kind'], 0))).num_rows\n",
+        "if (table := retained(window, spans, family)).num_rows)\n",
+        "if (table := (all_kept := retained(window, spans, family)).filter("
+        "__import__('pyarrow.compute').compute.equal(all_kept['kind'], 0))).num_rows)\n",
         f"{FLUSH}::test_answers_never_depend_on_what_has_been_flushed",
     ),
     # ---- flush

@@ -75,6 +75,29 @@ def test_os_completes_after_the_write(case: LogCase, disk: SimulatedFiles) -> No
     case.wait(lambda: change in case.completed)
 
 
+def test_a_short_batch_is_written_with_zeros_ahead_once_and_never_beyond_the_segment(
+    disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = LogCase(disk.root / "log", disk, small_config(log_segment_bytes=300_000)).open()
+    real = SimulatedFiles.pwrite
+    written: list[tuple[int, int]] = []
+
+    def recorded(self: SimulatedFiles, descriptor: int, data: bytes | bytearray | memoryview, offset: int) -> int:
+        written.append((offset, len(data)))
+        return real(self, descriptor, data, offset)
+
+    monkeypatch.setattr(SimulatedFiles, "pwrite", recorded)
+    for number in range(5):
+        case.append_synced(1, b"%d" % number)
+    assert written[0][1] > 256 * 1024
+    assert max(length for _, length in written[1:]) < 100
+    for _ in range(27):
+        case.append_synced(1, bytes(10_000))
+    assert max(sum(place) for place in written) == 300_000
+    assert read_all(case.folder)[1] == case.appended
+    case.log.close()
+
+
 def test_os_does_not_wait_for_a_sync(case: LogCase, disk: SimulatedFiles) -> None:
     syncs = disk.count("fdatasync")
     for number in range(5):
