@@ -1,10 +1,9 @@
-"""Long work beside short requests: bulk batches are arranged and flushes written in turns, with pauses.
+"""Long work beside short requests: bulk batches and what a flush reads and writes take turns then, with pauses.
 
 A get or put is some hundred microseconds of computing in six threads on either side, each of which waits behind
-whatever computes on its core, and for the interpreter. So of the long work that is due only as much runs at once as
-leaves one core to others; and as long as there are gets and puts, it pauses between two pieces for as long as a piece
-took, unless memory gets scarce. Measured, two cores, a get's 99th percentile beside two Spark tasks that write: 43 ms
-without, 24 ms with it, and 9 ms beside the same tasks when they write files.
+whatever computes on its core, and for the interpreter. So as long as there are gets and puts, only as much long work
+runs at once as leaves one core to others, and after each piece nobody has the turn for as long as the piece took,
+unless memory gets scarce. Without them, long work runs as if this module were not there.
 
     with long_work.turn() as turn:
         for piece in work:
@@ -59,11 +58,13 @@ class LongWork:
         """A get or a put has come."""
         self.requested_at = self.clock.monotonic()
 
-    def turn(self) -> Turn:
-        """A context: entering it waits for a turn. In it nothing is waited for but a gate, and a disk with `set_down`.
+    def is_to_pause(self) -> bool:
+        """There are requests to pause for, and memory for what comes meanwhile."""
+        is_beside_requests = self.clock.monotonic() - self.requested_at <= _BESIDE_REQUESTS_SECONDS
+        return is_beside_requests and self.pause_share > 0 and not self.memory.is_under_pressure
 
-        Not to be entered by who holds a gate.
-        """
+    def turn(self) -> Turn:
+        """A context: entering it may wait for a turn. Not to be entered by who holds a gate."""
         return Turn(self)
 
 
@@ -72,45 +73,50 @@ class Turn:
 
     def __init__(self, long_work: LongWork) -> None:
         self._long_work = long_work
+        self._is_held = False
         self._begun = 0.0
         self._worked = 0.0  # before that, and without a pause for it since
 
     def __enter__(self) -> Turn:
-        self._long_work.turns.acquire()
-        self._begun = self._long_work.clock.monotonic()
+        self._begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        pause = self._end()
-        if pause:
-            self._long_work.sleep(pause)
+        self._end()
 
     def give_way(self) -> None:
-        """Lets whoever waits have the interpreter, the core, or a turn."""
-        self._long_work.sleep(max(self._end(), GIVE_WAY_SECONDS))
-        self.__enter__()
+        """Lets whoever waits have the interpreter, the core, or the turn."""
+        self._end()
+        self._long_work.sleep(GIVE_WAY_SECONDS)
+        self._begin()
 
     @contextlib.contextmanager
     def set_down(self) -> Iterator[None]:
-        """Waiting for a disk, others may have the turn; it counts as a pause."""
+        """Waiting for a disk counts as a pause."""
         clock = self._long_work.clock
         since = clock.monotonic()
         self._worked += since - self._begun
-        self._long_work.turns.release()
         try:
             yield
         finally:
-            self._worked = max(0.0, self._worked - (clock.monotonic() - since))
-            self.__enter__()
+            self._begun = clock.monotonic()
+            self._worked = max(0.0, self._worked - (self._begun - since))
 
-    def _end(self) -> float:
-        """Gives the turn back; how long to pause."""
+    def _begin(self) -> None:
         long_work = self._long_work
-        now = long_work.clock.monotonic()
-        worked, self._worked = self._worked + now - self._begun, 0.0
-        long_work.turns.release()
-        if now - long_work.requested_at > _BESIDE_REQUESTS_SECONDS or long_work.memory.is_under_pressure:
-            return 0.0
-        return min(worked * long_work.pause_share, _PAUSE_SECONDS_MAX)
+        if long_work.is_to_pause():
+            long_work.turns.acquire()
+            self._is_held = True
+        self._begun = long_work.clock.monotonic()
+
+    def _end(self) -> None:
+        """Gives the turn back, after a pause in which nobody has it."""
+        long_work = self._long_work
+        worked, self._worked = self._worked + long_work.clock.monotonic() - self._begun, 0.0
+        if long_work.is_to_pause():
+            long_work.sleep(min(worked * long_work.pause_share, _PAUSE_SECONDS_MAX))
+        if self._is_held:
+            self._is_held = False
+            long_work.turns.release()

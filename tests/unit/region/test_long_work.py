@@ -45,7 +45,7 @@ def test_it_pauses_beside_requests_for_as_long_as_it_worked(case: Case) -> None:
         case.work(0.002)
         turn.give_way()
         case.work(0.005)
-    assert case.slept == pytest.approx([0.002, 0.005])
+    assert case.slept == pytest.approx([0.002, GIVE_WAY_SECONDS, 0.005])
 
 
 def test_it_only_gives_way_when_no_request_came_lately(case: Case) -> None:
@@ -76,31 +76,51 @@ def test_no_pause_is_long_and_none_is_made_when_it_is_configured_so() -> None:
         assert case.slept == slept
 
 
-def test_waiting_for_a_disk_counts_as_a_pause_and_leaves_the_turn_to_others(case: Case) -> None:
+def test_waiting_for_a_disk_counts_as_a_pause(case: Case) -> None:
     case.long_work.meet_request()
     with case.long_work.turn() as turn:
         case.work(0.008)
         with turn.set_down():
-            with case.long_work.turn():
-                pass
             case.work(0.003)
         case.work(0.001)
     assert case.slept == pytest.approx([0.006])
 
 
-def test_one_waits_for_the_other(case: Case) -> None:
+def test_nobody_works_in_a_pause(case: Case) -> None:
+    def nobody_works(seconds: float) -> None:
+        assert not case.long_work.turns.acquire(blocking=False)
+        case.slept.append(seconds)
+
+    case.long_work.sleep = nobody_works
+    case.long_work.meet_request()
+    with case.long_work.turn():
+        case.work(0.002)
+    assert case.slept == pytest.approx([0.002])
+
+
+def test_one_waits_for_the_other_beside_requests(case: Case) -> None:
     begun = threading.Event()
 
     def other() -> None:
         with case.long_work.turn():
             begun.set()
 
+    case.long_work.meet_request()
     thread = threading.Thread(target=other)
     with case.long_work.turn():
         thread.start()
         assert not begun.wait(0.05)
     assert begun.wait(WAIT_S)
     thread.join()
+
+
+def test_nobody_waits_for_another_without_requests_or_with_little_memory(case: Case) -> None:
+    with case.long_work.turn(), case.long_work.turn():
+        case.long_work.meet_request()
+    case.memory.add(Config().memstore_bytes_max * 3 // 4)
+    with case.long_work.turn(), case.long_work.turn():
+        pass
+    assert case.long_work.turns.acquire(blocking=False)
 
 
 class FullForStoreFiles(Files):
@@ -114,6 +134,7 @@ class FullForStoreFiles(Files):
 
 def test_a_flush_or_a_batch_that_fails_gives_its_turn_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 1)
+    monkeypatch.setattr(LongWork, "is_to_pause", lambda long_work: True)
     files = FullForStoreFiles()
     engine = Engine(tmp_path, Config(bulk_file_bytes_min=0), Clock(), files, Durability.OS)
     engine.change(b"r", Put(b"f", b"q", b"v"))
