@@ -214,7 +214,7 @@ class Flusher:
     def _windows(self, segments: Sequence[Source]) -> Generator[pa.Table, None, None]:
         """All cells of the segments, in a turn that lasts until the last window is written, and not to the sync."""
         window_bytes, merge_bytes = self._config.flush_window_bytes, self._config.flush_merge_window_bytes
-        with self._long_work.turn() as turn:
+        with self._long_work.turn(frees_memory=True) as turn:
             yield from raw_windows(segments, window_bytes, merge_bytes, between=turn.give_way)
 
     def _with_files(self, written: Sequence[tuple[Family, StoreFile]], write_number: int) -> Manifest:

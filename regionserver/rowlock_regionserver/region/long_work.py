@@ -2,8 +2,8 @@
 
 A get or put is some hundred microseconds of computing in six threads on either side, each of which waits behind
 whatever computes on its core, and for the interpreter. So as long as there are gets and puts, only as much long work
-runs at once as leaves one core to others, and after each piece nobody has the turn for as long as the piece took,
-unless memory gets scarce. Without them, long work runs as if this module were not there.
+runs at once as leaves one core to others, and after each piece nobody has the turn for as long as the piece took. A
+flush makes no pauses while memory is scarce. Without requests, long work runs as if this module were not there.
 
     with long_work.turn() as turn:
         for piece in work:
@@ -58,21 +58,24 @@ class LongWork:
         """A get or a put has come."""
         self.requested_at = self.clock.monotonic()
 
-    def is_to_pause(self) -> bool:
-        """There are requests to pause for, and memory for what comes meanwhile."""
-        is_beside_requests = self.clock.monotonic() - self.requested_at <= _BESIDE_REQUESTS_SECONDS
-        return is_beside_requests and self.pause_share > 0 and not self.memory.is_under_pressure
+    def is_beside_requests(self) -> bool:
+        """There are requests to give way to."""
+        return self.pause_share > 0 and self.clock.monotonic() - self.requested_at <= _BESIDE_REQUESTS_SECONDS
 
-    def turn(self) -> Turn:
-        """A context: entering it may wait for a turn. Not to be entered by who holds a gate."""
-        return Turn(self)
+    def turn(self, *, frees_memory: bool = False) -> Turn:
+        """A context: entering it may wait for a turn. Not to be entered by who holds a gate.
+
+        `frees_memory`: no pauses are made while memory is scarce.
+        """
+        return Turn(self, frees_memory)
 
 
 class Turn:
     """One piece of long work, or several with `give_way` between them. Used by one thread."""
 
-    def __init__(self, long_work: LongWork) -> None:
+    def __init__(self, long_work: LongWork, frees_memory: bool) -> None:
         self._long_work = long_work
+        self._frees_memory = frees_memory
         self._is_held = False
         self._begun = 0.0
         self._worked = 0.0  # before that, and without a pause for it since
@@ -106,7 +109,7 @@ class Turn:
 
     def _begin(self) -> None:
         long_work = self._long_work
-        if long_work.is_to_pause():
+        if long_work.is_beside_requests():
             long_work.turns.acquire()
             self._is_held = True
         self._begun = long_work.clock.monotonic()
@@ -115,7 +118,8 @@ class Turn:
         """Gives the turn back, after a pause in which nobody has it."""
         long_work = self._long_work
         worked, self._worked = self._worked + long_work.clock.monotonic() - self._begun, 0.0
-        if long_work.is_to_pause():
+        is_urgent = self._frees_memory and long_work.memory.is_under_pressure
+        if long_work.is_beside_requests() and not is_urgent:
             long_work.sleep(min(worked * long_work.pause_share, _PAUSE_SECONDS_MAX))
         if self._is_held:
             self._is_held = False

@@ -58,13 +58,16 @@ def test_it_only_gives_way_when_no_request_came_lately(case: Case) -> None:
     assert case.slept == [GIVE_WAY_SECONDS]
 
 
-def test_it_only_gives_way_when_memory_is_scarce(case: Case) -> None:
+def test_what_frees_memory_only_gives_way_when_memory_is_scarce(case: Case) -> None:
     case.long_work.meet_request()
     case.memory.add(Config().memstore_bytes_max * 3 // 4)
-    with case.long_work.turn() as turn:
+    with case.long_work.turn(frees_memory=True) as turn:
         case.work(0.002)
         turn.give_way()
     assert case.slept == [GIVE_WAY_SECONDS]
+    with case.long_work.turn():
+        case.work(0.003)
+    assert case.slept == pytest.approx([GIVE_WAY_SECONDS, 0.003])
 
 
 def test_no_pause_is_long_and_none_is_made_when_it_is_configured_so() -> None:
@@ -114,12 +117,9 @@ def test_one_waits_for_the_other_beside_requests(case: Case) -> None:
     thread.join()
 
 
-def test_nobody_waits_for_another_without_requests_or_with_little_memory(case: Case) -> None:
+def test_nobody_waits_for_another_without_requests(case: Case) -> None:
     with case.long_work.turn(), case.long_work.turn():
         case.long_work.meet_request()
-    case.memory.add(Config().memstore_bytes_max * 3 // 4)
-    with case.long_work.turn(), case.long_work.turn():
-        pass
     assert case.long_work.turns.acquire(blocking=False)
 
 
@@ -134,7 +134,7 @@ class FullForStoreFiles(Files):
 
 def test_a_flush_or_a_batch_that_fails_gives_its_turn_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    monkeypatch.setattr(LongWork, "is_to_pause", lambda long_work: True)
+    monkeypatch.setattr(LongWork, "is_beside_requests", lambda long_work: True)
     files = FullForStoreFiles()
     engine = Engine(tmp_path, Config(bulk_file_bytes_min=0), Clock(), files, Durability.OS)
     engine.change(b"r", Put(b"f", b"q", b"v"))
