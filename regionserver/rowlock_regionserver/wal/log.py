@@ -293,6 +293,8 @@ class Log:
 
     def _fail(self, error: BaseException) -> None:
         with self.order:
+            if self._has_failed:  # A failure in a caller's turn ends the writer's thread too, which tells it again.
+                return
             self._has_failed = True
             waiting, self._waiting = self._waiting, set()
         for event in waiting:

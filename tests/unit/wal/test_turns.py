@@ -160,6 +160,8 @@ def test_a_failed_sync_in_a_turn_is_final(case: LogCase, disk: SimulatedFiles) -
     with pytest.raises(StoppingError):
         case.append(1, b"after it")
     assert case.completed == []
+    case.log.close()
+    assert len(case.failures) == 1
 
 
 def test_a_write_in_a_turn_puts_off_the_idle_marker_which_comes_all_the_same(case: LogCase) -> None:
