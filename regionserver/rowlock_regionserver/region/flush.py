@@ -140,11 +140,8 @@ class Flusher:
         self._sealed_up_to = None
         self._clean_up_to = sealed.write_number
         self._flushed(sealed.write_number)
-        pieces: list[object] = []
-        for _, segments in sealed.segments:
-            for segment in segments:
-                _take_apart(segment, pieces)
-        del sealed, segments, segment
+        pieces = _taken_apart(sealed)
+        del sealed
         _let_go(pieces)
         return FlushResult(len(written), sum(file.info.cell_count for _, file in written))
 
@@ -286,15 +283,15 @@ class Flusher:
             self._files.remove_if_there(path)
 
 
-def _take_apart(segment: Segment, pieces: list[object]) -> None:
-    """Adds what a segment holds, so that it can be freed piece by piece."""
-    if isinstance(segment, RowSegment):
-        held = segment.pieces()
+def _taken_apart(sealed: _Sealed) -> list[object]:
+    """What the segments hold, so that it can be freed piece by piece."""
+    pieces: list[object] = []
+    for segment in itertools.chain.from_iterable(segments for _, segments in sealed.segments):
+        held = segment.pieces() if isinstance(segment, RowSegment) else iter([segment])
         while some := list(itertools.islice(held, _TAKEN_AT_ONCE)):
             pieces += some
             give_way()
-    else:
-        pieces.append(segment)
+    return pieces
 
 
 def _let_go(pieces: list[object]) -> None:

@@ -285,3 +285,11 @@ def test_rows_stay_whole_while_the_memstore_is_flushed_all_the_time(engine: Engi
     for thread in threads:
         thread.join(300)
     assert not failures
+
+
+def test_a_flush_that_finds_nothing_left_of_what_was_written_goes_on(engine: Engine) -> None:
+    engine.change(b"r", Put(b"g", b"q", b"v"))
+    engine.server.alter_table("t", drop_families=[b"g"])
+    assert engine.server.flush("t").store_file_count == 0
+    engine.change(b"r", Put(b"f", b"q", b"v"))
+    assert engine.server.flush("t").store_file_count == 1
