@@ -10,8 +10,17 @@ GIB = 1024 * MIB
 
 # Settings of which 0 makes sense: no wait, no delay, no room kept free.
 _MAY_BE_NOTHING = frozenset(
-    ("timestamp_ahead_ms_max", "block_cache_bytes", "bulk_file_bytes_min", "row_lock_wait_ms", "retry_after_ms")
-) | {"disk_free_bytes_min", "log_quick_sync_us", "long_work_pause_percent"}
+    (
+        "timestamp_ahead_ms_max",
+        "log_quick_sync_us",
+        "block_cache_bytes",
+        "bulk_file_bytes_min",
+        "long_work_pause_percent",
+        "row_lock_wait_ms",
+        "retry_after_ms",
+        "disk_free_bytes_min",
+    )
+)
 
 # The log has two bytes for these lengths (wal/mutation.py).
 _MOST = {"row_bytes_max": (1 << 16) - 1, "qualifier_bytes_max": (1 << 16) - 1}

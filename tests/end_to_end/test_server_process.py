@@ -138,31 +138,17 @@ def test_a_second_signal_ends_a_stop_that_takes_too_long(tmp_path: Path) -> None
         assert errors.count("\n") == 1
 
 
-def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
-    with ServerCommand("--data", tmp_path, *ANY_PORT) as server, RawClient(server.ready()) as client:
-        region_id = client.create_table("t", b"f", durability=DURABILITY_FSYNC)
-        conversation = RawConversation(client)
-        conversation.send(*(mutate(i, region_id, increment(b"r")) for i in range(100)))
-        for i in range(100):
-            conversation.answer(i)
-        server.signal(signal.SIGKILL)
-        server.process.wait()
-        conversation.end()
-    with ServerCommand("--data", tmp_path, *ANY_PORT) as server, RawClient(server.ready()) as client:
-        answer = client.regions.Get(
-            region_pb2.GetCall(region_id=client.region_id("t"), get=region_pb2.Get(rows=[b"r"]))
-        )
-        assert int.from_bytes(answer.rows[0].cells[0].value, "big") == 100
-
-
-def test_what_a_lone_caller_was_told_survives_a_kill(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_one_message", [100, 1], ids=["many at once", "a lone caller"])
+def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, in_one_message: int) -> None:
     quick = ("--config", "log_quick_sync_us=3600000000")
     with ServerCommand("--data", tmp_path, *ANY_PORT, *quick) as server, RawClient(server.ready()) as client:
         region_id = client.create_table("t", b"f", durability=DURABILITY_FSYNC)
         conversation = RawConversation(client)
-        for i in range(100):
-            conversation.send(mutate(i, region_id, increment(b"r")))
-            conversation.answer(i)
+        for first in range(0, 100, in_one_message):
+            sent = range(first, first + in_one_message)
+            conversation.send(*(mutate(i, region_id, increment(b"r")) for i in sent))
+            for i in sent:
+                conversation.answer(i)
         server.signal(signal.SIGKILL)
         server.process.wait()
         conversation.end()
