@@ -47,8 +47,11 @@ class HeldFiles(Files):
     def __init__(self) -> None:
         self.may_sync = threading.Event()
         self.may_sync.set()
+        self.is_held = threading.Event()
 
     def fdatasync(self, descriptor: int) -> None:
+        if not self.may_sync.is_set():
+            self.is_held.set()
         assert self.may_sync.wait(WAIT_S)
         super().fdatasync(descriptor)
 

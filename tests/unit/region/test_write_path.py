@@ -464,6 +464,7 @@ def held_files(engine: Engine) -> HeldFiles:
 def test_an_unsynced_write_is_neither_answered_nor_read(held: Engine) -> None:
     held_files(held).may_sync.clear()
     answered, _ = started(held, b"r", put(b"q", b"new"))
+    assert held_files(held).is_held.wait(WAIT_S)
     assert held.values(b"r")[b"f:q"] == b"old"
     assert [cell[4] for cell in held.scan() if cell[2] == b"q"] == [b"old"]
     assert not answered.is_set()
