@@ -106,9 +106,11 @@ class RegionServiceServicer(object):
 
     def Scan(self, request, context):
         """The rows of a range at one read point, as Arrow record batches. Cancelling the call frees the read point. A call
-        that ends with OK gave all rows. A client that does not take the next batch for ten minutes (the server's
-        scan_lease_ms) is told LEASE_EXPIRED, after the batches that were under way. Whoever scans on after a failure does
-        so from the row after the last whole one, at a new read point.
+        that ends with OK gave all rows. While the server reads rows that are not answered, it sends a batch all the same
+        after some time (its scan_heartbeat_ms, 100 ms), with the rows that it has, perhaps none: so a client that hears
+        nothing for long may give up. A client that does not take the next batch for ten minutes (scan_lease_ms) is told
+        LEASE_EXPIRED, after the batches that were under way. Whoever scans on after a failure does so from the row after
+        the last whole one, or from the row reached if that is further, at a new read point.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
