@@ -2,7 +2,8 @@
 
 A region answers batches of cells at one read point. Cells are handed on only as whole rows: a row that goes on in the
 next batch is held back until it is complete; in row form each is. So after a lost connection the scan can go on behind
-the last whole row, at a new read point, and no row is ever pieced together from two. A strict scan fails instead, once
+the last whole row, or from the row that the server has reached without answering one, at a new read point, and no row
+is ever pieced together from two. A strict scan fails instead, once
 a region has begun to answer. A scan of a snapshot goes on at the same read point, so nothing is lost.
 """
 
@@ -73,6 +74,12 @@ class ScanProgress:
         """The whole rows that this batch completes, None if there are none; raises ServerError if it is none."""
         self._region_has_answered = True
         self._attempts = None
+        rows = self._whole_rows(batch)
+        if batch.row_reached and not batch.row_continues:
+            self._go_on_from(batch.row_reached)
+        return rows
+
+    def _whole_rows(self, batch: ScanMessage) -> pa.Table | None:
         if self._row_form is not None:
             rows = self._row_form.read(batch.arrow)
             return self._passed_on(rows) if rows.num_rows else None
@@ -125,11 +132,15 @@ class ScanProgress:
         if self._rows_left is not None:
             row_count = len(row_starts(whole_rows)) if self._row_form is None else whole_rows.num_rows
             self._rows_left = max(0, self._rows_left - row_count)
-        if self.plan.is_reverse:
-            self._cut(stop=last_row)
-        else:
-            self._cut(start=last_row + b"\0")
+        self._go_on_from(last_row if self.plan.is_reverse else last_row + b"\0")
         return whole_rows
+
+    def _go_on_from(self, row: bytes) -> None:
+        """What comes before the row is done, or backwards what does not."""
+        if self.plan.is_reverse:
+            self._cut(stop=row)
+        else:
+            self._cut(start=row)
 
     def _cut(self, start: bytes = b"", stop: bytes = b"") -> None:
         """Only what lies in [start, stop) is left."""
