@@ -56,8 +56,12 @@ class ScanProgress:
         return self._left[0][0], self._left[-1][1]
 
     def request_for(self, regions: tuple[Region, ...]) -> tuple[Region, region_pb2.ScanRequest]:
-        """The next region to scan, of those that touch `bounds` in row order, and what to ask of it."""
+        """The next region to scan, of those that touch `bounds` in row order, and what to ask of it.
+
+        Raises NotServingRegionError when the rows that come next are in none of them.
+        """
         region = regions[-1 if self.plan.is_reverse else 0]
+        self._check_is_next(region)
         request = region_pb2.ScanRequest()
         request.CopyFrom(self.plan.template)
         request.region_id = region.region_id
@@ -97,6 +101,7 @@ class ScanProgress:
         """The region has answered all; gives what was held back, if anything."""
         rest, self._held = self._held, None
         passed = self._passed_on(rest) if rest is not None else None
+        self._region_has_answered = False
         if self.plan.is_reverse:
             self._cut(stop=region.start) if region.start else self._finish()
         elif region.stop:
@@ -126,6 +131,19 @@ class ScanProgress:
             # The lease is gone for good; a new request opens another.
             error = ServerUnavailableError(error.message)
         return self._attempts.failed(error, now, was_sent=False)
+
+    def _check_is_next(self, region: Region) -> None:
+        """A region that lies beyond the rows that come next would pass them over."""
+        start, stop = self.bounds
+        if self.plan.is_reverse:
+            has_next = not region.stop or (stop != b"" and region.start < stop <= region.stop)
+        else:
+            has_next = region.start <= start and (not region.stop or start < region.stop)
+        if not has_next:
+            raise NotServingRegionError(
+                f"no server has the rows of table {self.plan.table!r} that come next, at this moment",
+                table=self.plan.table,
+            )
 
     def _passed_on(self, whole_rows: pa.Table) -> pa.Table:
         last_row: bytes = whole_rows.column("row")[-1].as_py()

@@ -118,6 +118,31 @@ def test_each_region_is_asked_for_its_part_in_the_direction_of_the_scan() -> Non
     assert backwards.bounds == (b"b", b"p")
 
 
+def test_rows_that_no_region_has_at_this_moment_are_not_passed_over() -> None:
+    left, right = Region(1, "t", b"", b"g", "s"), Region(3, "t", b"p", b"", "s")
+    forwards = ScanProgress(plan("b", "x"), 10)
+    assert forwards.request_for((left, right))[0] is left
+    forwards.region_is_done(left)
+    backwards = ScanProgress(plan("b", "x", reverse=True), 10)
+    assert backwards.request_for((left, right))[0] is right
+    backwards.region_is_done(right)
+    for progress, beyond in ((forwards, right), (backwards, left)):
+        with pytest.raises(rowlock.NotServingRegionError) as refused:
+            progress.request_for((beyond,))
+        assert progress.failed(refused.value, 0.0) > 0
+        assert progress.request_for((Region(2, "t", b"g", b"p", "s"),))[0].region_id == 2
+
+
+def test_a_region_that_is_lost_before_it_answers_is_no_resumption_after_another_one() -> None:
+    progress = ScanProgress(plan(strict=True), 10)
+    first = Region(1, "t", b"", b"g", "s")
+    progress.request_for((first,))
+    progress.received(came(b"a"))
+    progress.region_is_done(first)
+    progress.failed(rowlock.ServerUnavailableError("cut"), 0.0)
+    assert not progress.has_resumed
+
+
 def test_a_row_that_goes_on_is_held_back_until_it_is_whole() -> None:
     progress = ScanProgress(plan(), 10)
     progress.request_for((WHOLE,))
