@@ -211,6 +211,10 @@ class OneAnswer:
     def __init__(self, future: asyncio.Future[bytes]) -> None:
         self.future = future
         self.is_gone = False
+        self.unread_bytes = 0  # never many: it has one answer
+
+    def coming(self, byte_count: int) -> None:
+        pass
 
     def answered(self, answer: bytes) -> None:
         if not self.future.done():
