@@ -22,8 +22,13 @@ _MAY_BE_NOTHING = frozenset(
     )
 )
 
-# The log has two bytes for these lengths (wal/mutation.py).
-_MOST = {"row_bytes_max": (1 << 16) - 1, "qualifier_bytes_max": (1 << 16) - 1}
+_MOST = {
+    # The log has two bytes for these lengths (wal/mutation.py).
+    "row_bytes_max": (1 << 16) - 1,
+    "qualifier_bytes_max": (1 << 16) - 1,
+    # gRPC has 31 bits for the length of a message, and is asked for 1 MiB more than this (rpc/door.py).
+    "request_bytes_max": (1 << 31) - 1 - MIB,
+}
 
 
 @dataclass(frozen=True, slots=True)
