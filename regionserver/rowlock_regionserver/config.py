@@ -68,7 +68,7 @@ class Config:
     scan_window_bytes: int = 4 * MIB
     merge_window_bytes_max: int = 256 * MIB
     scan_lease_ms: int = 10 * 60 * 1000
-    scan_heartbeat_ms: int = 100  # a scan works so long in one turn, and then tells its client how far it has come
+    scan_heartbeat_ms: int = 100  # so long without a batch, and a scan lets others go on and tells how far it has come
     scans_open_max: int = 1000
     scan_bytes_held_max: int = 1 * GIB  # of windows and batches that clients have not taken; beyond it none begins
 

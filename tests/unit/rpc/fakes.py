@@ -42,7 +42,7 @@ class FakeRegion:
         self.value = b"v"
         self.batches: list[Sequence[ScanAnswer]] = []
         self.open_scans = 0
-        self.after_window: Callable[[int], None] = lambda _: None  # of a scan without a limit
+        self.after_window: Callable[[int], None] = lambda _: None
         self.bulk_batches: list[pa.Table] = []
         self.unpublished_bulk: list[Callable[[BulkOutcome], None]] = []
 
@@ -95,6 +95,7 @@ class FakeRegion:
             if plan.reverse:
                 self._wait(b"slow")
             self.begun.append(b"%d" % number)
+            self.after_window(number)
             yield answer(number)
 
     def _signs_of_life(self, is_turn_over: Callable[[], bool]) -> Iterator[ScanAnswer]:

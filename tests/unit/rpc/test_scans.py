@@ -220,6 +220,13 @@ def test_a_scan_that_meets_no_row_tells_how_far_it_has_come_when_its_time_is_ove
     assert region.open_scans == 0
 
 
+def test_while_there_are_batches_a_step_lasts_until_it_has_as_many_as_asked(region: FakeRegion) -> None:
+    clock = ManualClock()
+    region.after_window = lambda _: clock.advance(90)
+    scan = OpenScan(region, plan(5), ScanMemory(1 << 30, 1), Config(scan_heartbeat_ms=100), clock)
+    assert [len(scan.step(count)) for count in (1, 4, 4)] == [1, 4, 0]
+
+
 def test_scans_that_meet_no_row_let_others_have_their_threads(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         clock = ManualClock()
