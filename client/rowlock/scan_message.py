@@ -25,6 +25,7 @@ class ScanMessage:
     row_continues: bool
     read_point: int
     row_count: int
+    row_reached: bytes
 
 
 def parse_scan_message(data: bytes) -> ScanMessage:
@@ -42,7 +43,7 @@ def parse_scan_message(data: bytes) -> ScanMessage:
             rest.append(data[place:stop])
         place = stop
     fields = region_pb2.ScanBatch.FromString(b"".join(rest))
-    return ScanMessage(arrow, fields.row_continues, fields.read_point, fields.row_count)
+    return ScanMessage(arrow, fields.row_continues, fields.read_point, fields.row_count, fields.row_reached)
 
 
 def _value_bounds(data: bytes, wire_type: int, place: int) -> tuple[int, int]:

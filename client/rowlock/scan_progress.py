@@ -2,7 +2,8 @@
 
 A region answers batches of cells at one read point. Cells are handed on only as whole rows: a row that goes on in the
 next batch is held back until it is complete; in row form each is. So after a lost connection the scan can go on behind
-the last whole row, at a new read point, and no row is ever pieced together from two. A strict scan fails instead, once
+the last whole row, or from the row that the server has reached without answering one, at a new read point, and no row
+is ever pieced together from two. A strict scan fails instead, once
 a region has begun to answer. A scan of a snapshot goes on at the same read point, so nothing is lost.
 """
 
@@ -55,8 +56,12 @@ class ScanProgress:
         return self._left[0][0], self._left[-1][1]
 
     def request_for(self, regions: tuple[Region, ...]) -> tuple[Region, region_pb2.ScanRequest]:
-        """The next region to scan, of those that touch `bounds` in row order, and what to ask of it."""
+        """The next region to scan, of those that touch `bounds` in row order, and what to ask of it.
+
+        Raises NotServingRegionError when the rows that come next are in none of them.
+        """
         region = regions[-1 if self.plan.is_reverse else 0]
+        self._check_is_next(region)
         request = region_pb2.ScanRequest()
         request.CopyFrom(self.plan.template)
         request.region_id = region.region_id
@@ -73,6 +78,12 @@ class ScanProgress:
         """The whole rows that this batch completes, None if there are none; raises ServerError if it is none."""
         self._region_has_answered = True
         self._attempts = None
+        rows = self._whole_rows(batch)
+        if batch.row_reached and not batch.row_continues:
+            self._go_on_from(batch.row_reached)
+        return rows
+
+    def _whole_rows(self, batch: ScanMessage) -> pa.Table | None:
         if self._row_form is not None:
             rows = self._row_form.read(batch.arrow)
             return self._passed_on(rows) if rows.num_rows else None
@@ -90,6 +101,7 @@ class ScanProgress:
         """The region has answered all; gives what was held back, if anything."""
         rest, self._held = self._held, None
         passed = self._passed_on(rest) if rest is not None else None
+        self._region_has_answered = False
         if self.plan.is_reverse:
             self._cut(stop=region.start) if region.start else self._finish()
         elif region.stop:
@@ -120,16 +132,33 @@ class ScanProgress:
             error = ServerUnavailableError(error.message)
         return self._attempts.failed(error, now, was_sent=False)
 
+    def _check_is_next(self, region: Region) -> None:
+        """A region that lies beyond the rows that come next would pass them over."""
+        start, stop = self.bounds
+        if self.plan.is_reverse:
+            has_next = not region.stop or (stop != b"" and region.start < stop <= region.stop)
+        else:
+            has_next = region.start <= start and (not region.stop or start < region.stop)
+        if not has_next:
+            raise NotServingRegionError(
+                f"no server has the rows of table {self.plan.table!r} that come next, at this moment",
+                table=self.plan.table,
+            )
+
     def _passed_on(self, whole_rows: pa.Table) -> pa.Table:
         last_row: bytes = whole_rows.column("row")[-1].as_py()
         if self._rows_left is not None:
             row_count = len(row_starts(whole_rows)) if self._row_form is None else whole_rows.num_rows
             self._rows_left = max(0, self._rows_left - row_count)
-        if self.plan.is_reverse:
-            self._cut(stop=last_row)
-        else:
-            self._cut(start=last_row + b"\0")
+        self._go_on_from(last_row if self.plan.is_reverse else last_row + b"\0")
         return whole_rows
+
+    def _go_on_from(self, row: bytes) -> None:
+        """What comes before the row is done, or backwards what does not."""
+        if self.plan.is_reverse:
+            self._cut(stop=row)
+        else:
+            self._cut(start=row)
 
     def _cut(self, start: bytes = b"", stop: bytes = b"") -> None:
         """Only what lies in [start, stop) is left."""

@@ -22,8 +22,13 @@ _MAY_BE_NOTHING = frozenset(
     )
 )
 
-# The log has two bytes for these lengths (wal/mutation.py).
-_MOST = {"row_bytes_max": (1 << 16) - 1, "qualifier_bytes_max": (1 << 16) - 1}
+_MOST = {
+    # The log has two bytes for these lengths (wal/mutation.py).
+    "row_bytes_max": (1 << 16) - 1,
+    "qualifier_bytes_max": (1 << 16) - 1,
+    # gRPC has 31 bits for the length of a message, and is asked for 1 MiB more than this (rpc/door.py).
+    "request_bytes_max": (1 << 31) - 1 - MIB,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,7 @@ class Config:
     scan_window_bytes: int = 4 * MIB
     merge_window_bytes_max: int = 256 * MIB
     scan_lease_ms: int = 10 * 60 * 1000
+    scan_heartbeat_ms: int = 100  # so long without a batch, and a scan lets others go on and tells how far it has come
     scans_open_max: int = 1000
     scan_bytes_held_max: int = 1 * GIB  # of windows and batches that clients have not taken; beyond it none begins
 
@@ -77,6 +83,9 @@ class Config:
     long_work_pause_percent: int = 100  # beside gets and puts, of the time that flushes and bulk batches take; 0: never
     requests_in_flight_max: int = 10_000
     request_bytes_in_flight_max: int = 256 * MIB  # of large messages and bulk batches, as they came
+    answer_bytes_held_max: int = (
+        256 * MIB
+    )  # of point answers that clients have not taken; beyond it their gets are refused
     row_lock_wait_ms: int = 10_000  # for calls that bring no deadline
     retry_after_ms: int = 200
     request_ids_forgotten_after_ms: int = 3600 * 1000

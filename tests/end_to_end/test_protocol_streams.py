@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import grpc
 import pytest
@@ -97,6 +98,27 @@ def test_a_scan_sees_nothing_that_was_written_after_it_began(client: RawClient, 
     later = next(iter(client.regions.Scan(region_pb2.ScanRequest(region_id=filled, batch_rows=1))))
     assert later.read_point > first.read_point
     assert read_batch(later).column("value").to_pylist() == [b"new"]
+
+
+def test_a_scan_that_meets_no_row_says_how_far_it_has_come(tmp_path: Path) -> None:
+    config = Config(scan_window_bytes=1 << 14, scan_heartbeat_ms=1)
+    with Server(tmp_path / "folder", config=config) as server, RawClient(server.address) as client:
+        region_id = client.create_table("t", b"f")
+        rows = [b"row%05d" % number for number in range(20_000)]
+        cells = [(row, b"f", b"q", 1, b"wanted" if row == rows[-1] else b"+1") for row in rows]
+        list(client.regions.BulkPut(iter([bulk_message(region_id, bulk_batch(cells))])))
+        where = types_pb2.Filter(
+            column=types_pb2.ColumnComparison(
+                family=b"f", qualifier=b"q", op=types_pb2.COMPARE_OP_EQUAL, operand=b"wanted"
+            )
+        )
+        for reverse in (False, True):
+            request = region_pb2.ScanRequest(region_id=region_id, where=where, reverse=reverse)
+            batches = list(client.regions.Scan(request))
+            assert [row for batch in batches for row in read_batch(batch).column("row").to_pylist()] == rows[-1:]
+            reached = [batch.row_reached for batch in batches if batch.row_reached]
+            assert reached
+            assert sorted(reached, reverse=reverse) == reached
 
 
 def test_a_scan_that_is_closed_frees_its_read_point_at_once(server: Server, client: RawClient, filled: int) -> None:

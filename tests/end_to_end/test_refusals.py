@@ -434,3 +434,14 @@ def test_a_limit_beyond_what_the_log_can_hold_is_refused(tmp_path: Path, setting
     assert (code, output) == (2, "")
     name = setting.split("=")[0]
     assert errors == f"rowlock-server: can't start: {name} must be at most 65535, it is 65536\n"
+
+
+def test_requests_larger_than_a_message_can_be_are_refused(tmp_path: Path) -> None:
+    most = (2 << 30) - (1 << 20) - 1
+    arguments = ("--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--config")
+    with ServerCommand(*arguments, f"request_bytes_max={most + 1}") as server:
+        code, output, errors = server.ended()
+    assert (code, output) == (2, "")
+    assert errors == f"rowlock-server: can't start: request_bytes_max must be at most {most}, it is {most + 1}\n"
+    with ServerCommand(*arguments, f"request_bytes_max={most}") as server:
+        assert server.ready()

@@ -32,8 +32,26 @@ def touching(bounds: tuple[bytes, bytes]) -> tuple[Region, ...]:
     return tuple(item for item in REGIONS if (not stop or item.start < stop) and (not item.stop or start < item.stop))
 
 
-def answer(request: region_pb2.ScanRequest, batch_cells: int) -> Iterator[region_pb2.ScanBatch]:
-    """What a region answers, cut after every so many cells, in the middle of rows too."""
+def answer(
+    request: region_pb2.ScanRequest, batch_cells: int, rows_between_signs: int
+) -> Iterator[region_pb2.ScanBatch]:
+    """What a region answers, cut after every so many cells, in the middle of rows too.
+
+    After every so many rows it says how far it has come, once with a row and once without.
+    """
+    for batch, last_row in batches(request, batch_cells):
+        if batch.row_continues or int(last_row) % rows_between_signs:
+            yield batch
+            continue
+        batch.row_reached = last_row if request.reverse else last_row + b"\0"
+        yield batch
+        reached = b"%02dx" % (int(last_row) - 1) if request.reverse else last_row + b"x"
+        empty = region_pb2.ScanBatch(arrow=stream_of(CELL_SCHEMA.empty_table()), row_reached=reached)
+        yield as_asked(request, empty)
+
+
+def batches(request: region_pb2.ScanRequest, batch_cells: int) -> Iterator[tuple[region_pb2.ScanBatch, bytes]]:
+    """Each with its last row."""
     cells = [
         cell
         for cell in CELLS
@@ -46,12 +64,12 @@ def answer(request: region_pb2.ScanRequest, batch_cells: int) -> Iterator[region
     if request.HasField("row_form"):
         for at in range(0, len(rows), batch_cells):
             part = [cell for row in rows[at : at + batch_cells] for cell in ordered if cell[0] == row]
-            yield as_asked(request, region_pb2.ScanBatch(arrow=stream_of(table_of(part))))
+            yield as_asked(request, region_pb2.ScanBatch(arrow=stream_of(table_of(part)))), part[-1][0]
         return
     for at in range(0, len(ordered), batch_cells):
         part = ordered[at : at + batch_cells]
         goes_on = at + batch_cells < len(ordered) and ordered[at + batch_cells][0] == part[-1][0]
-        yield region_pb2.ScanBatch(arrow=stream_of(table_of(part)), row_continues=goes_on)
+        yield region_pb2.ScanBatch(arrow=stream_of(table_of(part)), row_continues=goes_on), part[-1][0]
 
 
 def table_of(cells: list[tuple[bytes, bytes]]) -> pa.Table:
@@ -73,9 +91,16 @@ def table_of(cells: list[tuple[bytes, bytes]]) -> pa.Table:
     batch_cells=st.integers(1, 30),
     losses=st.lists(st.integers(0, 6), max_size=8),
     in_form=st.booleans(),
+    rows_between_signs=st.integers(1, 50),
 )
 def test_every_row_comes_whole_once_and_in_order(
-    ranges: list[list[int]], reverse: bool, limit: int | None, batch_cells: int, losses: list[int], in_form: bool
+    ranges: list[list[int]],
+    reverse: bool,
+    limit: int | None,
+    batch_cells: int,
+    losses: list[int],
+    in_form: bool,
+    rows_between_signs: int,
 ) -> None:
     plan = scan_plan(
         "t",
@@ -104,7 +129,7 @@ def test_every_row_comes_whole_once_and_in_order(
         region, request = progress.request_for(touching(progress.bounds))
         left = losses.pop(0) if losses else None
         is_lost = False
-        for number, batch in enumerate(answer(request, batch_cells)):
+        for number, batch in enumerate(answer(request, batch_cells, rows_between_signs)):
             if number == left:
                 progress.failed(ServerUnavailableError("cut"), 0.0)
                 is_lost = True

@@ -37,7 +37,8 @@ class Scan(Generic[Text]):
     """Iterates (row, {column: value}) in row order, each region at one read point. Read once, by one task at a time.
 
     Nothing is asked of a server before the first row is. Used with `async with`, or left to the garbage collector, what
-    the server holds for it is freed when it is left early. Its timeout is per batch of rows.
+    the server holds for it is freed when it is left early. Its timeout is for each batch of rows, or sign of life
+    while there are none.
     """
 
     def __init__(self, servers: Servers, view: View[Text], plan: ScanPlan) -> None:

@@ -233,16 +233,18 @@ class RowFormColumn(_message.Message):
     def __init__(self, family: _Optional[bytes] = ..., qualifier: _Optional[bytes] = ..., part: _Optional[_Union[RowFormColumn.Part, str]] = ...) -> None: ...
 
 class ScanBatch(_message.Message):
-    __slots__ = ("arrow", "row_continues", "read_point", "row_count")
+    __slots__ = ("arrow", "row_continues", "read_point", "row_count", "row_reached")
     ARROW_FIELD_NUMBER: _ClassVar[int]
     ROW_CONTINUES_FIELD_NUMBER: _ClassVar[int]
     READ_POINT_FIELD_NUMBER: _ClassVar[int]
     ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ROW_REACHED_FIELD_NUMBER: _ClassVar[int]
     arrow: bytes
     row_continues: bool
     read_point: int
     row_count: int
-    def __init__(self, arrow: _Optional[bytes] = ..., row_continues: bool = ..., read_point: _Optional[int] = ..., row_count: _Optional[int] = ...) -> None: ...
+    row_reached: bytes
+    def __init__(self, arrow: _Optional[bytes] = ..., row_continues: bool = ..., read_point: _Optional[int] = ..., row_count: _Optional[int] = ..., row_reached: _Optional[bytes] = ...) -> None: ...
 
 class PlanScanRequest(_message.Message):
     __slots__ = ("region_id", "ranges", "columns", "part_bytes")

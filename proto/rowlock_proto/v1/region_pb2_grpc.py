@@ -81,7 +81,8 @@ class RegionServiceServicer(object):
         Requests are independent of each other: one that waits for a lock or a disk holds up no other, and one that needs
         what another changed is sent after that one's answer.
 
-        A client that does not read its answers is not read from. When the client ends its side, the server answers what it
+        A client that does not read its answers is not read from, nor is more begun of what was read; gets that are under
+        way already may be refused with REGION_TOO_BUSY. When the client ends its side, the server answers what it
         has read and ends the stream with OK. A server that stops does the same and ends it with SERVER_STOPPING: requests
         without an answer were not begun. If the stream ends otherwise, the outcome of changes without answer is unknown.
         A message that is not PointRequests ends the stream with INVALID_ARGUMENT, one beyond request_bytes_max with
@@ -106,9 +107,11 @@ class RegionServiceServicer(object):
 
     def Scan(self, request, context):
         """The rows of a range at one read point, as Arrow record batches. Cancelling the call frees the read point. A call
-        that ends with OK gave all rows. A client that does not take the next batch for ten minutes (the server's
-        scan_lease_ms) is told LEASE_EXPIRED, after the batches that were under way. Whoever scans on after a failure does
-        so from the row after the last whole one, at a new read point.
+        that ends with OK gave all rows. While the server reads rows that are not answered, it sends a batch all the same
+        after some time (its scan_heartbeat_ms, 100 ms), with the rows that it has, perhaps none: so a client that hears
+        nothing for long may give up. A client that does not take the next batch for ten minutes (scan_lease_ms) is told
+        LEASE_EXPIRED, after the batches that were under way. Whoever scans on after a failure does so from the row after
+        the last whole one, or from the row reached if that is further, at a new read point.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rowlock_regionserver.catalog.snapshots import Snapshots
@@ -20,13 +20,15 @@ class SnapshotRegion:
     region_id: int
 
     @contextlib.contextmanager
-    def scan(self, plan: ScanPlan) -> Iterator[tuple[int, Iterator[ScanAnswer]]]:
+    def scan(
+        self, plan: ScanPlan, *, is_turn_over: Callable[[], bool] = lambda: False
+    ) -> Iterator[tuple[int, Iterator[ScanAnswer]]]:
         """Scans at the snapshot's read point, which does not expire meanwhile; see ReadPath.scan. Blocking.
 
         Raises SnapshotEndedError when it is entered and the snapshot is not there any more.
         """
         with (
             self.snapshots.reading(self.snapshot_id, self.region_id) as (region, read_point),
-            region.scan(plan, read_point) as opened,
+            region.scan(plan, read_point, is_turn_over=is_turn_over) as opened,
         ):
             yield opened

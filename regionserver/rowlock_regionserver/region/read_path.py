@@ -7,7 +7,7 @@ registered read points, so what this reader may see is in the view that it takes
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from rowlock_regionserver.cells import Compression, Family, ReadPoint
 from rowlock_regionserver.errors import FamilyNotFoundError
@@ -76,10 +76,13 @@ class ReadPath:
         return answer
 
     @contextlib.contextmanager
-    def scan(self, plan: ScanPlan, read_point: ReadPoint | None = None) -> Iterator[tuple[int, Iterator[ScanAnswer]]]:
+    def scan(
+        self, plan: ScanPlan, read_point: ReadPoint | None = None, *, is_turn_over: Callable[[], bool] = lambda: False
+    ) -> Iterator[tuple[int, Iterator[ScanAnswer]]]:
         """The read point and the answers of a scan. Blocking; leaving the context frees the read point.
 
         With a read point it reads at that one, which the caller keeps registered; else at the current one.
+        When is_turn_over(), which is asked after each window, an answer comes at once; see scanner.scan.
         The view is taken anew for each window, so that a long scan moves from a flushed segment to its file.
         """
         self._check_plan(plan)
@@ -93,6 +96,7 @@ class ReadPath:
                 window_bytes=self._config.scan_window_bytes,
                 merge_bytes_max=self._config.merge_window_bytes_max,
                 line_bytes_max=self._config.request_bytes_max,
+                is_turn_over=is_turn_over,
             )
             yield at.write_number, answers
 

@@ -133,11 +133,11 @@ class Region:
         return self._read_path.get(rows, selection, may_wait=may_wait)
 
     def scan(
-        self, plan: ScanPlan, read_point: ReadPoint | None = None
+        self, plan: ScanPlan, read_point: ReadPoint | None = None, *, is_turn_over: Callable[[], bool] = lambda: False
     ) -> contextlib.AbstractContextManager[tuple[int, Iterator[ScanAnswer]]]:
         """Scans at one read point; see ReadPath.scan. Blocking."""
         self._check_serving()
-        return self._read_path.scan(plan, read_point)
+        return self._read_path.scan(plan, read_point, is_turn_over=is_turn_over)
 
     def parts(self, plan: ScanPlan, part_bytes: int) -> list[Part]:
         """Where a scan may be cut; see ReadPath.parts."""

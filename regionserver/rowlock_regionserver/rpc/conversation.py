@@ -1,9 +1,10 @@
 """The long-lived point stream: requests in, answers out in any order, many of each in one message.
 
 1. A message's requests are begun in its order; those that have nothing to wait for are answered before the next
-   message is read, together in one message.
+   message is read, together in one message unless they take long.
 2. Whatever is finished later joins the outbox, and leaves with all else that is finished by then.
-3. A client that does not take its answers is not read from either, once the outbox holds as much as a message may.
+3. A client that does not take its answers is not read from either, once the outbox holds as much as a message may,
+   nor is more begun of a message that was read. What workers have been given meanwhile is refused (Points.get_refusal).
 4. No stream keeps the event loop for longer than a few milliseconds.
 5. When the client has sent its last message, or the server stops, what was begun is answered before the stream ends.
    When the client is gone, what has not begun never begins, and answers are dropped.
@@ -31,11 +32,12 @@ _LOOP_HELD_MAX = 0.003
 
 
 class Conversation:
-    """One stream. Used on the event loop, but for `is_gone`."""
+    """One stream. Used on the event loop, but for what an Asker is asked from any thread."""
 
     def __init__(self, points: Points, write: Callable[[bytes], Awaitable[None]]) -> None:
         self._points = points
         self._outbox = Outbox(write, points.config.request_bytes_max)
+        points.outboxes.add(self._outbox)
         self._open_count = 0
         self._is_taking = False
         self._when_all_answered: asyncio.Future[None] | None = None
@@ -53,6 +55,10 @@ class Conversation:
             message = parsed(PointRequests, data)
             await self._begin_all(message, self, is_large=False)
         await self._outbox.flush()
+        await self._outbox_with_room()
+
+    async def _outbox_with_room(self) -> None:
+        """Waits while more waits for the client than one message may hold."""
         if self._outbox.byte_count > self._points.config.request_bytes_max:
             await self._outbox.written()
 
@@ -87,9 +93,18 @@ class Conversation:
                     self._is_taking = False
                     self._outbox.flush_soon()
                     await asyncio.sleep(0)
+                    # Looked at here only, where it costs nothing: in such a time not much is read.
+                    await self._outbox_with_room()
                     self._is_taking = True
                     since = monotonic()
         self._is_taking = False
+
+    @property
+    def unread_bytes(self) -> int:
+        return self._outbox.unread_bytes
+
+    def coming(self, byte_count: int) -> None:
+        self._outbox.coming(byte_count)
 
     def answered(self, answer: bytes) -> None:
         """Takes an answer into the outbox. Those given while a message is being taken leave together."""
@@ -112,6 +127,7 @@ class Conversation:
         """The client is gone: begins nothing more and drops all answers."""
         self.is_gone = True
         self._outbox.close()
+        self._points.outboxes.discard(self._outbox)
 
 
 class LargeMessage:
@@ -126,6 +142,13 @@ class LargeMessage:
     @property
     def is_gone(self) -> bool:
         return self._conversation.is_gone
+
+    @property
+    def unread_bytes(self) -> int:
+        return self._conversation.unread_bytes
+
+    def coming(self, byte_count: int) -> None:
+        self._conversation.coming(byte_count)
 
     def answered(self, answer: bytes) -> None:
         self._unanswered_count -= 1

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 
 
 class Outbox:
-    """The serialized answers of one stream; joined, they are one message. Used on the event loop only.
+    """The serialized answers of one stream; joined, they are one message. Used on the event loop, mostly.
 
     Whoever adds an answer calls `flush` or `flush_soon`; one writer at a time sends all there is, as few messages as
     `message_bytes_max` allows.
@@ -18,6 +19,9 @@ class Outbox:
         self._message_bytes_max = message_bytes_max
         self._answers: list[bytes] = []
         self._byte_count = 0
+        self._coming_lock = threading.Lock()
+        # Guarded by self._coming_lock:
+        self._coming_bytes = 0
         self._is_writing = False
         self._is_writer_due = False  # a task was made for it, and has not begun
         self._is_closed = False
@@ -28,6 +32,16 @@ class Outbox:
     def byte_count(self) -> int:
         """Bytes that wait to be written."""
         return self._byte_count
+
+    @property
+    def unread_bytes(self) -> int:
+        """The same and what is coming. From any thread."""
+        return self._byte_count + self._coming_bytes
+
+    def coming(self, byte_count: int) -> None:
+        """Answers of so many bytes will be added; negative: they were. From any thread."""
+        with self._coming_lock:
+            self._coming_bytes += byte_count
 
     @property
     def is_empty(self) -> bool:

@@ -55,6 +55,13 @@ class Asker(Protocol):
     def is_gone(self) -> bool:
         """Nobody will read the answer, so what has not begun need not begin. Read from any thread."""
 
+    @property
+    def unread_bytes(self) -> int:
+        """Its answers that wait to be sent, and those that are coming. Read from any thread."""
+
+    def coming(self, byte_count: int) -> None:
+        """A worker has made an answer of so many bytes; negative: it is there. From any thread."""
+
     def answered(self, answer: bytes) -> None:
         """Takes a PointAnswers message with the one answer; on the loop, once for each request."""
 
@@ -136,6 +143,8 @@ class PointRun:
             self._points.on_loop(partial(self._answer, b""))
         elif self._points.is_late(self._deadline):
             self._points.on_loop(partial(self._answer, error_answer(self._request.id, _too_late(), "")))
+        elif self._request.HasField("get") and (refusal := self._points.get_refusal(self._asker)) is not None:
+            self._points.on_loop(partial(self._answer, error_answer(self._request.id, refusal, "")))
         else:
             is_done = self._run(may_wait=True)
             assert is_done
@@ -158,7 +167,8 @@ class PointRun:
         except Exception as error:
             answer = error_answer(request.id, error, "making a point request")
         if may_wait:
-            self._points.on_loop(partial(self._answer, answer))
+            self._asker.coming(len(answer))
+            self._points.on_loop(partial(self._answer_coming, answer))
         else:
             self._answer(answer)
         return True
@@ -194,6 +204,10 @@ class PointRun:
         if self._mutations.refused:
             outcomes = self._mutations.outcomes_in_order(outcomes)
         return mutate_answer(self._request.id, outcomes)
+
+    def _answer_coming(self, answer: bytes) -> None:
+        self._asker.coming(-len(answer))
+        self._answer(answer)
 
     def _answer(self, answer: bytes) -> None:
         """4 Answer, on the loop."""

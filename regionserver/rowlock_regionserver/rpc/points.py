@@ -7,7 +7,8 @@ The outline of one request, which is accepted and answered exactly once:
    costs more than they do. What is large by its look goes to a worker at once. A change that is alone, in a server
    that has nothing else to do, is synced there too.
 3. Hand over: what would have to wait is done by a worker with may_wait=True. If the deadline passes before a worker
-   is free, it is answered DEADLINE_EXCEEDED and never begun.
+   is free, it is answered DEADLINE_EXCEEDED and never begun. So is a get with REGION_TOO_BUSY if clients have left too
+   many answers unread, this one too.
 4. Answer: on the loop. A change's comes when the log's thread says that it is published, carried by completions.py.
 
 A change that has begun is never cancelled: a deadline that passes later is the client's matter.
@@ -28,6 +29,7 @@ from rowlock_regionserver.errors import RegionTooBusyError
 from rowlock_regionserver.rpc.answers import error_answer
 from rowlock_regionserver.rpc.budget import ByteBudget
 from rowlock_regionserver.rpc.completions import Completions
+from rowlock_regionserver.rpc.outbox import Outbox
 from rowlock_regionserver.rpc.point_run import Asker, PointRegion, PointRun, got_inline
 from rowlock_regionserver.rpc.workers import Workers
 
@@ -62,6 +64,7 @@ class Points:
         self._loop_thread = threading.get_ident()
         self._open_calls = open_calls
         self._completions = Completions(self._loop, lambda: self._in_flight)
+        self.outboxes: set[Outbox] = set()  # of the streams that are open; changed on the loop
         self.large_messages = ByteBudget(config.request_bytes_in_flight_max, config.retry_after_ms)
         self._in_flight = 0
         self._accepted_count = 0
@@ -109,6 +112,23 @@ class Points:
     def _too_busy(self) -> RegionTooBusyError:
         return RegionTooBusyError(
             f"{self._in_flight} requests are in flight, as many as requests_in_flight_max allows; try again",
+            retry_after_ms=self.config.retry_after_ms,
+        )
+
+    def get_refusal(self, asker: Asker) -> RegionTooBusyError | None:
+        """Why no worker should begin a get of this asker now. From any thread. O(open streams).
+
+        Who has taken all its answers is never refused for what others have not taken.
+        """
+        if not asker.unread_bytes:
+            return None
+        # A tuple, since the loop may change the set meanwhile.
+        unread_bytes = sum([outbox.unread_bytes for outbox in tuple(self.outboxes)])
+        if unread_bytes <= self.config.answer_bytes_held_max:
+            return None
+        return RegionTooBusyError(
+            f"{unread_bytes} bytes of answers wait for clients to read them, some of them for this one, which is "
+            f"beyond answer_bytes_held_max = {self.config.answer_bytes_held_max}; read them and try again",
             retry_after_ms=self.config.retry_after_ms,
         )
 

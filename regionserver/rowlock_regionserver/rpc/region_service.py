@@ -72,7 +72,7 @@ class RegionService:
         self._config = config
         self._loop = asyncio.get_running_loop()
         self._points = Points(engine.region, workers, config, clock, lambda: calls.open_count)
-        self._scans = Scans(workers, config)
+        self._scans = Scans(workers, config, clock)
         self._bulk = BulkStreams(engine.region, workers, self._points.large_messages, config, clock)
         self._stopping: asyncio.Future[None] = self._loop.create_future()
         self._conversations_open = 0
@@ -211,6 +211,10 @@ class OneAnswer:
     def __init__(self, future: asyncio.Future[bytes]) -> None:
         self.future = future
         self.is_gone = False
+        self.unread_bytes = 0  # never many: it has one answer
+
+    def coming(self, byte_count: int) -> None:
+        pass
 
     def answered(self, answer: bytes) -> None:
         if not self.future.done():

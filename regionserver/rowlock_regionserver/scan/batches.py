@@ -27,9 +27,11 @@ CELL_BYTES = 8 + 4 * 4
 class ScanAnswer:
     """One batch of a scan. `row_count` counts the rows that end in it, so the sum over a scan is its rows."""
 
-    table: pa.Table  # ANSWER_SCHEMA or a RowForm's, any number of chunks, never empty
+    table: pa.Table  # ANSWER_SCHEMA or a RowForm's, any number of chunks; empty only with a row reached
     row_count: int
     row_continues: bool  # the last row goes on in the next batch
+    # What was asked before it, or in a reverse scan from it on, was answered with this batch; empty: not told.
+    row_reached: bytes = b""
 
 
 class Batches:

@@ -9,6 +9,7 @@ to read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from rowlock_regionserver.cells import ReadPoint
 from rowlock_regionserver.config import MIB
@@ -23,7 +24,8 @@ from rowlock_regionserver.scan.windows import ColumnsRead, View, WindowReader
 
 __all__ = ["ScanAnswer", "scan"]
 
-# A limit is often met by the first rows: windows begin small and grow to full size within few.
+# A limit is often met by the first rows: windows begin small and grow to full size within few. With each turn that a
+# window ends they become smaller again.
 FIRST_WINDOW_BYTES = 256 * 1024
 FIRST_LIMITED_WINDOW_BYTES = 32 * 1024
 WINDOW_GROWTH = 4
@@ -39,6 +41,7 @@ def scan(
     window_bytes: int = 4 * MIB,
     merge_bytes_max: int = 256 * MIB,
     line_bytes_max: int = 64 * MIB,
+    is_turn_over: Callable[[], bool] = lambda: False,
 ) -> Iterator[ScanAnswer]:
     """The batches of a scan of [start, stop) at a read point; the plan has passed check_plan.
 
@@ -48,13 +51,16 @@ def scan(
     row of more than `line_bytes_max` raises LimitExceededError when the scan comes to it.
 
     sources_now() is asked before each window and gives a view that has all the read point sees; it may raise, which
-    ends the scan: the place for deadlines, leases and cancelling. Raises FilterTypeError when the scan comes to a row
-    where a filter meets a value that doesn't fit its type; a limit that is met before it is not disturbed.
+    ends the scan. is_turn_over() is asked after each window: if so, an answer comes at once, of the rows that there
+    are, perhaps none, with the row reached: the place for signs of life, for other scans and for leaving. Raises
+    FilterTypeError when the scan comes to a row where a filter meets a value that doesn't fit its type; a limit that is
+    met before it is not disturbed.
     """
     # One line is one row then, and is never cut.
     batches = Batches(plan.batch_bytes, plan.batch_rows, None if plan.row_form is None else line_bytes_max)
     rows_left = plan.row_limit
-    for answer in _answers(sources_now, plan, start, stop, read_point, window_bytes, merge_bytes_max):
+    answers = _answers(sources_now, plan, start, stop, read_point, window_bytes, merge_bytes_max, is_turn_over)
+    for answer, row_reached in answers:
         table, starts = answer.table, answer.starts
         is_last = bool(plan.row_limit) and len(starts) >= rows_left
         if is_last and len(starts) > rows_left:
@@ -65,6 +71,9 @@ def scan(
             break
         if answer.error is not None:
             raise answer.error
+        if row_reached and is_turn_over():
+            for given in list(batches.rest()) or [ScanAnswer(table.slice(0, 0), 0, row_continues=False)]:
+                yield replace(given, row_reached=row_reached)
     yield from batches.rest()
 
 
@@ -76,19 +85,25 @@ def _answers(
     read_point: ReadPoint,
     window_bytes: int,
     merge_bytes_max: int,
-) -> Iterator[WindowAnswer]:
-    """What the selection answers of each window, in the scan's order."""
+    is_turn_over: Callable[[], bool],
+) -> Iterator[tuple[WindowAnswer, bytes]]:
+    """What the selection answers of each window, in the scan's order, and the row reached; empty at the end."""
     selection = plan.selection
     form = None if plan.row_form is None else RowForm(plan.row_form)
     bounds = clipped((start, stop), rows_that_may_match(selection.where))
     ranges = joined(plan.ranges or (EVERYTHING,), bounds)
     columns_read = _columns_read(selection)
-    bytes_max = min(window_bytes, FIRST_LIMITED_WINDOW_BYTES if plan.row_limit else FIRST_WINDOW_BYTES)
+    bytes_first = min(window_bytes, FIRST_LIMITED_WINDOW_BYTES if plan.row_limit else FIRST_WINDOW_BYTES)
+    bytes_max = bytes_first
     for row_range in reversed(ranges) if plan.reverse else ranges:
         reader = WindowReader(sources_now, columns_read, read_point, row_range, reverse=plan.reverse)
         while (window := reader.next(bytes_max, merge_bytes_max)) is not None:
-            yield answer_window(window, selection, form, reverse=plan.reverse)
-            bytes_max = min(window_bytes, bytes_max * WINDOW_GROWTH)
+            answer = answer_window(window, selection, form, reverse=plan.reverse)
+            # A window of many small rows with a costly filter can take longer than a turn by itself.
+            is_slow = is_turn_over()
+            yield answer, reader.row_reached
+            bytes_max = bytes_max // WINDOW_GROWTH if is_slow else bytes_max * WINDOW_GROWTH
+            bytes_max = max(bytes_first, min(window_bytes, bytes_max))
 
 
 def _columns_read(selection: Selection) -> ColumnsRead | None:

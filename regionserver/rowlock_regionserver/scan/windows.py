@@ -56,6 +56,12 @@ class WindowReader:
         self._held: dict[int, _Held] = {}
         self._is_exhausted = is_empty(row_range)
 
+    @property
+    def row_reached(self) -> bytes:
+        """What the range has before it was given, or backwards from it on; at last that is the range's own end."""
+        start, stop = self._range
+        return stop if self._reverse else start
+
     def next(self, bytes_max: int, merge_bytes_max: int) -> list[FamilyCells] | None:
         """The next window by family name, perhaps without a cell; None: the range is exhausted.
 
@@ -132,6 +138,7 @@ class WindowReader:
         start, stop = self._range
         if edge is None:
             self._is_exhausted = True
+            self._range = (start, start) if self._reverse else (stop, stop)
         elif self._reverse:
             self._range = (start, edge)
         else:

@@ -40,7 +40,7 @@ def as_asked(request: region_pb2.ScanRequest, batch: region_pb2.ScanBatch) -> re
     columns = [FormColumn(item.family, item.qualifier, item.part == TIMESTAMP) for item in request.row_form.columns]
     with pa.ipc.open_stream(batch.arrow) as reader:
         table = laid_out(reader.read_all(), columns)
-    return region_pb2.ScanBatch(arrow=stream_of(table), row_count=table.num_rows)
+    return region_pb2.ScanBatch(arrow=stream_of(table), row_count=table.num_rows, row_reached=batch.row_reached)
 
 
 def stream_of(table: pa.Table) -> bytes:

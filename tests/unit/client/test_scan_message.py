@@ -15,10 +15,11 @@ def check(data: bytes) -> None:
     expected = ScanBatch.FromString(data)
     read = parse_scan_message(data)
     assert read.arrow.to_pybytes() == expected.arrow
-    assert (read.row_continues, read.read_point, read.row_count) == (
+    assert (read.row_continues, read.read_point, read.row_count, read.row_reached) == (
         expected.row_continues,
         expected.read_point,
         expected.row_count,
+        expected.row_reached,
     )
 
 
@@ -33,7 +34,7 @@ def test_fields_are_those_of_the_message(length: int) -> None:
 def test_fields_come_in_any_order_and_more_than_once() -> None:
     one = ScanBatch(arrow=b"first", read_point=5).SerializeToString()
     other = ScanBatch(arrow=b"second", row_count=7).SerializeToString()
-    last = ScanBatch(row_continues=True, row_count=8).SerializeToString()
+    last = ScanBatch(row_continues=True, row_count=8, row_reached=b"row").SerializeToString()
     check(one + other + last)
     check(last + other + one)
     check(b"")

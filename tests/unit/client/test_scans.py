@@ -23,7 +23,9 @@ from tests.unit.client.plain_row_form import as_asked, laid_out, stream_of
 WHOLE = Region(1, "t", b"", b"", "127.0.0.1:1")
 
 
-def batch(*rows: bytes, row_continues: bool = False, qualifier: bytes = b"q") -> region_pb2.ScanBatch:
+def batch(
+    *rows: bytes, row_continues: bool = False, qualifier: bytes = b"q", row_reached: bytes = b""
+) -> region_pb2.ScanBatch:
     """One cell for each row named."""
     count = len(rows)
     columns: list[Array] = [
@@ -36,12 +38,14 @@ def batch(*rows: bytes, row_continues: bool = False, qualifier: bytes = b"q") ->
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, CELL_SCHEMA) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=CELL_SCHEMA))
-    return region_pb2.ScanBatch(arrow=sink.getvalue().to_pybytes(), row_continues=row_continues, row_count=count)
+    return region_pb2.ScanBatch(
+        arrow=sink.getvalue().to_pybytes(), row_continues=row_continues, row_count=count, row_reached=row_reached
+    )
 
 
-def came(*rows: bytes, row_continues: bool = False) -> ScanMessage:
+def came(*rows: bytes, row_continues: bool = False, row_reached: bytes = b"") -> ScanMessage:
     """The same as it comes to a client."""
-    return parse_scan_message(batch(*rows, row_continues=row_continues).SerializeToString())
+    return parse_scan_message(batch(*rows, row_continues=row_continues, row_reached=row_reached).SerializeToString())
 
 
 def plan(
@@ -114,6 +118,31 @@ def test_each_region_is_asked_for_its_part_in_the_direction_of_the_scan() -> Non
     assert backwards.bounds == (b"b", b"p")
 
 
+def test_rows_that_no_region_has_at_this_moment_are_not_passed_over() -> None:
+    left, right = Region(1, "t", b"", b"g", "s"), Region(3, "t", b"p", b"", "s")
+    forwards = ScanProgress(plan("b", "x"), 10)
+    assert forwards.request_for((left, right))[0] is left
+    forwards.region_is_done(left)
+    backwards = ScanProgress(plan("b", "x", reverse=True), 10)
+    assert backwards.request_for((left, right))[0] is right
+    backwards.region_is_done(right)
+    for progress, beyond in ((forwards, right), (backwards, left)):
+        with pytest.raises(rowlock.NotServingRegionError) as refused:
+            progress.request_for((beyond,))
+        assert progress.failed(refused.value, 0.0) > 0
+        assert progress.request_for((Region(2, "t", b"g", b"p", "s"),))[0].region_id == 2
+
+
+def test_a_region_that_is_lost_before_it_answers_is_no_resumption_after_another_one() -> None:
+    progress = ScanProgress(plan(strict=True), 10)
+    first = Region(1, "t", b"", b"g", "s")
+    progress.request_for((first,))
+    progress.received(came(b"a"))
+    progress.region_is_done(first)
+    progress.failed(rowlock.ServerUnavailableError("cut"), 0.0)
+    assert not progress.has_resumed
+
+
 def test_a_row_that_goes_on_is_held_back_until_it_is_whole() -> None:
     progress = ScanProgress(plan(), 10)
     progress.request_for((WHOLE,))
@@ -143,6 +172,51 @@ def test_backwards_it_goes_on_before_the_last_whole_row() -> None:
     progress.received(came(b"y", b"x"))
     progress.failed(rowlock.LeaseExpiredError("idle"), 0.0)
     assert asked(progress.request_for((WHOLE,))[1]) == [(b"a", b"x")]
+
+
+@pytest.mark.parametrize("in_form", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_after_a_loss_it_goes_on_from_the_row_that_was_reached_without_an_answer(reverse: bool, in_form: bool) -> None:
+    asked_for = plan(ranges=[("a", "g"), ("m", "z")], limit=10, reverse=reverse)
+    progress = ScanProgress(in_row_form(asked_for, [FormColumn(b"f", b"q")]) if in_form else asked_for, 10)
+    _, request = progress.request_for((WHOLE,))
+
+    def sent(message: region_pb2.ScanBatch) -> ScanMessage:
+        return parse_scan_message(as_asked(request, message).SerializeToString())
+
+    assert progress.received(sent(batch(row_reached=b"p" if reverse else b"e"))) is None
+    progress.failed(rowlock.ServerUnavailableError("cut"), 0.0)
+    assert progress.has_resumed
+    rest = [(b"a", b"g"), (b"m", b"p")] if reverse else [(b"e", b"g"), (b"m", b"z")]
+    assert asked(progress.request_for((WHOLE,))[1]) == rest
+    # Rows may come with it.
+    rows = (b"o", b"n") if reverse else (b"f", b"n")
+    assert rows_of(progress.received(sent(batch(*rows, row_reached=b"b" if reverse else b"y")))) == list(rows)
+    _, request = progress.request_for((WHOLE,))
+    assert (asked(request), request.row_limit) == ([(b"a", b"b")] if reverse else [(b"y", b"z")], 8)
+
+
+def test_a_sign_of_life_begins_the_time_to_be_tried_again_anew() -> None:
+    progress = ScanProgress(plan(), 10)
+    progress.request_for((WHOLE,))
+    progress.failed(rowlock.ServerUnavailableError("cut"), 0.0)
+    progress.received(came(row_reached=b"b"))
+    assert progress.failed(rowlock.ServerUnavailableError("cut"), 10.0) > 0
+
+
+def test_a_strict_scan_does_not_go_on_from_a_row_that_was_reached_at_another_read_point() -> None:
+    progress = ScanProgress(plan(strict=True), 10)
+    progress.request_for((WHOLE,))
+    progress.received(came(row_reached=b"b"))
+    with pytest.raises(rowlock.LeaseExpiredError, match="strict=True"):
+        progress.failed(rowlock.ServerUnavailableError("cut"), 0.0)
+
+
+def test_a_scan_that_has_reached_the_end_of_what_was_asked_is_done() -> None:
+    progress = ScanProgress(plan("a", "c"), 10)
+    progress.request_for((WHOLE,))
+    progress.received(came(row_reached=b"c"))
+    assert progress.is_done
 
 
 def test_a_loss_before_the_first_answer_is_no_resumption() -> None:
@@ -350,6 +424,20 @@ def test_an_empty_scan_has_the_schema(db: rowlock.Client, fake_server: FakeServe
     assert db.table("t").scan().to_arrow(mapping) == mapping.schema.empty_table()
     assert list(db.table("t").scan("b", "b")) == []
     assert len(fake_server.scans) == 2
+
+
+def test_a_scan_that_meets_no_row_goes_on_from_where_it_was_cut(db: rowlock.Client, fake_server: FakeServer) -> None:
+    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
+        if len(fake_server.scans) == 1:
+            yield batch(row_reached=b"k")
+            raise ConnectionError("cut")
+        yield batch(b"z")
+
+    fake_server.scan = scan
+    assert [row for row, _ in db.table("t").scan()] == [b"z"]
+    assert [asked(request) for request in fake_server.scans] == [[(b"", b"")], [(b"k", b"")]]
+    fake_server.scans.clear()
+    assert [batch.num_rows for batch in db.table("t").scan().to_batches("k STRING :key, v STRING f:q")] == [1]
 
 
 def test_a_lost_connection_is_bridged_and_told(db: rowlock.Client, fake_server: FakeServer) -> None:

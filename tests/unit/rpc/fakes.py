@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -41,6 +42,7 @@ class FakeRegion:
         self.value = b"v"
         self.batches: list[Sequence[ScanAnswer]] = []
         self.open_scans = 0
+        self.after_window: Callable[[int], None] = lambda _: None
         self.bulk_batches: list[pa.Table] = []
         self.unpublished_bulk: list[Callable[[BulkOutcome], None]] = []
 
@@ -81,10 +83,10 @@ class FakeRegion:
         return True
 
     @contextmanager
-    def scan(self, plan: ScanPlan) -> Iterator[tuple[int, Iterator[ScanAnswer]]]:
+    def scan(self, plan: ScanPlan, *, is_turn_over: Callable[[], bool]) -> Iterator[tuple[int, Iterator[ScanAnswer]]]:
         self.open_scans += 1
         try:
-            yield 11, self._answers(plan)
+            yield 11, self._answers(plan) if plan.row_limit else self._signs_of_life(is_turn_over)
         finally:
             self.open_scans -= 1
 
@@ -93,7 +95,15 @@ class FakeRegion:
             if plan.reverse:
                 self._wait(b"slow")
             self.begun.append(b"%d" % number)
+            self.after_window(number)
             yield answer(number)
+
+    def _signs_of_life(self, is_turn_over: Callable[[], bool]) -> Iterator[ScanAnswer]:
+        """Windows without end of rows that are not answered."""
+        for window in itertools.count():
+            self.after_window(window)
+            if is_turn_over():
+                yield ScanAnswer(answer(0).table.slice(0, 0), 0, False, row_reached=b"row%d" % window)
 
     def bulk_put(
         self,

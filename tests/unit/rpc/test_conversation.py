@@ -339,6 +339,64 @@ def test_nor_is_one_whose_answers_pile_up_behind_a_message_that_is_being_written
     run(test)
 
 
+@pytest.mark.parametrize("config", [Config(request_bytes_max=3000)])
+def test_no_more_of_a_message_is_begun_than_the_client_takes(
+    run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rowlock_regionserver.rpc.conversation._LOOP_HELD_MAX", -1.0)
+    region.value = b"v" * 1000
+
+    async def test(client: Client) -> None:
+        client.may_write.clear()
+        taking = asyncio.create_task(client.send(*(get(number, b"a") for number in range(50))))
+        # One message is being written, and another one waits.
+        await until(lambda: len(region.begun) >= 4)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(region.begun) < 10
+        assert not taking.done()
+        client.may_write.set()
+        await taking
+        await client.until(*range(50))
+
+    run(test)
+
+
+@pytest.mark.parametrize("config", [Config(answer_bytes_held_max=2500)])
+def test_workers_begin_no_gets_for_who_leaves_too_much_unread(
+    run: Run, region: FakeRegion, workers: Workers, config: Config
+) -> None:
+    region.value = b"v" * 1000
+    region.gate.set()
+
+    async def test(client: Client) -> None:
+        client.may_write.clear()
+        await client.send(*(get(number, b"slow") for number in range(20)))
+        await until(lambda: client.points.statistics().in_flight == 0)
+        # Two threads; one message that is being written; and what is beyond the bound by one.
+        assert len(region.begun) < 9
+        other = Client(region, workers, config)
+        other.conversation = Conversation(client.points, other._write)
+        await other.send(get(1, b"slow"))
+        await other.until(1)
+        assert other.answers[1].HasField("get")
+        client.may_write.set()
+        await client.until(*range(20))
+        refused = [answer.error for answer in client.answers.values() if answer.HasField("error")]
+        assert len(refused) == 20 + 1 - len(region.begun)
+        assert {(error.code, error.can_retry, error.retry_after_ms > 0) for error in refused} == {
+            (Error.REGION_TOO_BUSY, True, True)
+        }
+        await client.send(get(20, b"slow"))
+        await client.until(20)
+        assert client.answers[20].HasField("get")
+        client.conversation.leave()
+        other.conversation.leave()
+        assert client.points.outboxes == set()
+
+    run(test)
+
+
 def test_a_large_message_is_carried_out_by_workers(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         padding = put(99, *[b"x" * 1000] * (INLINE_MESSAGE_BYTES_MAX // 1000))

@@ -22,12 +22,14 @@ def table(count: int, value_bytes: int = 3) -> pa.Table:
     )
 
 
-@pytest.mark.parametrize("count", [1, 3, 500])
+@pytest.mark.parametrize("count", [0, 1, 3, 500])
 @pytest.mark.parametrize("value_bytes", [0, 100, 40_000])
 def test_protobuf_reads_what_was_put_together(count: int, value_bytes: int) -> None:
     sent = table(count, value_bytes)
-    message = ScanBatch.FromString(scan_batch(sent, count, row_continues=True, read_point=1 << 40))
+    data = scan_batch(sent, count, row_continues=True, read_point=1 << 40, row_reached=b"reached")
+    message = ScanBatch.FromString(data)
     assert (message.row_count, message.row_continues, message.read_point) == (count, True, 1 << 40)
+    assert message.row_reached == b"reached"
     with pa.ipc.open_stream(message.arrow) as reader:
         assert reader.read_all().equals(sent)
 

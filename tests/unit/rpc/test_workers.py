@@ -77,7 +77,7 @@ def test_slow_table_operations_do_not_keep_the_read_points_of_scans_that_were_le
         raise ConnectionError("the client is gone")
 
     async def test() -> None:
-        scans = Scans(busy_workers, Config())
+        scans = Scans(busy_workers, Config(), Clock())
         with pytest.raises(ConnectionError):
             await scans.serve(region, ScanPlan(row_limit=5), write)
         await until(lambda: region.open_scans == 0)

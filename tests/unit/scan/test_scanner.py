@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from rowlock_regionserver.operations import (
     ColumnComparison,
     ColumnSelector,
     CompareOp,
+    FormColumn,
     RowComparison,
     RowPrefix,
     ScanPlan,
@@ -24,7 +26,8 @@ from rowlock_regionserver.operations import (
     ValueType,
 )
 from rowlock_regionserver.scan.columns import cells_table
-from rowlock_regionserver.scan.scanner import FIRST_LIMITED_WINDOW_BYTES, ScanAnswer, scan
+from rowlock_regionserver.scan.ranges import clipped
+from rowlock_regionserver.scan.scanner import FIRST_LIMITED_WINDOW_BYTES, FIRST_WINDOW_BYTES, ScanAnswer, scan
 from rowlock_regionserver.scan.windows import View
 from rowlock_regionserver.sources import Chunk
 
@@ -185,6 +188,65 @@ def test_error_of_the_view_ends_the_scan() -> None:
     assert rows_of([next(answers) for _ in range(4)]) == ["0000", "0001", "0002", "0003"]
     with pytest.raises(LeaseExpiredError):
         next(answers)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("form", [None, (FormColumn(b"f", b"q"),)])
+def test_each_time_the_turn_is_over_it_says_from_where_the_rest_is_found(
+    reverse: bool, form: tuple[FormColumn, ...] | None
+) -> None:
+    wanted = {b"0007", b"0008", b"0031", b"0059"}
+    writes = numbered(60)
+    rare = [replace(write, value=b"wanted") if write.row in wanted else write for write in writes]
+    view: View = [(FAMILY, [ListSource(rare)]), (OTHER, [ListSource(numbered(60, 7, family=b"g"))])]
+    where = ColumnComparison(b"f", b"q", CompareOp.EQUAL, b"wanted")
+    ranges = ((b"0003", b"0020"), (b"0020x", b"0021"), (b"0030", b"0032"), (b"0040", b""))
+    plan = ScanPlan(Selection((ColumnSelector(b"f"),), where=where), ranges, reverse=reverse, row_form=form)
+    whole = rows_of(list(scan(lambda: view, plan, b"", b"", READ_POINT)))
+    assert sorted(whole, reverse=reverse) == whole
+    assert len(whole) == len(wanted)
+
+    given = list(scan(lambda: view, plan, b"", b"", READ_POINT, window_bytes=3, is_turn_over=lambda: True))
+    assert rows_of(given) == whole
+    assert len([answer for answer in given if not answer.table.num_rows]) > 10
+    assert {answer.table.schema for answer in given if not answer.table.num_rows} == {given[0].table.schema}
+    for place, answer in enumerate(given):
+        if answer is given[-1] and not answer.row_reached:
+            break
+        start, stop = (b"", answer.row_reached) if reverse else (answer.row_reached, b"")
+        rest = replace(plan, ranges=tuple(clipped(each, (start, stop)) for each in ranges))
+        assert rows_of(list(scan(lambda: view, rest, b"", b"", READ_POINT))) == rows_of(given[place + 1 :])
+
+
+def test_windows_become_smaller_when_they_take_longer_than_a_turn() -> None:
+    asked: list[int] = []
+
+    class Recording(ListSource):
+        def read_rows(self, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False) -> Chunk:
+            asked.append(bytes_max)
+            return super().read_rows(start, stop, 10, reverse=reverse)
+
+    view: View = [(FAMILY, [Recording(numbered(100))])]
+    list(scan(lambda: view, ScanPlan(), b"", b"", READ_POINT, is_turn_over=lambda: asked[-1] > 1 << 20))
+    first = FIRST_WINDOW_BYTES
+    assert asked[:7] == [first, 4 * first, 16 * first, 4 * first, 16 * first, 4 * first, 16 * first]
+
+
+def test_while_the_turn_lasts_batches_are_as_large_as_asked() -> None:
+    view: View = [(FAMILY, [ListSource(numbered(100))])]
+    given = list(scan(lambda: view, ScanPlan(batch_rows=10), b"", b"", READ_POINT, window_bytes=3))
+    assert [(answer.row_count, answer.row_reached) for answer in given] == [(10, b"")] * 10
+
+
+def test_a_row_cut_in_two_is_whole_with_the_row_reached() -> None:
+    view: View = [(FAMILY, [ListSource([put("a", b"1" * 20), Write(b"a", b"f", b"r", 100, 1, PUT, b""), put("b")])])]
+    plan = ScanPlan(batch_bytes=50)
+    given = list(scan(lambda: view, plan, b"", b"", READ_POINT, window_bytes=1, is_turn_over=lambda: True))
+    assert [(rows_of([answer]), answer.row_continues, answer.row_reached) for answer in given] == [
+        (["a"], True, b""),
+        (["a"], False, b"b"),
+        (["b"], False, b""),
+    ]
 
 
 TYPED = ColumnComparison(b"f", b"q", CompareOp.GREATER, b"0", ValueType.TEXT_INT)
