@@ -15,7 +15,7 @@ from rowlock.batch_send import RowsRead
 from rowlock.bulk import put_arrow
 from rowlock.bulk_input import ArrowInput
 from rowlock.bulk_send import BATCH_BYTES_DEFAULT, BulkResult
-from rowlock.changes import Change, Delete, Put
+from rowlock.changes import Change
 from rowlock.checks import Check, CheckResult, CompareOp
 from rowlock.columns import Name, Text, Value, encoded_row, encoded_rows, parse_cell_column
 from rowlock.conversation import Request
@@ -100,7 +100,7 @@ class Table(Generic[Text]):
         timestamp: int | None = None,
     ) -> CheckResult[Text]:
         """Sets columns if "stored op expected" holds of one column; expected None: it is absent, b"": an empty one."""
-        puts = [Put(name, value, timestamp) for name, value in data.items()]
+        puts = point.puts_of(data, timestamp)
         return self.check_and_mutate(row, [Check(column, expected, op)], puts)
 
     def check_and_delete(
@@ -114,7 +114,7 @@ class Table(Generic[Text]):
         timestamp: int | None = None,
     ) -> CheckResult[Text]:
         """Removes columns, or the row, if "stored op expected" holds of one column."""
-        deletes = [Delete(name, timestamp) for name in ([None] if columns is None else columns)]
+        deletes = point.deletes_of(columns, timestamp)
         return self.check_and_mutate(row, [Check(column, expected, op)], deletes)
 
     def check_and_mutate(

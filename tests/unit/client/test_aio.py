@@ -85,6 +85,15 @@ def test_a_change_that_was_made_is_told_as_made_though_what_was_seen_is_not_text
     assert fake_server.rows[b"row"] == {(b"f", b"a"): b"\xffx", (b"f", b"b"): b"1"}
 
 
+def test_a_conditional_delete_takes_a_list_of_columns_and_not_one(fake_server: FakeServer) -> None:
+    async def body(db: rowlock.aio.Client) -> None:
+        with pytest.raises(TypeError, match="a list of columns, not one"):
+            await db.table("t").check_and_delete("row", "f:q", "1", "ab")
+
+    run(fake_server, body)
+    assert fake_server.requests == []
+
+
 @pytest.mark.parametrize("mishap", [Mishap.ANSWER_IS_LOST, Mishap.REQUEST_IS_LOST])
 def test_a_change_is_sent_again_over_a_new_stream_and_applies_once(fake_server: FakeServer, mishap: Mishap) -> None:
     async def body(db: rowlock.aio.Client) -> None:

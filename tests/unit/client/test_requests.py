@@ -106,6 +106,7 @@ REFUSED: list[tuple[str, BadCall]] = [
     ("milliseconds", lambda db, t: t.put("r", {"f:q": "1"}, timestamp=-1)),
     ("milliseconds", lambda db, t: t.delete("r", timestamp=-1)),
     ("list of columns is empty", lambda db, t: t.delete("r", [])),
+    ("list of columns is empty", lambda db, t: t.check_and_delete("r", "f:q", "1", [])),
     ("list of columns is empty", lambda db, t: t.row("r", [])),
     ("exact version names a column", lambda db, t: t.delete("r", exact=True)),
     ("exact version names a column", lambda db, t: t.delete("r", ["f"], exact=True)),
@@ -167,6 +168,8 @@ WRONG_TYPES: list[tuple[str, BadCall]] = [
     (r"increment\(\)", lambda db, t: t.put("r", {"f:q": 5})),  # type: ignore[dict-item]
     ("a list of columns, not one", lambda db, t: t.row("r", "f:q")),
     ("a list of columns, not one", lambda db, t: t.delete("r", "f:q")),
+    ("a list of columns, not one", lambda db, t: t.check_and_delete("r", "f:q", "1", "ab")),
+    ("a list of columns, not one", lambda db, t: t.check_and_delete("r", "f:q", "1", b"f:q")),  # type: ignore[arg-type]
     ("amount of an increment is an int", lambda db, t: t.increment("r", "f:q", 1.5)),  # type: ignore[arg-type]
     ("a change is a Put", lambda db, t: t.mutate_row("r", [("f:q", "1")])),  # type: ignore[list-item]
     ("a check is", lambda db, t: t.check_and_mutate("r", ["f:q"], [])),  # type: ignore[list-item]
