@@ -11,7 +11,8 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock import methods
 from rowlock.bulk_input import ArrowInput, cell_batches
-from rowlock.bulk_send import BulkResult, BulkSend, checked_batch_bytes
+from rowlock.bulk_outcome import BulkResult
+from rowlock.bulk_send import BulkSend, checked_batch_bytes
 from rowlock.columns import Text, check_timestamp
 from rowlock.errors import (
     ClosedError,
@@ -22,7 +23,6 @@ from rowlock.errors import (
 )
 from rowlock.fork import gate
 from rowlock.mapping import Mapping, as_mapping
-from rowlock.schema import Region
 from rowlock.servers import Servers
 from rowlock.view import View
 
@@ -53,7 +53,6 @@ def put_arrow(
 
 def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[int], None] | None) -> None:
     """Sends and receives on one stream until nothing is left, the stream is lost, or a batch must pause."""
-    region: Region | None = None
     stream: _BulkStream | None = None
     try:
         while True:
@@ -67,9 +66,9 @@ def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[int], N
             if stream is None or not send.is_waiting:
                 return
             answer = stream.take(send.timeout_s)
-            if answer.error.code == types_pb2.Error.NOT_SERVING_REGION and region is not None:
-                servers.regions.forget(region)
-            send.answered(answer, time.monotonic())
+            answering = send.answered(answer, time.monotonic())
+            if answer.error.code == types_pb2.Error.NOT_SERVING_REGION:
+                servers.regions.forget(answering)
             if on_progress is not None:
                 on_progress(send.row_count)
     except RowlockError as error:

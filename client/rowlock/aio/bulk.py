@@ -14,7 +14,8 @@ from rowlock import methods
 from rowlock.aio.ended import ended_with
 from rowlock.aio.servers import Servers
 from rowlock.bulk_input import ArrowInput, cell_batches
-from rowlock.bulk_send import BulkResult, BulkSend, checked_batch_bytes
+from rowlock.bulk_outcome import BulkResult
+from rowlock.bulk_send import BulkSend, checked_batch_bytes
 from rowlock.columns import Text, check_timestamp
 from rowlock.errors import (
     DeadlineError,
@@ -23,7 +24,6 @@ from rowlock.errors import (
     ServerUnavailableError,
 )
 from rowlock.mapping import Mapping, as_mapping
-from rowlock.schema import Region
 from rowlock.view import View
 
 # Any: grpc only asks that it can be serialized.
@@ -56,7 +56,6 @@ async def put_arrow(
 
 async def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[int], None] | None) -> None:
     """Sends and receives on one stream until nothing is left, the stream is lost, or a batch must pause."""
-    region: Region | None = None
     stream: BulkCall | None = None
     address = ""
     try:
@@ -76,9 +75,9 @@ async def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[i
                 return
             with servers.closing_is_told():
                 answer = await _take(stream, address, send.timeout_s)
-            if answer.error.code == types_pb2.Error.NOT_SERVING_REGION and region is not None:
-                servers.regions.forget(region)
-            send.answered(answer, time.monotonic())
+            answering = send.answered(answer, time.monotonic())
+            if answer.error.code == types_pb2.Error.NOT_SERVING_REGION:
+                servers.regions.forget(answering)
             if on_progress is not None:
                 on_progress(send.row_count)
     except (grpc.aio.AioRpcError, asyncio.InvalidStateError):

@@ -18,7 +18,8 @@ from rowlock.aio.splits import splits
 from rowlock.batch_lines import MAX_BYTES_DEFAULT, SIZE_DEFAULT
 from rowlock.batch_send import RowsRead
 from rowlock.bulk_input import ArrowInput
-from rowlock.bulk_send import BATCH_BYTES_DEFAULT, BulkResult
+from rowlock.bulk_outcome import BulkResult
+from rowlock.bulk_send import BATCH_BYTES_DEFAULT
 from rowlock.changes import Change
 from rowlock.checks import Check, CheckResult, CompareOp
 from rowlock.columns import Name, Text, Value, encoded_row, encoded_rows, parse_cell_column

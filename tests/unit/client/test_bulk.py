@@ -19,6 +19,7 @@ from tests.unit.client.fake_server import FakeServer, Mishap, error
 from tests.unit.client.pauses import in_each_pause
 
 WHOLE = Region(1, "t", b"", b"", "127.0.0.1:1")
+LEFT, RIGHT = Region(1, "t", b"", b"m", "s"), Region(2, "t", b"m", b"", "s")
 MAPPING = rowlock.Mapping("k STRING :key, v STRING f:v")
 Error = types_pb2.Error
 
@@ -141,12 +142,72 @@ def test_a_batch_over_two_regions_becomes_two() -> None:
     send, _ = send_of(["a", "n", "b"])
     bulk = send.next(0.0)
     assert bulk is not None
-    left = send.message(bulk, Region(1, "t", b"", b"m", "s"))
+    left = send.message(bulk, LEFT)
     rest = send.next(0.0)
     assert rest is not None
-    right = send.message(rest, Region(2, "t", b"m", b"", "s"))
+    right = send.message(rest, RIGHT)
     assert (keys_of(left), keys_of(right)) == ([b"a", b"b"], [b"n"])
     assert left.sequence != right.sequence
+
+
+def sent_to_two_regions(send: BulkSend) -> None:
+    """The next batch, cut at b"m"."""
+    for region in (LEFT, RIGHT):
+        bulk = send.next(0.0)
+        assert bulk is not None
+        send.message(bulk, region)
+
+
+def test_rows_of_a_batch_over_two_regions_count_once_all_of_it_was_applied() -> None:
+    send, _ = send_of(["a", "n", "b"])
+    sent_to_two_regions(send)
+    send.answered(applied(2), 1.0)
+    assert send.row_count == 0
+    send.answered(applied(1), 1.0)
+    assert send.finish() == rowlock.BulkResult(row_count=3, cell_count=3)
+
+
+@pytest.mark.parametrize("is_left_refused", [True, False])
+def test_a_batch_of_which_only_one_region_took_its_part_is_neither_applied_nor_failed(is_left_refused: bool) -> None:
+    send, _ = send_of(["a", "n", "b"])
+    sent_to_two_regions(send)
+    refused = region_pb2.BulkAnswer(error=error(Error.FAMILY_NOT_FOUND, "no such family"))
+    for answer in (refused, applied()) if is_left_refused else (applied(), refused):
+        send.answered(answer, 1.0)
+    with pytest.raises(rowlock.BulkError, match="no such family") as caught:
+        send.finish()
+    assert (caught.value.applied, caught.value.failed) == ([], [])
+    assert [span for span, _ in caught.value.unknown] == [range(3)]
+
+
+def test_a_batch_that_both_regions_refuse_has_failed_once() -> None:
+    send, _ = send_of(["a", "n", "b"])
+    sent_to_two_regions(send)
+    for _ in range(2):
+        send.answered(region_pb2.BulkAnswer(error=error(Error.FAMILY_NOT_FOUND)), 1.0)
+    with pytest.raises(rowlock.BulkError) as caught:
+        send.finish()
+    assert [span for span, _ in caught.value.failed] == [range(3)]
+    assert (caught.value.applied, caught.value.unknown) == ([], [])
+
+
+def test_a_part_for_another_region_comes_again_before_what_is_later_in_the_input() -> None:
+    send, _ = send_of(["a", "n"], ["o"])
+    put_on_stream(send)
+    send.lost(ServerUnavailableError("the region was split"), 1.0)
+    bulk = send.next(1.0)
+    assert bulk is not None
+    send.message(bulk, LEFT)
+    assert [keys_of(message) for message in put_on_stream(send, RIGHT)] == [[b"n"], [b"o"]]
+    send.lost(ServerUnavailableError("cut"), 1.0)
+    assert [keys_of(message) for message in put_on_stream(send, WHOLE)] == [[b"a"], [b"n"], [b"o"]]
+
+
+def test_an_answer_tells_of_the_region_that_its_batch_was_for() -> None:
+    send, _ = send_of(["a", "n"])
+    sent_to_two_regions(send)
+    moved = region_pb2.BulkAnswer(error=error(Error.NOT_SERVING_REGION))
+    assert [send.answered(moved, 1.0), send.answered(applied(), 1.0)] == [LEFT, RIGHT]
 
 
 def test_rows_are_shared_only_if_they_are() -> None:
