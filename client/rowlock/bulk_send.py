@@ -5,6 +5,7 @@
 3. Of rows with the same key the later one wins: a batch that has a row in common with one under way waits for it.
    So batches under way have no row in common, and repeating one of them never undoes another.
 4. A batch is repeated under its own number until it was answered.
+5. A stream that ended is one batch's own failure only if that batch was larger than its receiver takes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 from rowlock.arrow_buffers import binary_scalar
 from rowlock.bulk_input import CellBatch
 from rowlock.bulk_outcome import BulkOutcome, BulkResult, Portion
-from rowlock.errors import InvalidArgumentError, LimitExceededError, RowlockError
+from rowlock.errors import InvalidArgumentError, LimitExceededError, RowlockError, ServerUnavailableError
 from rowlock.retry import Attempts, Kind
 from rowlock.schema import Region
 from rowlock.sequences import Sequences
@@ -38,15 +39,16 @@ def checked_batch_bytes(batch_bytes: int) -> int:
 
 
 class Bulk:
-    """One batch on its way. region: which it was sent to last."""
+    """One batch on its way. region, arrow_bytes: where it was sent to last, and how large it was as a message."""
 
-    __slots__ = ("attempts", "batch", "portion", "region", "sequence")
+    __slots__ = ("arrow_bytes", "attempts", "batch", "portion", "region", "sequence")
 
     def __init__(self, batch: CellBatch, sequence: int, portion: Portion | None = None) -> None:
         self.batch = batch
         self.sequence = sequence
         self.portion = portion or Portion(batch.rows)
         self.region: Region | None = None
+        self.arrow_bytes = 0
         self.attempts: Attempts | None = None
 
     @property
@@ -135,9 +137,11 @@ class BulkSend:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, bulk.batch.cells.schema) as writer:
             writer.write_batch(bulk.batch.cells)
+        arrow = sink.getvalue().to_pybytes()
+        bulk.arrow_bytes = len(arrow)
         return region_pb2.BulkBatch(
             region_id=region.region_id,
-            arrow=sink.getvalue().to_pybytes(),
+            arrow=arrow,
             uncompressed_bytes=bulk.batch.byte_count,
             client_id=self._sequences.client_id,
             sequence=bulk.sequence,
@@ -159,12 +163,21 @@ class BulkSend:
         return bulk.region
 
     def lost(self, error: RowlockError, now: float) -> None:
-        """The stream ended, or could not be opened: all under way are in doubt and come again, if they may."""
+        """The stream ended, or could not be opened: all under way are in doubt and come again, if they may.
+
+        A message beyond the limit ends the stream for all. That is the failure of the batch which is so large, and a
+        lost connection for the others.
+        """
         if not self._under_way and self._next:
             self._judge(self._next.popleft(), error, now, was_sent=False)
+        others = error
+        too_large: Bulk | None = None
+        if isinstance(error, LimitExceededError):
+            others = ServerUnavailableError(f"the stream of batches ended: {error.message}")
+            too_large = self._too_large(error.limit_value)
         for bulk in reversed(list(self._under_way)):
             self._under_way.pop()
-            self._judge(bulk, error, now, was_sent=True)
+            self._judge(bulk, error if bulk is too_large else others, now, was_sent=True)
         self._go_on_if_drained()
 
     def finish(self) -> BulkResult:
@@ -201,6 +214,11 @@ class BulkSend:
         else:
             self._next_row = batch.rows.stop
             self._next.append(Bulk(batch, self._take()))
+
+    def _too_large(self, byte_count: int) -> Bulk | None:
+        """The largest batch under way, if it is larger than this. 0: the limit is unknown, and whose failure it is."""
+        largest = max(self._under_way, key=lambda bulk: bulk.arrow_bytes, default=None)
+        return largest if largest is not None and 0 < byte_count < largest.arrow_bytes else None
 
     def _judge(self, bulk: Bulk, error: RowlockError, now: float, *, was_sent: bool) -> None:
         """It comes again, in its place, or it ends everything."""

@@ -210,6 +210,32 @@ def test_an_answer_tells_of_the_region_that_its_batch_was_for() -> None:
     assert [send.answered(moved, 1.0), send.answered(applied(), 1.0)] == [LEFT, RIGHT]
 
 
+def test_only_the_batch_that_ended_the_stream_by_its_size_has_failed() -> None:
+    send, _ = send_of(["a"], ["b" * 5000], ["c"], ["d"])
+    sent = put_on_stream(send)
+    send.lost(rowlock.LimitExceededError("too large", limit_value=4096, found=sent[1].ByteSize()), 1.0)
+    # The others come again, under their numbers.
+    assert [message.sequence for message in put_on_stream(send)] == [1, 3]
+    send.answered(applied(), 1.0)
+    send.answered(applied(), 1.0)
+    assert send.is_done
+    with pytest.raises(rowlock.BulkError, match="too large") as caught:
+        send.finish()
+    assert caught.value.applied == [range(1), range(2, 3)]
+    assert [span for span, _ in caught.value.failed] == [range(1, 2)]
+    assert caught.value.unknown == []
+
+
+def test_batches_are_in_doubt_when_none_of_them_was_too_large() -> None:
+    send, _ = send_of(["a"], ["b"])
+    put_on_stream(send)
+    send.lost(rowlock.LimitExceededError("too large", limit_value=1 << 20, found=2 << 20), 100.0)
+    with pytest.raises(rowlock.BulkError) as caught:
+        send.finish()
+    assert (caught.value.applied, caught.value.failed) == ([], [])
+    assert [span for span, _ in caught.value.unknown] == [range(1, 2), range(1)]
+
+
 def test_rows_are_shared_only_if_they_are() -> None:
     first, second, third = (Bulk(made, 1) for made in batches(["a", "c"], ["b"], ["b", "x"]))
     assert not first.shares_row_with(second)
