@@ -38,6 +38,7 @@ class BulkOutcome:
         self._applied: list[range] = []
         self._failed: list[tuple[range, RowlockError]] = []
         self._unknown: list[tuple[range, RowlockError]] = []
+        self._raised_by_input: Exception | None = None
 
     @property
     def has_applied(self) -> bool:
@@ -54,17 +55,27 @@ class BulkOutcome:
             portion.error = error
         self._part_ended(portion)
 
-    def input_failed(self, row: int, error: RowlockError) -> None:
+    def input_failed(self, row: int, error: Exception) -> None:
         """From this row on the input gave no more."""
-        self._failed.append((range(row, row + 1), error))
+        self._raised_by_input = error
+        told = error if isinstance(error, RowlockError) else InvalidArgumentError(f"{type(error).__name__}: {error}")
+        self._failed.append((range(row, row + 1), told))
 
     def result(self, table: str) -> BulkResult:
-        """What was written; raises BulkError unless it is all, or what the first batch failed with if nothing was."""
+        """What was written; raises BulkError unless it is all.
+
+        If nothing was, what the caller did wrong, or what the input raised, is raised as it is.
+        """
         if not self._failed and not self._unknown:
             return BulkResult(self.row_count, self._cell_count)
-        rows, error = min(self._failed + self._unknown, key=lambda item: item[0].start)
-        if not self._applied and not self._unknown and isinstance(error, InvalidArgumentError | ClosedError):
-            raise error
+        not_written = sorted(self._failed + self._unknown, key=lambda item: item[0].start)
+        rows, error = not_written[0]
+        cause: Exception = error
+        if self._raised_by_input is not None and len(not_written) == 1:
+            cause = self._raised_by_input
+        is_the_caller_s = isinstance(cause, InvalidArgumentError | ClosedError) or not isinstance(cause, RowlockError)
+        if is_the_caller_s and not self._applied and not self._unknown:
+            raise cause
         told = "were not written" if not self._unknown else "may or may not have been written"
         raise BulkError(
             f"{self.row_count} rows were written; rows {rows.start} to {rows.stop - 1} {told}: {error}",
@@ -72,7 +83,7 @@ class BulkOutcome:
             failed=self._failed,
             unknown=self._unknown,
             table=table,
-        ) from error
+        ) from cause
 
     def _part_ended(self, portion: Portion) -> None:
         portion.parts_left -= 1

@@ -198,16 +198,10 @@ class BulkSend:
         """The next batch of the input; one that can't be made ends the input."""
         try:
             batch = next(self._batches, None)
-        except (RowlockError, TypeError) as error:
-            if (
-                isinstance(error, InvalidArgumentError | TypeError)
-                and not self._outcome.has_applied
-                and not self._under_way
-            ):
-                raise
-            # Also when the input is a scan that failed: raised here, it would be taken for a failure of the stream.
-            refused = error if isinstance(error, RowlockError) else InvalidArgumentError(str(error))
-            self._outcome.input_failed(self._next_row, refused)
+        except Exception as error:
+            # Kept, whatever it is, until those under way were answered; raised here, it could be taken for a failure of
+            # the stream.
+            self._outcome.input_failed(self._next_row, error)
             batch = None
         if batch is None:
             self._is_exhausted = True

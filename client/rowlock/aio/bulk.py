@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, TypeAlias
 
 import grpc
@@ -19,7 +20,6 @@ from rowlock.bulk_send import BulkSend, checked_batch_bytes
 from rowlock.columns import Text, check_timestamp
 from rowlock.errors import (
     DeadlineError,
-    InvalidArgumentError,
     RowlockError,
     ServerUnavailableError,
 )
@@ -46,7 +46,11 @@ async def put_arrow(
     send = BulkSend(view.table, batches, servers.sequences, view.durability, view.timeout_s)
     try:
         while not send.is_done:
-            await _run_stream(servers, send, on_progress)
+            async with contextlib.aclosing(_answers(servers, send)) as answers:
+                async for _ in answers:
+                    # What it raises is the caller's, and no failure of the stream.
+                    if on_progress is not None:
+                        on_progress(send.row_count)
             pause, send.pause_s = send.pause_s, 0.0
             await asyncio.sleep(pause)
         return send.finish()
@@ -54,8 +58,11 @@ async def put_arrow(
         send.stop()
 
 
-async def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[int], None] | None) -> None:
-    """Sends and receives on one stream until nothing is left, the stream is lost, or a batch must pause."""
+async def _answers(servers: Servers, send: BulkSend) -> AsyncGenerator[None]:
+    """Sends and receives on one stream until nothing is left, the stream is lost, or a batch must pause.
+
+    Yields at each answer that has come.
+    """
     stream: BulkCall | None = None
     address = ""
     try:
@@ -78,16 +85,12 @@ async def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[i
             answering = send.answered(answer, time.monotonic())
             if answer.error.code == types_pb2.Error.NOT_SERVING_REGION:
                 servers.regions.forget(answering)
-            if on_progress is not None:
-                on_progress(send.row_count)
+            yield
     except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
         # A failed write does not know why the stream ended; its status does.
         assert stream is not None, "only a stream fails so"
         send.lost(servers.judged(await ended_with(stream), address), time.monotonic())
     except RowlockError as error:
-        if isinstance(error, InvalidArgumentError) and not send.is_waiting:
-            # The data itself was refused, here, before any of it was under way.
-            raise
         send.lost(error, time.monotonic())
     finally:
         if stream is not None:

@@ -165,8 +165,9 @@ class Table(Generic[Text]):
         With a mapping its rows are written as cells; without one the data is cells already: row, family, qualifier,
         value and, if there is one, timestamp, where a null timestamp is stamped and a null value deletes the column.
         Each batch of about batch_bytes is applied whole; all together are not. Of rows with the same key the later
-        wins. on_progress is called with the number of rows applied so far. Raises BulkError if a part was not written,
-        MappingError if the first batch does not fit.
+        wins. on_progress is called with the number of rows applied so far; what it raises ends the call, and then
+        nobody tells what became of the rows under way. Raises BulkError if a part was not written, also when the data
+        itself raised something in the middle, MappingError if the first batch does not fit.
         """
         return await put_arrow(self._servers, self._view, data, mapping, timestamp, batch_bytes, on_progress)
 

@@ -389,7 +389,18 @@ def test_put_arrow_of_a_closed_client_says_so(db: rowlock.Client) -> None:
         db.table("t").put_arrow([rows("a"), rows("b")], MAPPING)
 
 
-@pytest.mark.parametrize("failure", [ServerUnavailableError("cut"), rowlock.ClosedError("closed"), TypeError("odd")])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ServerUnavailableError("cut"),
+        rowlock.ClosedError("closed"),
+        TypeError("odd"),
+        OSError("no such disk"),
+        pa.ArrowInvalid("no such column"),
+        OverflowError("too much"),
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
 @pytest.mark.parametrize("count", [0, 1, WINDOW + 1])
 def test_put_arrow_of_an_input_that_fails_is_never_told_as_done(
     db: rowlock.Client, fake_server: FakeServer, failure: Exception, count: int
@@ -399,8 +410,24 @@ def test_put_arrow_of_an_input_that_fails_is_never_told_as_done(
             yield rows(str(number))
         raise failure
 
-    with pytest.raises((rowlock.BulkError, type(failure))) as caught:
+    with pytest.raises(rowlock.BulkError if count else (rowlock.BulkError, type(failure))) as caught:
         db.table("t").put_arrow(failing(), MAPPING)
     if isinstance(caught.value, rowlock.BulkError):
+        assert caught.value.__cause__ is failure
         assert sorted(caught.value.applied, key=lambda span: span.start) == [range(n, n + 1) for n in range(count)]
         assert [span.start for span, _ in caught.value.failed] == [count]
+        assert str(failure) in str(caught.value)
+    else:
+        assert caught.value is failure
+
+
+def test_what_on_progress_raises_is_the_caller_s_and_no_failure_of_the_stream(
+    db: rowlock.Client, fake_server: FakeServer
+) -> None:
+    def progress(row_count: int) -> None:
+        raise failure
+
+    failure = ServerUnavailableError("another server")
+    with pytest.raises(ServerUnavailableError) as caught:
+        db.table("t").put_arrow([rows("a"), rows("b")], MAPPING, on_progress=progress)
+    assert caught.value is failure
