@@ -21,7 +21,7 @@ from rowlock import fork  # noqa: F401
 if TYPE_CHECKING:
     from rowlock import aio
     from rowlock.batch import Batch
-    from rowlock.bulk_send import BulkResult
+    from rowlock.bulk_outcome import BulkResult
     from rowlock.changes import Append, Delete, Increment, Put
     from rowlock.checks import Check, CheckResult
     from rowlock.client import Client
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "rowlock.batch": ("Batch",),
-    "rowlock.bulk_send": ("BulkResult",),
+    "rowlock.bulk_outcome": ("BulkResult",),
     "rowlock.changes": ("Append", "Delete", "Increment", "Put"),
     "rowlock.checks": ("Check", "CheckResult"),
     "rowlock.client": ("Client",),

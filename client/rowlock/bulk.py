@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import grpc
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock import methods
 from rowlock.bulk_input import ArrowInput, cell_batches
-from rowlock.bulk_send import BulkResult, BulkSend, checked_batch_bytes
+from rowlock.bulk_outcome import BulkResult
+from rowlock.bulk_send import BulkSend, checked_batch_bytes
 from rowlock.columns import Text, check_timestamp
 from rowlock.errors import (
     ClosedError,
     DeadlineError,
-    InvalidArgumentError,
     RowlockError,
     ServerUnavailableError,
 )
 from rowlock.fork import gate
 from rowlock.mapping import Mapping, as_mapping
-from rowlock.schema import Region
 from rowlock.servers import Servers
 from rowlock.view import View
 
@@ -43,7 +43,11 @@ def put_arrow(
     send = BulkSend(view.table, batches, servers.sequences, view.durability, view.timeout_s)
     try:
         while not send.is_done:
-            _run_stream(servers, send, on_progress)
+            with contextlib.closing(_answers(servers, send)) as answers:
+                for _ in answers:
+                    # What it raises is the caller's, and no failure of the stream.
+                    if on_progress is not None:
+                        on_progress(send.row_count)
             pause, send.pause_s = send.pause_s, 0.0
             time.sleep(pause)
         return send.finish()
@@ -51,9 +55,11 @@ def put_arrow(
         send.stop()
 
 
-def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[int], None] | None) -> None:
-    """Sends and receives on one stream until nothing is left, the stream is lost, or a batch must pause."""
-    region: Region | None = None
+def _answers(servers: Servers, send: BulkSend) -> Generator[None]:
+    """Sends and receives on one stream until nothing is left, the stream is lost, or a batch must pause.
+
+    Yields at each answer that has come.
+    """
     stream: _BulkStream | None = None
     try:
         while True:
@@ -67,15 +73,11 @@ def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[int], N
             if stream is None or not send.is_waiting:
                 return
             answer = stream.take(send.timeout_s)
-            if answer.error.code == types_pb2.Error.NOT_SERVING_REGION and region is not None:
-                servers.regions.forget(region)
-            send.answered(answer, time.monotonic())
-            if on_progress is not None:
-                on_progress(send.row_count)
+            answering = send.answered(answer, time.monotonic())
+            if answer.error.code == types_pb2.Error.NOT_SERVING_REGION:
+                servers.regions.forget(answering)
+            yield
     except RowlockError as error:
-        if isinstance(error, InvalidArgumentError) and not send.is_waiting:
-            # The data itself was refused, here, before any of it was under way.
-            raise
         send.lost(error, time.monotonic())
     finally:
         if stream is not None:

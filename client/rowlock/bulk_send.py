@@ -5,6 +5,7 @@
 3. Of rows with the same key the later one wins: a batch that has a row in common with one under way waits for it.
    So batches under way have no row in common, and repeating one of them never undoes another.
 4. A batch is repeated under its own number until it was answered.
+5. A stream that ended is one batch's own failure only if that batch was larger than its receiver takes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import cast
 
 import pyarrow as pa
@@ -20,14 +20,8 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock.arrow_buffers import binary_scalar
 from rowlock.bulk_input import CellBatch
-from rowlock.errors import (
-    BulkError,
-    ClosedError,
-    InvalidArgumentError,
-    LimitExceededError,
-    RowlockError,
-    UnknownOutcomeError,
-)
+from rowlock.bulk_outcome import BulkOutcome, BulkResult, Portion
+from rowlock.errors import InvalidArgumentError, LimitExceededError, RowlockError, ServerUnavailableError
 from rowlock.retry import Attempts, Kind
 from rowlock.schema import Region
 from rowlock.sequences import Sequences
@@ -35,16 +29,6 @@ from rowlock.wire_errors import error_from
 
 WINDOW = 3
 BATCH_BYTES_DEFAULT = 8 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class BulkResult:
-    """What a put_arrow wrote."""
-
-    row_count: int
-    """Rows of the input that were written."""
-    cell_count: int
-    """Cells written; of several with the same key, timestamp and batch one."""
 
 
 def checked_batch_bytes(batch_bytes: int) -> int:
@@ -55,13 +39,16 @@ def checked_batch_bytes(batch_bytes: int) -> int:
 
 
 class Bulk:
-    """One batch on its way."""
+    """One batch on its way. region, arrow_bytes: where it was sent to last, and how large it was as a message."""
 
-    __slots__ = ("attempts", "batch", "sequence")
+    __slots__ = ("arrow_bytes", "attempts", "batch", "portion", "region", "sequence")
 
-    def __init__(self, batch: CellBatch, sequence: int) -> None:
+    def __init__(self, batch: CellBatch, sequence: int, portion: Portion | None = None) -> None:
         self.batch = batch
         self.sequence = sequence
+        self.portion = portion or Portion(batch.rows)
+        self.region: Region | None = None
+        self.arrow_bytes = 0
         self.attempts: Attempts | None = None
 
     @property
@@ -103,11 +90,9 @@ class BulkSend:
         # After a failure nothing more is sent until all that is under way was answered.
         self._is_draining = False
         self._is_exhausted = False
-        self._applied: list[range] = []
-        self._failed: list[tuple[range, RowlockError]] = []
-        self._unknown: list[tuple[range, RowlockError]] = []
-        self._row_count = 0
-        self._cell_count = 0
+        self._outcome = BulkOutcome()
+        # Where the rows begin that are still to come from the input.
+        self._next_row = 0
         self._lock = threading.Lock()
         # Guarded by self._lock: the numbers of batches that are not done, and whether anybody waits for them.
         self._taken: set[int] = set()
@@ -125,7 +110,7 @@ class BulkSend:
     @property
     def row_count(self) -> int:
         """Rows of the input applied so far."""
-        return self._row_count
+        return self._outcome.row_count
 
     def next(self, now: float) -> Bulk | None:
         """The batch to send now, None when there is none or those under way come first."""
@@ -146,14 +131,17 @@ class BulkSend:
         """The batch for its region; from now on it is under way. Rows of other regions become a batch of their own."""
         assert bulk is self._next[0], "only the next batch is sent"
         self._split_off_other_regions(bulk, region)
+        bulk.region = region
         self._next.popleft()
         self._under_way.append(bulk)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, bulk.batch.cells.schema) as writer:
             writer.write_batch(bulk.batch.cells)
+        arrow = sink.getvalue().to_pybytes()
+        bulk.arrow_bytes = len(arrow)
         return region_pb2.BulkBatch(
             region_id=region.region_id,
-            arrow=sink.getvalue().to_pybytes(),
+            arrow=arrow,
             uncompressed_bytes=bulk.batch.byte_count,
             client_id=self._sequences.client_id,
             sequence=bulk.sequence,
@@ -161,43 +149,40 @@ class BulkSend:
             durability=self._durability,
         )
 
-    def answered(self, answer: region_pb2.BulkAnswer, now: float) -> None:
-        """The answer to the oldest batch under way."""
+    def answered(self, answer: region_pb2.BulkAnswer, now: float) -> Region:
+        """The answer to the oldest batch under way; gives the region that this was sent to."""
         bulk = self._under_way.popleft()
+        assert bulk.region is not None, "what is under way was sent to a region"
         if answer.HasField("error"):
             self._is_draining = True
             self._judge(bulk, error_from(answer.error), now, was_sent=False)
         else:
             self._end(bulk)
-            self._applied.append(bulk.batch.rows)
-            self._row_count += len(bulk.batch.rows)
-            self._cell_count += answer.cell_count
+            self._outcome.part_applied(bulk.portion, answer.cell_count)
         self._go_on_if_drained()
+        return bulk.region
 
     def lost(self, error: RowlockError, now: float) -> None:
-        """The stream ended, or could not be opened: all under way are in doubt and come again, if they may."""
+        """The stream ended, or could not be opened: all under way are in doubt and come again, if they may.
+
+        A message beyond the limit ends the stream for all. That is the failure of the batch which is so large, and a
+        lost connection for the others.
+        """
         if not self._under_way and self._next:
             self._judge(self._next.popleft(), error, now, was_sent=False)
+        others = error
+        too_large: Bulk | None = None
+        if isinstance(error, LimitExceededError):
+            others = ServerUnavailableError(f"the stream of batches ended: {error.message}")
+            too_large = self._too_large(error.limit_value)
         for bulk in reversed(list(self._under_way)):
             self._under_way.pop()
-            self._judge(bulk, error, now, was_sent=True)
+            self._judge(bulk, error if bulk is too_large else others, now, was_sent=True)
         self._go_on_if_drained()
 
     def finish(self) -> BulkResult:
         """What was written; raises BulkError unless it is all, or what the first batch failed with if nothing was."""
-        if not self._failed and not self._unknown:
-            return BulkResult(self._row_count, self._cell_count)
-        rows, error = min(self._failed + self._unknown, key=lambda item: item[0].start)
-        if not self._applied and not self._unknown and isinstance(error, InvalidArgumentError | ClosedError):
-            raise error
-        told = "were not written" if not self._unknown else "may or may not have been written"
-        raise BulkError(
-            f"{self._row_count} rows were written; rows {rows.start} to {rows.stop - 1} {told}: {error}",
-            applied=self._applied,
-            failed=self._failed,
-            unknown=self._unknown,
-            table=self.table,
-        ) from error
+        return self._outcome.result(self.table)
 
     def stop(self) -> None:
         """Nobody waits for what is under way any more. May come from any thread, in the middle of any other call.
@@ -213,21 +198,21 @@ class BulkSend:
         """The next batch of the input; one that can't be made ends the input."""
         try:
             batch = next(self._batches, None)
-        except (RowlockError, TypeError) as error:
-            if isinstance(error, InvalidArgumentError | TypeError) and not self._applied and not self._under_way:
-                raise
-            # Also when the input is a scan that failed: raised here, it would be taken for a failure of the stream.
-            refused = error if isinstance(error, RowlockError) else InvalidArgumentError(str(error))
-            at = max((rows.stop for rows in self._ranges()), default=0)
-            self._failed.append((range(at, at + 1), refused))
+        except Exception as error:
+            # Kept, whatever it is, until those under way were answered; raised here, it could be taken for a failure of
+            # the stream.
+            self._outcome.input_failed(self._next_row, error)
             batch = None
         if batch is None:
             self._is_exhausted = True
         else:
+            self._next_row = batch.rows.stop
             self._next.append(Bulk(batch, self._take()))
 
-    def _ranges(self) -> list[range]:
-        return [*self._applied, *(bulk.batch.rows for bulk in self._under_way)]
+    def _too_large(self, byte_count: int) -> Bulk | None:
+        """The largest batch under way, if it is larger than this. 0: the limit is unknown, and whose failure it is."""
+        largest = max(self._under_way, key=lambda bulk: bulk.arrow_bytes, default=None)
+        return largest if largest is not None and 0 < byte_count < largest.arrow_bytes else None
 
     def _judge(self, bulk: Bulk, error: RowlockError, now: float, *, was_sent: bool) -> None:
         """It comes again, in its place, or it ends everything."""
@@ -236,13 +221,14 @@ class BulkSend:
             self.pause_s = max(self.pause_s, bulk.attempts.failed(error, now, was_sent=was_sent))
         except RowlockError as final:
             self._end(bulk)
-            ended = self._unknown if isinstance(final, UnknownOutcomeError) else self._failed
-            ended.append((bulk.batch.rows, final))
+            self._outcome.part_failed(bulk.portion, final)
             # What was not begun is not begun any more; what is to come again still does, to learn what became of it.
             self._is_exhausted = True
         else:
-            place = next((i for i, other in enumerate(self._next) if other.sequence > bulk.sequence), len(self._next))
-            self._next.insert(place, bulk)
+            # By rows and not by numbers: a part for another region got its number when the batch was parted.
+            start = bulk.portion.rows.start
+            behind = (i for i, other in enumerate(self._next) if other.portion.rows.start >= start)
+            self._next.insert(next(behind, len(self._next)), bulk)
 
     def _go_on_if_drained(self) -> None:
         if not self._under_way:
@@ -278,6 +264,8 @@ class BulkSend:
         inside = bulk.batch.cells.filter(is_inside)
         if inside.num_rows == 0:
             raise LimitExceededError("a batch has no row in the region it is meant for", table=self.table)
-        rest = Bulk(CellBatch(bulk.batch.rows, bulk.batch.cells.filter(pc.invert(is_inside))), self._take())
+        outside = CellBatch(bulk.batch.rows, bulk.batch.cells.filter(pc.invert(is_inside)))
+        rest = Bulk(outside, self._take(), bulk.portion)
+        bulk.portion.parts_left += 1
         bulk.batch = CellBatch(bulk.batch.rows, inside)
         self._next.insert(1, rest)

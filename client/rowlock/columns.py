@@ -24,6 +24,8 @@ FAMILY_BYTES_MAX = 127
 # HBase's: a row's length fits 15 bits. The server's own limit may be lower, never higher than what it tells.
 ROW_BYTES_MAX = 32 * 1024 - 1
 TIMESTAMP_MAX = (1 << 63) - 2
+UINT32_MAX = (1 << 32) - 1
+UINT64_MAX = (1 << 64) - 1
 
 
 def encoded_row(row: Name) -> bytes:
@@ -125,6 +127,14 @@ def check_timestamp(timestamp: int | None) -> None:
         raise TypeError(f"a timestamp is an int, milliseconds since the epoch, not {type(timestamp).__name__}")
     if not 0 <= timestamp <= TIMESTAMP_MAX:
         raise InvalidArgumentError(f"a timestamp is 0 to {TIMESTAMP_MAX} milliseconds since the epoch, not {timestamp}")
+
+
+def check_number(name: str, number: int, least: int, most: int) -> None:
+    """Raises InvalidArgumentError unless it is at least `least` and at most `most`, TypeError if it is no int."""
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise TypeError(f"{name} is an int, not {type(number).__name__}")
+    if not least <= number <= most:
+        raise InvalidArgumentError(f"{name} is {least} to {most}, not {number}")
 
 
 def prefix_stop(prefix: bytes) -> bytes:

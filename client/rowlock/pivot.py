@@ -20,7 +20,8 @@ from rowlock.arrow_buffers import (
     one_array,
     primitive_array,
 )
-from rowlock.encodings import first_refused, timestamps_of_text
+from rowlock.casts import as_type
+from rowlock.encodings import first_refused
 from rowlock.errors import MappingError
 from rowlock.keys import decoded_keys, encoded_keys
 from rowlock.mapping import MappedColumn, Mapping
@@ -94,17 +95,9 @@ def _typed(batch: pa.RecordBatch, column: MappedColumn) -> Array:
             f"the column {column.name!r} is not in the data, or is there twice; it has {', '.join(batch.schema.names)}"
         )
     array = batch.column(column.name)
-    wanted = column.codec.arrow
-    if array.type == wanted:
-        return array
     try:
-        if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(array.type) and array.type.tz is None:
-            # A time without a zone is taken as UTC.
-            return array.cast(pa.timestamp("us")).cast(pa.int64()).cast(wanted)
-        if pa.types.is_timestamp(wanted) and (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
-            return timestamps_of_text(array)
-        return array.cast(wanted)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        return as_type(array, column.codec.arrow)
+    except (MappingError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise MappingError(
             f"the column {column.name!r} is {array.type} and does not fit {column.type.upper()}: {error}"
         ) from error

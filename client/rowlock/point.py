@@ -7,7 +7,7 @@ from typing import TypeAlias, TypeVar
 
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from rowlock.changes import Change, add_changes, add_delete, add_put, change_results, checked_amount
+from rowlock.changes import Change, Delete, Put, add_changes, add_delete, add_put, change_results, checked_amount
 from rowlock.checks import Check, CheckResult, set_condition
 from rowlock.columns import (
     Name,
@@ -76,12 +76,22 @@ def new_mutation(
 def add_data(mutation: region_pb2.RowMutation, data: Data[ColumnName], timestamp: int | None) -> None:
     """Puts of all columns of a row; raises InvalidArgumentError if there is none."""
     check_timestamp(timestamp)
+    _check_data(data)
+    for column, value in data.items():
+        add_put(mutation, column, value, timestamp)
+
+
+def puts_of(data: Data[ColumnName], timestamp: int | None) -> list[Put]:
+    """The same as changes."""
+    _check_data(data)
+    return [Put(column, value, timestamp) for column, value in data.items()]
+
+
+def _check_data(data: Data[ColumnName]) -> None:
     if not isinstance(data, Mapping):
         raise TypeError(f"the data of a row is a dict of columns and values, not {type(data).__name__}")
     if not data:
         raise InvalidArgumentError("no column is given; a row exists by having at least one")
-    for column, value in data.items():
-        add_put(mutation, column, value, timestamp)
 
 
 def put(
@@ -118,16 +128,25 @@ def delete(
 def add_deletes(
     mutation: region_pb2.RowMutation, columns: Sequence[Name] | None, timestamp: int | None, exact: bool = False
 ) -> None:
-    """Deletes of columns and whole families, of the row when columns is None."""
+    """Deletes of columns and whole families, of the row when columns is None; an empty list and a name are refused."""
+    for column in _deleted(columns):
+        add_delete(mutation.changes, column, timestamp, exact)
+
+
+def deletes_of(columns: Sequence[Name] | None, timestamp: int | None) -> list[Delete]:
+    """The same as changes."""
+    return [Delete(column, timestamp) for column in _deleted(columns)]
+
+
+def _deleted(columns: Sequence[Name] | None) -> Sequence[Name | None]:
+    """What is deleted: None is the row."""
     if columns is None:
-        add_delete(mutation.changes, None, timestamp, exact)
-        return
+        return [None]
     if isinstance(columns, bytes | str):
         raise TypeError(f"columns is a list of columns, not one: [{columns!r}]")
     if not columns:
         raise InvalidArgumentError("the list of columns is empty; leave it out to delete the row")
-    for column in columns:
-        add_delete(mutation.changes, column, timestamp, exact)
+    return columns
 
 
 def mutate(table: str, row: Name, changes: Sequence[Change], durability: types_pb2.Durability) -> Request:

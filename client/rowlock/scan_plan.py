@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rowlock_proto.v1 import region_pb2
 
-from rowlock.columns import Name, encoded_bound, prefix_stop
+from rowlock.columns import UINT32_MAX, UINT64_MAX, Name, check_number, encoded_bound, prefix_stop
 from rowlock.errors import InvalidArgumentError
 from rowlock.row_form import ColumnsAsked, FormColumn
 from rowlock.selection import Selection
@@ -48,10 +48,9 @@ def scan_plan(
     snapshot_id: bytes = b"",
 ) -> ScanPlan:
     """Checks what a caller gave; raises InvalidArgumentError for bounds that exclude each other or make no sense."""
-    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
-        raise InvalidArgumentError(f"limit is a number of rows, not negative; None for no limit; not {limit!r}")
-    if batch_bytes < 0:
-        raise InvalidArgumentError(f"batch_bytes is not negative, 0 for the server's default; not {batch_bytes}")
+    if limit is not None:
+        check_number("the limit of rows", limit, 0, UINT64_MAX)
+    check_number("batch_bytes", batch_bytes, 0, UINT32_MAX)
     template = region_pb2.ScanRequest(reverse=reverse, batch_bytes=batch_bytes, snapshot_id=snapshot_id)
     selection.write(template)
     return ScanPlan(
@@ -73,7 +72,7 @@ def _given_ranges(
     if sum((start is not None or stop is not None, prefix is not None, ranges is not None)) > 1:
         raise InvalidArgumentError("a scan has start and stop, or a prefix, or ranges: one of the three")
     if ranges is not None:
-        given = [(encoded_bound(first), encoded_bound(last)) for first, last in ranges]
+        given = [_bounds(pair) for pair in ranges]
         if not given:
             raise InvalidArgumentError("the list of ranges is empty; leave it out to scan everything")
     elif prefix is not None:
@@ -88,6 +87,13 @@ def _given_ranges(
                 "same start and stop and reverse=True"
             )
     return given
+
+
+def _bounds(pair: tuple[Name | None, Name | None]) -> RowRange:
+    # A str of two letters would be taken apart like a pair.
+    if not isinstance(pair, Sequence) or isinstance(pair, bytes | str) or len(pair) != 2:
+        raise TypeError(f"a range is a pair (start, stop), and ranges a list of pairs; not {pair!r}")
+    return encoded_bound(pair[0]), encoded_bound(pair[1])
 
 
 def _joined(ranges: Sequence[RowRange]) -> tuple[RowRange, ...]:

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock.checks import CompareOp, compare_op
-from rowlock.columns import Name, Value, check_timestamp, encoded_bound, encoded_value, parse_column
+from rowlock.columns import (
+    UINT32_MAX,
+    Name,
+    Value,
+    check_number,
+    check_timestamp,
+    encoded_bound,
+    encoded_value,
+    parse_column,
+)
 from rowlock.errors import InvalidArgumentError
 from rowlock.filters import Filter
 
@@ -33,10 +42,9 @@ class CellFilter:
     limit: int | None = None
 
     def __post_init__(self) -> None:
-        if self.offset < 0:
-            raise InvalidArgumentError(f"the offset of cells is not negative, not {self.offset}")
-        if self.limit is not None and self.limit < 1:
-            raise InvalidArgumentError(f"the limit of cells is at least 1, or None for no limit; not {self.limit}")
+        check_number("the offset of cells", self.offset, 0, UINT32_MAX)
+        if self.limit is not None:
+            check_number("the limit of cells", self.limit, 1, UINT32_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +65,8 @@ class Selection:
             add_columns(message, self.columns)
         if self.timestamp is not None or self.time_range is not None:
             self._write_time(message)
+        check_number("versions", self.versions, 1, VERSIONS_ALL)
         if self.versions != 1:
-            if not 1 <= self.versions <= VERSIONS_ALL:
-                raise InvalidArgumentError(f"versions is at least 1, not {self.versions}")
             message.versions = self.versions
         if self.where is not None:
             if not isinstance(self.where, Filter):

@@ -97,10 +97,11 @@ class PointStream:
         request.prepare(region_id, server_timeout_ms(remaining), bell.release)
         try:
             with self._lock:
-                self._conversation.submit(request)
                 run = self._run
                 if run is None:
                     run = self._open()
+                # Not before the stream is open: who fails to open it must be sure that nobody sends this request.
+                self._conversation.submit(request)
                 run.ring()
             if bell.acquire(timeout=max(0.0, remaining)):
                 return
@@ -143,9 +144,14 @@ class PointStream:
             raise ClosedError("the client was closed")
         run = _Run()
         run.answers = self._converse(self._messages(run), partial(self._received, run))
-        self._run = run
         run.reader = threading.Thread(target=self._read, args=(run, run.answers), name="rowlock answers", daemon=True)
-        run.reader.start()
+        try:
+            run.reader.start()
+        except BaseException:
+            # A process at its limit of threads. The sender goes, and the server ends what nobody sends to any more.
+            self._end(run)
+            raise
+        self._run = run
         return run
 
     def _messages(self, run: _Run) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 import rowlock
 from pyspark.sql.types import StringType, StructField, StructType
-from rowlock.bulk_send import BulkResult
+from rowlock.bulk_outcome import BulkResult
 from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, ServerUnavailableError, TableNotFoundError
 from rowlock.pytest_plugin import RowlockServer
 from rowlock.spark.write_options import write_options

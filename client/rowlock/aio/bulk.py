@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, TypeAlias
 
 import grpc
@@ -14,16 +15,15 @@ from rowlock import methods
 from rowlock.aio.ended import ended_with
 from rowlock.aio.servers import Servers
 from rowlock.bulk_input import ArrowInput, cell_batches
-from rowlock.bulk_send import BulkResult, BulkSend, checked_batch_bytes
+from rowlock.bulk_outcome import BulkResult
+from rowlock.bulk_send import BulkSend, checked_batch_bytes
 from rowlock.columns import Text, check_timestamp
 from rowlock.errors import (
     DeadlineError,
-    InvalidArgumentError,
     RowlockError,
     ServerUnavailableError,
 )
 from rowlock.mapping import Mapping, as_mapping
-from rowlock.schema import Region
 from rowlock.view import View
 
 # Any: grpc only asks that it can be serialized.
@@ -46,7 +46,11 @@ async def put_arrow(
     send = BulkSend(view.table, batches, servers.sequences, view.durability, view.timeout_s)
     try:
         while not send.is_done:
-            await _run_stream(servers, send, on_progress)
+            async with contextlib.aclosing(_answers(servers, send)) as answers:
+                async for _ in answers:
+                    # What it raises is the caller's, and no failure of the stream.
+                    if on_progress is not None:
+                        on_progress(send.row_count)
             pause, send.pause_s = send.pause_s, 0.0
             await asyncio.sleep(pause)
         return send.finish()
@@ -54,9 +58,11 @@ async def put_arrow(
         send.stop()
 
 
-async def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[int], None] | None) -> None:
-    """Sends and receives on one stream until nothing is left, the stream is lost, or a batch must pause."""
-    region: Region | None = None
+async def _answers(servers: Servers, send: BulkSend) -> AsyncGenerator[None]:
+    """Sends and receives on one stream until nothing is left, the stream is lost, or a batch must pause.
+
+    Yields at each answer that has come.
+    """
     stream: BulkCall | None = None
     address = ""
     try:
@@ -76,19 +82,15 @@ async def _run_stream(servers: Servers, send: BulkSend, on_progress: Callable[[i
                 return
             with servers.closing_is_told():
                 answer = await _take(stream, address, send.timeout_s)
-            if answer.error.code == types_pb2.Error.NOT_SERVING_REGION and region is not None:
-                servers.regions.forget(region)
-            send.answered(answer, time.monotonic())
-            if on_progress is not None:
-                on_progress(send.row_count)
+            answering = send.answered(answer, time.monotonic())
+            if answer.error.code == types_pb2.Error.NOT_SERVING_REGION:
+                servers.regions.forget(answering)
+            yield
     except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
         # A failed write does not know why the stream ended; its status does.
         assert stream is not None, "only a stream fails so"
         send.lost(servers.judged(await ended_with(stream), address), time.monotonic())
     except RowlockError as error:
-        if isinstance(error, InvalidArgumentError) and not send.is_waiting:
-            # The data itself was refused, here, before any of it was under way.
-            raise
         send.lost(error, time.monotonic())
     finally:
         if stream is not None:

@@ -18,8 +18,9 @@ from rowlock.aio.splits import splits
 from rowlock.batch_lines import MAX_BYTES_DEFAULT, SIZE_DEFAULT
 from rowlock.batch_send import RowsRead
 from rowlock.bulk_input import ArrowInput
-from rowlock.bulk_send import BATCH_BYTES_DEFAULT, BulkResult
-from rowlock.changes import Change, Delete, Put
+from rowlock.bulk_outcome import BulkResult
+from rowlock.bulk_send import BATCH_BYTES_DEFAULT
+from rowlock.changes import Change
 from rowlock.checks import Check, CheckResult, CompareOp
 from rowlock.columns import Name, Text, Value, encoded_row, encoded_rows, parse_cell_column
 from rowlock.conversation import Request
@@ -101,7 +102,7 @@ class Table(Generic[Text]):
         timestamp: int | None = None,
     ) -> CheckResult[Text]:
         """Sets columns if "stored op expected" holds of one column; expected None: it is absent, b"": an empty one."""
-        puts = [Put(name, value, timestamp) for name, value in data.items()]
+        puts = point.puts_of(data, timestamp)
         return await self.check_and_mutate(row, [Check(column, expected, op)], puts)
 
     async def check_and_delete(
@@ -115,7 +116,7 @@ class Table(Generic[Text]):
         timestamp: int | None = None,
     ) -> CheckResult[Text]:
         """Removes columns, or the row, if "stored op expected" holds of one column."""
-        deletes = [Delete(name, timestamp) for name in ([None] if columns is None else columns)]
+        deletes = point.deletes_of(columns, timestamp)
         return await self.check_and_mutate(row, [Check(column, expected, op)], deletes)
 
     async def check_and_mutate(
@@ -164,8 +165,9 @@ class Table(Generic[Text]):
         With a mapping its rows are written as cells; without one the data is cells already: row, family, qualifier,
         value and, if there is one, timestamp, where a null timestamp is stamped and a null value deletes the column.
         Each batch of about batch_bytes is applied whole; all together are not. Of rows with the same key the later
-        wins. on_progress is called with the number of rows applied so far. Raises BulkError if a part was not written,
-        MappingError if the first batch does not fit.
+        wins. on_progress is called with the number of rows applied so far; what it raises ends the call, and then
+        nobody tells what became of the rows under way. Raises BulkError if a part was not written, also when the data
+        itself raised something in the middle, MappingError if the first batch does not fit.
         """
         return await put_arrow(self._servers, self._view, data, mapping, timestamp, batch_bytes, on_progress)
 

@@ -85,6 +85,15 @@ def test_a_change_that_was_made_is_told_as_made_though_what_was_seen_is_not_text
     assert fake_server.rows[b"row"] == {(b"f", b"a"): b"\xffx", (b"f", b"b"): b"1"}
 
 
+def test_a_conditional_delete_takes_a_list_of_columns_and_not_one(fake_server: FakeServer) -> None:
+    async def body(db: rowlock.aio.Client) -> None:
+        with pytest.raises(TypeError, match="a list of columns, not one"):
+            await db.table("t").check_and_delete("row", "f:q", "1", "ab")
+
+    run(fake_server, body)
+    assert fake_server.requests == []
+
+
 @pytest.mark.parametrize("mishap", [Mishap.ANSWER_IS_LOST, Mishap.REQUEST_IS_LOST])
 def test_a_change_is_sent_again_over_a_new_stream_and_applies_once(fake_server: FakeServer, mishap: Mishap) -> None:
     async def body(db: rowlock.aio.Client) -> None:
@@ -191,6 +200,42 @@ def test_put_arrow_goes_on_after_a_loss(fake_server: FakeServer) -> None:
 
     run(fake_server, body)
     assert [message.sequence for message in fake_server.bulks][-2:] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [OSError("no such disk"), asyncio.InvalidStateError("odd"), rowlock.ServerUnavailableError("cut")],
+    ids=lambda failure: type(failure).__name__,
+)
+def test_put_arrow_of_an_input_that_fails_tells_what_it_wrote(fake_server: FakeServer, failure: Exception) -> None:
+    def failing(count: int) -> Iterator[pa.RecordBatch]:
+        for number in range(count):
+            yield pa.record_batch({"k": [str(number)], "v": ["1"]})
+        raise failure
+
+    async def body(db: rowlock.aio.Client) -> None:
+        with pytest.raises(rowlock.BulkError) as caught:
+            await db.table("t").put_arrow(failing(5), "k STRING :key, v STRING f:v")
+        assert caught.value.__cause__ is failure
+        assert sorted(caught.value.applied, key=lambda span: span.start) == [range(n, n + 1) for n in range(5)]
+        with pytest.raises((rowlock.BulkError, type(failure))):
+            await db.table("t").put_arrow(failing(0), "k STRING :key, v STRING f:v")
+
+    run(fake_server, body)
+
+
+def test_what_on_progress_raises_is_the_caller_s_and_no_failure_of_the_stream(fake_server: FakeServer) -> None:
+    def progress(row_count: int) -> None:
+        raise failure
+
+    async def body(db: rowlock.aio.Client) -> None:
+        data = [pa.record_batch({"k": [key], "v": ["1"]}) for key in "ab"]
+        with pytest.raises(rowlock.ServerUnavailableError) as caught:
+            await db.table("t").put_arrow(data, "k STRING :key, v STRING f:v", on_progress=progress)
+        assert caught.value is failure
+
+    failure = rowlock.ServerUnavailableError("another server")
+    run(fake_server, body)
 
 
 def test_a_put_arrow_that_is_cancelled_while_its_input_is_read_leaves_no_number_waited_for(

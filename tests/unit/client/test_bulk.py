@@ -19,6 +19,7 @@ from tests.unit.client.fake_server import FakeServer, Mishap, error
 from tests.unit.client.pauses import in_each_pause
 
 WHOLE = Region(1, "t", b"", b"", "127.0.0.1:1")
+LEFT, RIGHT = Region(1, "t", b"", b"m", "s"), Region(2, "t", b"m", b"", "s")
 MAPPING = rowlock.Mapping("k STRING :key, v STRING f:v")
 Error = types_pb2.Error
 
@@ -141,12 +142,98 @@ def test_a_batch_over_two_regions_becomes_two() -> None:
     send, _ = send_of(["a", "n", "b"])
     bulk = send.next(0.0)
     assert bulk is not None
-    left = send.message(bulk, Region(1, "t", b"", b"m", "s"))
+    left = send.message(bulk, LEFT)
     rest = send.next(0.0)
     assert rest is not None
-    right = send.message(rest, Region(2, "t", b"m", b"", "s"))
+    right = send.message(rest, RIGHT)
     assert (keys_of(left), keys_of(right)) == ([b"a", b"b"], [b"n"])
     assert left.sequence != right.sequence
+
+
+def sent_to_two_regions(send: BulkSend) -> None:
+    """The next batch, cut at b"m"."""
+    for region in (LEFT, RIGHT):
+        bulk = send.next(0.0)
+        assert bulk is not None
+        send.message(bulk, region)
+
+
+def test_rows_of_a_batch_over_two_regions_count_once_all_of_it_was_applied() -> None:
+    send, _ = send_of(["a", "n", "b"])
+    sent_to_two_regions(send)
+    send.answered(applied(2), 1.0)
+    assert send.row_count == 0
+    send.answered(applied(1), 1.0)
+    assert send.finish() == rowlock.BulkResult(row_count=3, cell_count=3)
+
+
+@pytest.mark.parametrize("is_left_refused", [True, False])
+def test_a_batch_of_which_only_one_region_took_its_part_is_neither_applied_nor_failed(is_left_refused: bool) -> None:
+    send, _ = send_of(["a", "n", "b"])
+    sent_to_two_regions(send)
+    refused = region_pb2.BulkAnswer(error=error(Error.FAMILY_NOT_FOUND, "no such family"))
+    for answer in (refused, applied()) if is_left_refused else (applied(), refused):
+        send.answered(answer, 1.0)
+    with pytest.raises(rowlock.BulkError, match="no such family") as caught:
+        send.finish()
+    assert (caught.value.applied, caught.value.failed) == ([], [])
+    assert [span for span, _ in caught.value.unknown] == [range(3)]
+
+
+def test_a_batch_that_both_regions_refuse_has_failed_once() -> None:
+    send, _ = send_of(["a", "n", "b"])
+    sent_to_two_regions(send)
+    for _ in range(2):
+        send.answered(region_pb2.BulkAnswer(error=error(Error.FAMILY_NOT_FOUND)), 1.0)
+    with pytest.raises(rowlock.BulkError) as caught:
+        send.finish()
+    assert [span for span, _ in caught.value.failed] == [range(3)]
+    assert (caught.value.applied, caught.value.unknown) == ([], [])
+
+
+def test_a_part_for_another_region_comes_again_before_what_is_later_in_the_input() -> None:
+    send, _ = send_of(["a", "n"], ["o"])
+    put_on_stream(send)
+    send.lost(ServerUnavailableError("the region was split"), 1.0)
+    bulk = send.next(1.0)
+    assert bulk is not None
+    send.message(bulk, LEFT)
+    assert [keys_of(message) for message in put_on_stream(send, RIGHT)] == [[b"n"], [b"o"]]
+    send.lost(ServerUnavailableError("cut"), 1.0)
+    assert [keys_of(message) for message in put_on_stream(send, WHOLE)] == [[b"a"], [b"n"], [b"o"]]
+
+
+def test_an_answer_tells_of_the_region_that_its_batch_was_for() -> None:
+    send, _ = send_of(["a", "n"])
+    sent_to_two_regions(send)
+    moved = region_pb2.BulkAnswer(error=error(Error.NOT_SERVING_REGION))
+    assert [send.answered(moved, 1.0), send.answered(applied(), 1.0)] == [LEFT, RIGHT]
+
+
+def test_only_the_batch_that_ended_the_stream_by_its_size_has_failed() -> None:
+    send, _ = send_of(["a"], ["b" * 5000], ["c"], ["d"])
+    sent = put_on_stream(send)
+    send.lost(rowlock.LimitExceededError("too large", limit_value=4096, found=sent[1].ByteSize()), 1.0)
+    # The others come again, under their numbers.
+    assert [message.sequence for message in put_on_stream(send)] == [1, 3]
+    send.answered(applied(), 1.0)
+    send.answered(applied(), 1.0)
+    assert send.is_done
+    with pytest.raises(rowlock.BulkError, match="too large") as caught:
+        send.finish()
+    assert caught.value.applied == [range(1), range(2, 3)]
+    assert [span for span, _ in caught.value.failed] == [range(1, 2)]
+    assert caught.value.unknown == []
+
+
+def test_batches_are_in_doubt_when_none_of_them_was_too_large() -> None:
+    send, _ = send_of(["a"], ["b"])
+    put_on_stream(send)
+    send.lost(rowlock.LimitExceededError("too large", limit_value=1 << 20, found=2 << 20), 100.0)
+    with pytest.raises(rowlock.BulkError) as caught:
+        send.finish()
+    assert (caught.value.applied, caught.value.failed) == ([], [])
+    assert [span for span, _ in caught.value.unknown] == [range(1, 2), range(1)]
 
 
 def test_rows_are_shared_only_if_they_are() -> None:
@@ -302,7 +389,18 @@ def test_put_arrow_of_a_closed_client_says_so(db: rowlock.Client) -> None:
         db.table("t").put_arrow([rows("a"), rows("b")], MAPPING)
 
 
-@pytest.mark.parametrize("failure", [ServerUnavailableError("cut"), rowlock.ClosedError("closed"), TypeError("odd")])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ServerUnavailableError("cut"),
+        rowlock.ClosedError("closed"),
+        TypeError("odd"),
+        OSError("no such disk"),
+        pa.ArrowInvalid("no such column"),
+        OverflowError("too much"),
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
 @pytest.mark.parametrize("count", [0, 1, WINDOW + 1])
 def test_put_arrow_of_an_input_that_fails_is_never_told_as_done(
     db: rowlock.Client, fake_server: FakeServer, failure: Exception, count: int
@@ -312,8 +410,24 @@ def test_put_arrow_of_an_input_that_fails_is_never_told_as_done(
             yield rows(str(number))
         raise failure
 
-    with pytest.raises((rowlock.BulkError, type(failure))) as caught:
+    with pytest.raises(rowlock.BulkError if count else (rowlock.BulkError, type(failure))) as caught:
         db.table("t").put_arrow(failing(), MAPPING)
     if isinstance(caught.value, rowlock.BulkError):
+        assert caught.value.__cause__ is failure
         assert sorted(caught.value.applied, key=lambda span: span.start) == [range(n, n + 1) for n in range(count)]
         assert [span.start for span, _ in caught.value.failed] == [count]
+        assert str(failure) in str(caught.value)
+    else:
+        assert caught.value is failure
+
+
+def test_what_on_progress_raises_is_the_caller_s_and_no_failure_of_the_stream(
+    db: rowlock.Client, fake_server: FakeServer
+) -> None:
+    def progress(row_count: int) -> None:
+        raise failure
+
+    failure = ServerUnavailableError("another server")
+    with pytest.raises(ServerUnavailableError) as caught:
+        db.table("t").put_arrow([rows("a"), rows("b")], MAPPING, on_progress=progress)
+    assert caught.value is failure

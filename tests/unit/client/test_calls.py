@@ -313,6 +313,21 @@ def test_a_channel_that_is_closed_before_a_stream_is_opened_on_it_is_a_closed_cl
         table.put_arrow(pa.table({"k": ["x"], "v": ["1"]}), "k STRING :key, v STRING f:v")
 
 
+def test_a_stream_whose_thread_can_not_be_started_is_opened_anew(db: rowlock.Client, fake_server: FakeServer) -> None:
+    def start(thread: threading.Thread) -> None:
+        if thread.name == "rowlock answers":
+            raise RuntimeError("can't start new thread")
+        start_thread(thread)
+
+    table, start_thread = db.table("t"), threading.Thread.start
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            table.put("row", {"f:q": "1"})
+    table.put("other", {"f:q": "1"})
+    assert set(fake_server.rows) == {b"other"}
+
+
 def test_in_the_child_of_a_fork_no_lock_is_the_parents(monkeypatch: pytest.MonkeyPatch) -> None:
     servers, asyncio_servers = Servers(("127.0.0.1:1",)), AsyncioServers(("127.0.0.1:1",))
     # And not what other tests left: there is no fork.

@@ -185,6 +185,64 @@ def test_inputs_are_cast_if_nothing_is_lost() -> None:
         cells_from_rows(too_large, mapping, None)
 
 
+def cast_to(mapping_type: str, column: Array) -> list[Any]:  # Any: a value of that type
+    """A column of the input as it is read back, without nulls, which are no cells."""
+    mapping = Mapping(f"k STRING :key, v {mapping_type} f:v")
+    batch = pa.record_batch({"k": pa.array([f"{place:04}" for place in range(len(column))]), "v": column})
+    read = rows_from_cells(pa.Table.from_batches([cells_from_rows(batch, mapping, 1)]), mapping)
+    return read.column("v").to_pylist()
+
+
+def micros(text: str, zone: str | None = None) -> Array:
+    naive = pa.array([None, datetime.datetime.fromisoformat(text)], pa.timestamp("us"))
+    return naive if zone is None else naive.cast(pa.int64()).cast(pa.timestamp("us", zone))
+
+
+@pytest.mark.parametrize(
+    ("mapping_type", "column", "became"),
+    [
+        ("FLOAT", pa.array([0.0, 1e300]), "1e+300 would become inf"),
+        ("FLOAT", pa.array([None, -1e300]), "-1e+300 would become -inf"),
+        ("FLOAT", pa.array(["1", "1e300"]), "1e300 would become inf"),
+        ("FLOAT", pa.array([1.0, 1e300]).dictionary_encode(), "would become inf"),
+        ("FLOAT", pa.array([Decimal("1e60")], pa.decimal256(70, 0)), "would become inf"),
+        ("DOUBLE", pa.array(["inf", "1e400"]), "1e400 would become inf"),
+        ("DATE", micros("2020-01-01T05:06:07"), "2020-01-01 05:06:07.000000 would become 2020-01-01"),
+        ("DATE", pa.array([1], pa.timestamp("ns")), "1970-01-01 00:00:00.000000001 would become 1970-01-01"),
+        ("DATE", micros("2020-01-01T00:00:00", "+09:00"), "would become 2020-01-01"),
+        ("DECIMAL(5,2)", pa.array([1.25, 1.239]), "1.239 would become 1.24"),
+        ("DECIMAL(5,2)", pa.array([None, 1e-9]), "1e-9 would become 0.00"),
+        ("DECIMAL(5,2)", pa.array([1.239], pa.float32()), "would become 1.24"),
+        ("DECIMAL(5,2)", pa.array(["1.239"]), "data loss"),
+        ("BOOLEAN", pa.array([0, 1, 2]), "2 would become true"),
+        ("BOOLEAN", pa.array([0.5]), "0.5 would become true"),
+        ("BOOLEAN", pa.array([float("nan")]), "nan would become true"),
+    ],
+    ids=range(16),
+)
+def test_values_that_a_cast_would_change_are_refused(mapping_type: str, column: Array, became: str) -> None:
+    with pytest.raises(MappingError, match=r"the column 'v' is \S+.* and does not fit") as caught:
+        cast_to(mapping_type, column)
+    assert became in str(caught.value)
+
+
+def test_casts_that_only_round_to_the_nearest_float_or_change_nothing_are_made() -> None:
+    inf = float("inf")
+    assert cast_to("FLOAT", pa.array([0.5, None, inf, -inf, 16777216.0])) == [0.5, inf, -inf, 16777216.0]
+    assert cast_to("FLOAT", pa.array([0.1])) == [0.10000000149011612]
+    assert cast_to("FLOAT", pa.array(["inf", "-Infinity", "0.5"])) == [inf, -inf, 0.5]
+    assert cast_to("FLOAT", pa.array([0.5, inf]).dictionary_encode()) == [0.5, inf]
+    assert cast_to("FLOAT", pa.array([], pa.float64())) == []
+    assert cast_to("BOOLEAN", pa.array([0, 1, None], pa.int8())) == [False, True]
+    assert cast_to("BOOLEAN", pa.array([0.0, 1.0])) == [False, True]
+    assert cast_to("DATE", micros("2020-01-01T00:00:00")) == [datetime.date(2020, 1, 1)]
+    assert cast_to("DATE", micros("2019-12-31T15:00:00", "+09:00")) == [datetime.date(2020, 1, 1)]
+    prices = [Decimal(cents).scaleb(-2) for cents in range(-1100, 1100)]
+    for kind in (pa.float64(), pa.float32()):
+        assert cast_to("DECIMAL(5,2)", pa.array([float(price) for price in prices], kind)) == prices
+    assert cast_to("DECIMAL(5,2)", pa.array([None, 0.1 + 0.2])) == [Decimal("0.30")]
+
+
 @pytest.mark.parametrize(
     ("mapping", "columns", "words"),
     [

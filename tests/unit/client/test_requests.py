@@ -106,6 +106,7 @@ REFUSED: list[tuple[str, BadCall]] = [
     ("milliseconds", lambda db, t: t.put("r", {"f:q": "1"}, timestamp=-1)),
     ("milliseconds", lambda db, t: t.delete("r", timestamp=-1)),
     ("list of columns is empty", lambda db, t: t.delete("r", [])),
+    ("list of columns is empty", lambda db, t: t.check_and_delete("r", "f:q", "1", [])),
     ("list of columns is empty", lambda db, t: t.row("r", [])),
     ("exact version names a column", lambda db, t: t.delete("r", exact=True)),
     ("exact version names a column", lambda db, t: t.delete("r", ["f"], exact=True)),
@@ -122,10 +123,15 @@ REFUSED: list[tuple[str, BadCall]] = [
     ("comes before its start", lambda db, t: t.scan("b", "a")),
     ("one of the three", lambda db, t: t.scan("b", prefix="a")),
     ("list of ranges is empty", lambda db, t: t.scan(ranges=[])),
-    ("limit", lambda db, t: t.scan(limit=-1)),
-    ("batch_bytes", lambda db, t: t.scan(batch_bytes=-1)),
-    ("offset of cells", lambda db, t: rowlock.CellFilter(offset=-1)),
-    ("limit of cells", lambda db, t: rowlock.CellFilter(limit=0)),
+    ("versions is 1 to 2147483647", lambda db, t: t.scan(versions=1 << 40)),
+    ("the limit of rows is 0 to", lambda db, t: t.scan(limit=-1)),
+    ("the limit of rows is 0 to 18446744073709551615", lambda db, t: t.scan(limit=1 << 64)),
+    ("batch_bytes is 0 to", lambda db, t: t.scan(batch_bytes=-1)),
+    ("batch_bytes is 0 to 4294967295", lambda db, t: t.scan(batch_bytes=1 << 32)),
+    ("the offset of cells is 0 to", lambda db, t: rowlock.CellFilter(offset=-1)),
+    ("the offset of cells is 0 to 4294967295", lambda db, t: rowlock.CellFilter(offset=1 << 32)),
+    ("the limit of cells is 1 to", lambda db, t: rowlock.CellFilter(limit=0)),
+    ("the limit of cells is 1 to 4294967295", lambda db, t: rowlock.CellFilter(limit=1 << 32)),
     ("size and max_bytes", lambda db, t: t.batch(size=0)),
     ("durability", lambda db, t: t.with_options(durability="paper")),  # type: ignore[arg-type]
     ("timeout", lambda db, t: t.with_options(timeout=0)),
@@ -167,9 +173,22 @@ WRONG_TYPES: list[tuple[str, BadCall]] = [
     (r"increment\(\)", lambda db, t: t.put("r", {"f:q": 5})),  # type: ignore[dict-item]
     ("a list of columns, not one", lambda db, t: t.row("r", "f:q")),
     ("a list of columns, not one", lambda db, t: t.delete("r", "f:q")),
+    ("a list of columns, not one", lambda db, t: t.check_and_delete("r", "f:q", "1", "ab")),
+    ("a list of columns, not one", lambda db, t: t.check_and_delete("r", "f:q", "1", b"f:q")),  # type: ignore[arg-type]
     ("amount of an increment is an int", lambda db, t: t.increment("r", "f:q", 1.5)),  # type: ignore[arg-type]
     ("a change is a Put", lambda db, t: t.mutate_row("r", [("f:q", "1")])),  # type: ignore[list-item]
     ("a check is", lambda db, t: t.check_and_mutate("r", ["f:q"], [])),  # type: ignore[list-item]
+    ("versions is an int", lambda db, t: t.scan(versions="1")),  # type: ignore[arg-type]
+    ("versions is an int", lambda db, t: t.cells("r", "f:q", True)),
+    ("the limit of rows is an int", lambda db, t: t.scan(limit=1.5)),  # type: ignore[arg-type]
+    ("batch_bytes is an int", lambda db, t: t.scan(batch_bytes="1")),  # type: ignore[arg-type]
+    ("the offset of cells is an int", lambda db, t: rowlock.CellFilter(offset="1")),  # type: ignore[arg-type]
+    ("the limit of cells is an int", lambda db, t: rowlock.CellFilter(limit="1")),  # type: ignore[arg-type]
+    ("a range is a pair", lambda db, t: t.scan(ranges=["ab"])),  # type: ignore[list-item]
+    ("a range is a pair", lambda db, t: t.scan(ranges=[5])),  # type: ignore[list-item]
+    ("a range is a pair", lambda db, t: t.scan(ranges=("a", "b"))),  # type: ignore[arg-type]
+    ("a range is a pair", lambda db, t: t.scan(ranges=[("a", "b", "c")])),  # type: ignore[list-item]
+    ("data of a row is a dict", lambda db, t: t.check_and_put("r", "f:q", "1", None)),  # type: ignore[arg-type]
     ("where is a filter", lambda db, t: t.scan(where="f:q = 1")),  # type: ignore[arg-type]
     ("a table's name is str", lambda db, t: db.table(b"t")),  # type: ignore[call-overload]
     ("families is", lambda db, t: db.create_table("t", "f")),
