@@ -374,6 +374,8 @@ def test_a_process_may_fork_after_its_asyncio_client_is_closed(
     assert table.counter("r", "f:n") == 6
 
 
+# Python 3.12 warns too, of the threads: it is not what this is about.
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_child_forked_beside_an_open_asyncio_client_refuses_instead_of_hanging(
     rowlock_server: RowlockServer, table: rowlock.Table[bytes]
 ) -> None:
