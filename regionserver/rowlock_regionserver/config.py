@@ -22,8 +22,16 @@ _MAY_BE_NOTHING = frozenset(
     )
 )
 
-# The log has two bytes for these lengths (wal/mutation.py).
-_MOST = {"row_bytes_max": (1 << 16) - 1, "qualifier_bytes_max": (1 << 16) - 1}
+_MOST = {
+    # The log has two bytes for these lengths (wal/mutation.py).
+    "row_bytes_max": (1 << 16) - 1,
+    "qualifier_bytes_max": (1 << 16) - 1,
+    # It has four for a place in a segment (wal/record.py).
+    "log_segment_bytes": 1 << 31,
+    # Each start may use up a leap: of 63 bits this leaves two billion starts, and stamps no further ahead than a day.
+    "write_numbers_per_leap": 1 << 32,
+    "stamp_leap_ms": 24 * 3600 * 1000,
+}
 
 
 @dataclass(frozen=True, slots=True)
