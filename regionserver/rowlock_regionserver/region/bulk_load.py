@@ -1,6 +1,7 @@
 """Bulk batches: many cells as Arrow, applied whole at one write number.
 
-1. CHECK and arrange (bulk_cells.py): vector operations, before anything is changed.
+1. CHECK and arrange (bulk_cells.py): vector operations, before anything is changed. This and 2 are a turn at long work,
+   which nobody has while a sync or the gate is waited for.
 2. A large batch is written and synced as a bulk file of its own, so that the log record only names it. One that is not
    to be logged has neither.
 3. Under the exclusive gate, where no row is between COMPARE and APPLY: request id, stamp, BEGIN + APPEND, and APPLY:
@@ -93,37 +94,33 @@ class BulkLoad:
     ) -> None:
         """Applies the batch; `done` is told once it is published, from any thread. bulk_cells.arrange has its schema.
 
-        Waits for the gate until the options' deadline. Raises RegionServerError when nothing was changed.
+        Waits for a turn at long work, and for the gate, until the options' deadline.
+        Raises RegionServerError when nothing was changed.
         """
-        with self._long_work.turn() as turn:
-            while not self._put(batch, request, options, done, turn):
-                if self._clock.monotonic() >= options.deadline:
-                    raise DeadlineError(
-                        "the deadline passed, and what the bulk batch was arranged by, families or stamp, has changed "
-                        "each time; nothing was changed, try again"
-                    )
+        while not self._put(batch, request, options, done):
+            if self._clock.monotonic() >= options.deadline:
+                raise DeadlineError(
+                    "the deadline passed, and what the bulk batch was arranged by, families or stamp, has changed each "
+                    "time; nothing was changed, try again"
+                )
 
     def _put(
-        self,
-        batch: pa.Table,
-        request: RequestId | None,
-        options: WriteOptions,
-        done: Callable[[BulkOutcome], None],
-        turn: Turn,
+        self, batch: pa.Table, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
     ) -> bool:
         """False: what the batch was arranged by has changed since, and nothing was done."""
-        durability = self._write_path.durability(options.durability)
-        table = self._write_path.table
-        cells = arrange(batch, table, self._config, self._clock.now_ms(), self._numbering.next_stamp())
-        for row in (cells.first_row, cells.last_row):
-            check_in_region(row, self._start, self._stop, self._region_id)
-        self._memory.check(cells.byte_count)
-        is_large = cells.byte_count >= self._config.bulk_file_bytes_min
-        is_logged = durability is not Durability.SKIP
-        self._log.check_space(2 * cells.byte_count + 4096 if is_logged and not is_large else 4096)
         record: BulkRecord | None = None
-        if is_logged:
-            record = self._written(cells, request, turn) if is_large else _inline(cells, request)
+        with self._long_work.turn(deadline=options.deadline) as turn:
+            durability = self._write_path.durability(options.durability)
+            is_logged = durability is not Durability.SKIP
+            table = self._write_path.table
+            cells = arrange(batch, table, self._config, self._clock.now_ms(), self._numbering.next_stamp())
+            for row in (cells.first_row, cells.last_row):
+                check_in_region(row, self._start, self._stop, self._region_id)
+            self._memory.check(cells.byte_count)
+            is_large = cells.byte_count >= self._config.bulk_file_bytes_min
+            self._log.check_space(2 * cells.byte_count + 4096 if is_logged and not is_large else 4096)
+            if is_logged:
+                record = self._written(cells, request, turn) if is_large else _inline(cells, request)
         try:
             with self._gate.exclusive(options.deadline):
                 is_altered = self._write_path.table is not table
