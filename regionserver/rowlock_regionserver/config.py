@@ -28,6 +28,11 @@ _MOST = {
     "qualifier_bytes_max": (1 << 16) - 1,
     # gRPC has 31 bits for the length of a message, and is asked for 1 MiB more than this (rpc/door.py).
     "request_bytes_max": (1 << 31) - 1 - MIB,
+    # It has four for a place in a segment (wal/record.py).
+    "log_segment_bytes": 1 << 31,
+    # Each start may use up a leap: of 63 bits this leaves two billion starts, and stamps no further ahead than a day.
+    "write_numbers_per_leap": 1 << 32,
+    "stamp_leap_ms": 24 * 3600 * 1000,
 }
 
 
@@ -83,9 +88,7 @@ class Config:
     long_work_pause_percent: int = 100  # beside gets and puts, of the time that flushes and bulk batches take; 0: never
     requests_in_flight_max: int = 10_000
     request_bytes_in_flight_max: int = 256 * MIB  # of large messages and bulk batches, as they came
-    answer_bytes_held_max: int = (
-        256 * MIB
-    )  # of point answers that clients have not taken; beyond it their gets are refused
+    answer_bytes_held_max: int = 256 * MIB  # point answers that clients have not taken; beyond it no get for them
     row_lock_wait_ms: int = 10_000  # for calls that bring no deadline
     retry_after_ms: int = 200
     request_ids_forgotten_after_ms: int = 3600 * 1000

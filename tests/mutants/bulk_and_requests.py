@@ -56,6 +56,20 @@ BULK_AND_REQUESTS = [
         f"{BULK}::test_a_batch_that_meets_an_alter_is_judged_by_the_families_there_are_then",
     ),
     Mutant(
+        "a bulk batch keeps the order of an earlier stamp",
+        "region/bulk_load.py",
+        "        if not cells.is_in_order_at(stamp):\n",
+        "        if False:\n",
+        f"{BULK}::test_a_batch_is_in_order_for_a_stamp_that_it_gets_much_later",
+    ),
+    Mutant(
+        "a bulk batch keeps its turn while it is synced",
+        "region/long_work.py",
+        "        self._let_go()\n        try:\n            yield\n",
+        "        try:\n            yield\n",
+        "unit/region/test_long_work.py::test_others_have_the_turn_while_one_waits_for_a_disk_which_is_no_pause_then",
+    ),
+    Mutant(
         "a failed append of a bulk batch leaves its number open",
         "region/bulk_load.py",
         "                self._mvcc.complete(write_number)  # Nothing was applied: the number completes empty.\n",

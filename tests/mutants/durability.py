@@ -110,10 +110,17 @@ DURABILITY = [
         f"{TURNS}::test_a_failed_sync_in_a_turn_is_final",
     ),
     Mutant(
+        "a failed sync of the thread is told after its turn",
+        "wal/writer.py",
+        "            self._pending.fail(error)\n            raise\n",
+        "            raise\n",
+        f"{TURNS}::test_after_a_failed_sync_of_the_thread_nobody_syncs_in_a_turn",
+    ),
+    Mutant(
         "an idle log leaves its last record unproven",
         "wal/writer.py",
-        "                    self._mark_idle()\n",
-        "                    pass\n",
+        "                self._mark_idle()\n",
+        "                pass\n",
         f"{APPENDING}::test_the_idle_marker_makes_the_last_record_provable",
     ),
     Mutant(

@@ -71,12 +71,23 @@ class BulkCells:
     byte_count: int
     first_row: bytes
     last_row: bytes
+    stamp_at_least: int
+    # The lowest timestamp from there on that a cell brought itself, beside cells without one; None: there is none.
+    timestamp_ahead: int | None
+
+    def is_in_order_at(self, stamp: int) -> bool:
+        """Whether the cells are in order and collapsed also for this stamp.
+
+        A later one than they were arranged by may have reached what was ahead of it: then they are to be arranged anew.
+        """
+        assert stamp >= self.stamp_at_least, (stamp, self.stamp_at_least)
+        return stamp == self.stamp_at_least or self.timestamp_ahead is None or stamp < self.timestamp_ahead
 
 
 def arrange(batch: pa.Table, table: Table, config: Config, now_ms: int, stamp_at_least: int) -> BulkCells:
     """The batch (row, family, qualifier, timestamp nullable, value nullable) in order, or what is wrong with it.
 
-    It will be stamped `stamp_at_least` or later.
+    It will be stamped `stamp_at_least` or later; with later ones it fits as long as `is_in_order_at` says so.
 
     Raises InvalidRequestError, LimitExceededError and FamilyNotFoundError; the batch was validated as Arrow already.
     """
@@ -97,7 +108,17 @@ def arrange(batch: pa.Table, table: Table, config: Config, now_ms: int, stamp_at
         byte_count=sum(part.nbytes for part in tables.values()),
         first_row=rows[0],
         last_row=rows[-1],
+        stamp_at_least=stamp_at_least,
+        timestamp_ahead=_timestamp_ahead(batch.column("timestamp"), stamp_at_least),
     )
+
+
+def _timestamp_ahead(timestamps: Chunks, stamp_at_least: int) -> int | None:
+    if not 0 < timestamps.null_count < len(timestamps):
+        return None
+    ahead = timestamps.filter(pc.greater_equal(timestamps, _integer(stamp_at_least)))
+    lowest: int | None = pc.min_max(ahead)["min"].as_py()
+    return lowest
 
 
 def _count_rows(tables: Mapping[int, pa.Table]) -> int:
@@ -176,7 +197,7 @@ def _split_by_family(batch: pa.Table, families: Mapping[bytes, Family], table: s
 def _in_order(cells: pa.Table, stamp_at_least: int) -> pa.Table:
     """BULK_SCHEMA of (row, qualifier, timestamp, value): sorted by row, qualifier, newest first, and collapsed.
 
-    For the order a missing timestamp counts as `stamp_at_least`: that is what it will be stamped, or a little later.
+    For the order a missing timestamp counts as `stamp_at_least`.
     """
     count = cells.num_rows
     kind = _kinds(cells.column("value"), count)
@@ -271,8 +292,8 @@ def _survivors(together: pa.Table, positions: Integers) -> Mask:
 def stamped(cells: pa.Table, write_number: int, stamp: int) -> pa.Table:
     """CELL_SCHEMA of BULK_SCHEMA cells, with their write number, and their stamp where they had no timestamp.
 
-    The stamp may be later than the "now" that the cells were sorted by; where a column mixes cells with and without a
-    timestamp, the order is mended.
+    Version 0.1.0 logged batches that were not always in order for their stamp; where some cells have a timestamp and
+    others none, the order is mended.
     """
     count = cells.num_rows
     timestamps = _one_array(cells.column("timestamp"))

@@ -1,11 +1,13 @@
 """Bulk batches: many cells as Arrow, applied whole at one write number.
 
-1. CHECK and arrange (bulk_cells.py): vector operations, before anything is changed.
+1. CHECK and arrange (bulk_cells.py): vector operations, before anything is changed. This and 2 are a turn at long work,
+   which nobody has while a sync or the gate is waited for.
 2. A large batch is written and synced as a bulk file of its own, so that the log record only names it. One that is not
    to be logged has neither.
 3. Under the exclusive gate, where no row is between COMPARE and APPLY: request id, stamp, BEGIN + APPEND, and APPLY:
    the cells become an immutable segment of each family's memstore; a small batch goes row by row into the active ones.
-   Readers don't see it yet: its number is not published.
+   Readers don't see it yet: its number is not published. If the families have changed since step 1, or the stamp has
+   reached a timestamp that a cell brought, nothing is done and all begins again.
 4. SYNC and PUBLISH as for a row (write_path.py).
 """
 
@@ -19,7 +21,7 @@ from functools import partial
 import pyarrow as pa
 
 from rowlock_regionserver.cells import Durability
-from rowlock_regionserver.errors import DiskFullError, RegionServerError, UnknownOutcomeError
+from rowlock_regionserver.errors import DeadlineError, DiskFullError, RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.operations import RequestId, RowResult, WriteOptions
 from rowlock_regionserver.region.bulk_cells import BulkCells, arrange
 from rowlock_regionserver.region.bulk_file import bulk_file_path, encode_tables, write_bulk_file
@@ -92,49 +94,49 @@ class BulkLoad:
     ) -> None:
         """Applies the batch; `done` is told once it is published, from any thread. bulk_cells.arrange has its schema.
 
-        Waits for the gate until the options' deadline. Raises RegionServerError when nothing was changed.
+        Waits for a turn at long work, and for the gate, until the options' deadline.
+        Raises RegionServerError when nothing was changed.
         """
-        with self._long_work.turn() as turn:
-            self._put(batch, request, options, done, turn)
+        while not self._put(batch, request, options, done):
+            if self._clock.monotonic() >= options.deadline:
+                raise DeadlineError(
+                    "the deadline passed, and what the bulk batch was arranged by, families or stamp, has changed each "
+                    "time; nothing was changed, try again"
+                )
 
     def _put(
-        self,
-        batch: pa.Table,
-        request: RequestId | None,
-        options: WriteOptions,
-        done: Callable[[BulkOutcome], None],
-        turn: Turn,
-    ) -> None:
-        durability = self._write_path.durability(options.durability)
-        table = self._write_path.table
-        cells = arrange(batch, table, self._config, self._clock.now_ms(), self._numbering.lowest_next_stamp())
-        for row in (cells.first_row, cells.last_row):
-            check_in_region(row, self._start, self._stop, self._region_id)
-        self._memory.check(cells.byte_count)
-        is_large = cells.byte_count >= self._config.bulk_file_bytes_min
-        is_logged = durability is not Durability.SKIP
-        self._log.check_space(2 * cells.byte_count + 4096 if is_logged and not is_large else 4096)
+        self, batch: pa.Table, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
+    ) -> bool:
+        """False: what the batch was arranged by has changed since, and nothing was done."""
         record: BulkRecord | None = None
-        if is_logged:
-            record = self._written(cells, request, turn) if is_large else _inline(cells, request)
+        with self._long_work.turn(deadline=options.deadline) as turn:
+            durability = self._write_path.durability(options.durability)
+            is_logged = durability is not Durability.SKIP
+            table = self._write_path.table
+            cells = arrange(batch, table, self._config, self._clock.now_ms(), self._numbering.next_stamp())
+            for row in (cells.first_row, cells.last_row):
+                check_in_region(row, self._start, self._stop, self._region_id)
+            self._memory.check(cells.byte_count)
+            is_large = cells.byte_count >= self._config.bulk_file_bytes_min
+            self._log.check_space(2 * cells.byte_count + 4096 if is_logged and not is_large else 4096)
+            if is_logged:
+                record = self._written(cells, request, turn) if is_large else _inline(cells, request)
         try:
             with self._gate.exclusive(options.deadline):
                 is_altered = self._write_path.table is not table
-                if not is_altered:
-                    write_number, stamp, is_repeated = self._apply(
-                        cells, request, record, durability, as_segments=is_large
-                    )
+                applied = None if is_altered else self._apply(cells, request, record, durability, as_segments=is_large)
         except BaseException:
             self._remove_unless_logged(record)
             raise
-        if is_altered:  # Between CHECK and the gate: judge by the families there are now.
+        if applied is None:
             self._remove_unless_logged(record)
-            self._put(batch, request, options, done, turn)
-            return
+            return False
+        write_number, stamp, is_repeated = applied
         if is_repeated:
             self._remove_unless_logged(record)
         result = BulkResult(cells.cell_count, cells.row_count, stamp, is_repeated)
         self._mvcc.when_published(write_number, partial(_tell, done, result))
+        return True
 
     def _written(self, cells: BulkCells, request: RequestId | None, turn: Turn) -> BulkRecord:
         """The cells in a bulk file, which is durable before the batch is logged.
@@ -177,14 +179,16 @@ class BulkLoad:
         durability: Durability,
         *,
         as_segments: bool,
-    ) -> tuple[int, int, bool]:
+    ) -> tuple[int, int, bool] | None:
         """Step 3, with the gate held alone: write number, stamp, and whether it was a repeated request.
 
-        Without a record nothing is logged.
+        None: the cells are not in order for the stamp, and nothing was done. Without a record nothing is logged.
         """
         if request is not None and (kept := self._requests.find(request)) is not None:
             return kept[0], kept[1].timestamp, True
         stamp = self._numbering.next_stamp()
+        if not cells.is_in_order_at(stamp):
+            return None
         payload = b"" if record is None else replace(record, stamp=stamp).encode()
         # Nobody else of this region begins a write, so the number is known before the order lock is taken, and all
         # regions' writers wait for what is done under that.

@@ -5,6 +5,8 @@ whatever computes on its core, and for the interpreter. So as long as there are 
 runs at once as leaves one core to others, and after each piece nobody has the turn for as long as the piece took. A
 flush makes no pauses while memory is scarce. Without requests, long work runs as if this module were not there.
 
+No turn is kept while a sync or a gate is waited for: one of them that hangs would hold up the flushes of all regions.
+
     with long_work.turn() as turn:
         for piece in work:
             piece()
@@ -22,6 +24,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.errors import DeadlineError
 from rowlock_regionserver.process import GIVE_WAY_SECONDS
 from rowlock_regionserver.region.memory import MemoryGauge
 
@@ -51,6 +54,7 @@ class LongWork:
         self.memory = memory
         self.clock = clock
         self.turns = threading.Semaphore(turn_count)
+        self.begun_count = 0  # turns that were waited for; changed by who has one, and about right if several do
         self.sleep = sleep
         self.requested_at = -math.inf
 
@@ -62,26 +66,28 @@ class LongWork:
         """There are requests to give way to."""
         return self.pause_share > 0 and self.clock.monotonic() - self.requested_at <= _BESIDE_REQUESTS_SECONDS
 
-    def turn(self, *, frees_memory: bool = False) -> Turn:
-        """A context: entering it may wait for a turn. Not to be entered by who holds a gate.
+    def turn(self, *, frees_memory: bool = False, deadline: float = math.inf) -> Turn:
+        """A context: entering it may wait for a turn. Not to be entered by who holds a gate, nor held to wait for one.
 
-        `frees_memory`: no pauses are made while memory is scarce.
+        `frees_memory`: no pauses are made while memory is scarce. `deadline`: on the monotonic clock; entering raises
+        DeadlineError when no turn came until then.
         """
-        return Turn(self, frees_memory)
+        return Turn(self, frees_memory, deadline)
 
 
 class Turn:
     """One piece of long work, or several with `give_way` between them. Used by one thread."""
 
-    def __init__(self, long_work: LongWork, frees_memory: bool) -> None:
+    def __init__(self, long_work: LongWork, frees_memory: bool, deadline: float) -> None:
         self._long_work = long_work
         self._frees_memory = frees_memory
+        self._deadline = deadline
         self._is_held = False
         self._begun = 0.0
         self._worked = 0.0  # before that, and without a pause for it since
 
     def __enter__(self) -> Turn:
-        self._begin()
+        self._begin(self._deadline)
         return self
 
     def __exit__(
@@ -97,21 +103,31 @@ class Turn:
 
     @contextlib.contextmanager
     def set_down(self) -> Iterator[None]:
-        """Waiting for a disk counts as a pause."""
-        clock = self._long_work.clock
-        since = clock.monotonic()
+        """Others may have the turn while this one waits for a disk. If none had, the wait counts as a pause."""
+        long_work = self._long_work
+        since = long_work.clock.monotonic()
         self._worked += since - self._begun
+        begun_count = long_work.begun_count
+        self._let_go()
         try:
             yield
         finally:
-            self._begun = clock.monotonic()
-            self._worked = max(0.0, self._worked - (self._begun - since))
+            self._begun = long_work.clock.monotonic()
+            if long_work.begun_count == begun_count:
+                self._worked = max(0.0, self._worked - (self._begun - since))
+        self._begin()  # Not after an error, which must get on.
 
-    def _begin(self) -> None:
+    def _begin(self, deadline: float = math.inf) -> None:
         long_work = self._long_work
         if long_work.is_beside_requests():
-            long_work.turns.acquire()
+            timeout = None if deadline == math.inf else max(0.0, deadline - long_work.clock.monotonic())
+            if not long_work.turns.acquire(timeout=timeout):
+                raise DeadlineError(
+                    "gave up waiting for a turn at long work, which other bulk batches and flushes have; nothing was "
+                    "changed, try again"
+                )
             self._is_held = True
+            long_work.begun_count += 1
         self._begun = long_work.clock.monotonic()
 
     def _end(self) -> None:
@@ -121,6 +137,9 @@ class Turn:
         is_urgent = self._frees_memory and long_work.memory.is_under_pressure
         if long_work.is_beside_requests() and not is_urgent:
             long_work.sleep(min(worked * long_work.pause_share, _PAUSE_SECONDS_MAX))
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self._is_held:
             self._is_held = False
-            long_work.turns.release()
+            self._long_work.turns.release()

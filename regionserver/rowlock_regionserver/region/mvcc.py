@@ -20,14 +20,17 @@ The lock here is a leaf: nothing else is taken, and nobody is called, while it i
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
 from rowlock_regionserver.cells import ReadPoint, ReadSpans, from_then_on
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import DiskFullError, UnknownOutcomeError
+
+logger = logging.getLogger(__name__)
 
 # Dropping cells takes time in proportion to it.
 READ_SPANS_MAX = 32
@@ -85,7 +88,7 @@ class Mvcc:
     def complete(self, write_number: int) -> None:
         """Says that a write is durable as it asked, or that it is empty; then tells whom this publishes.
 
-        Once for each number, in any order.
+        Once for each number, in any order. What a waiter raises ends here.
         """
         with self._lock:
             assert self._read_point < write_number <= self._last, (self._read_point, write_number, self._last)
@@ -99,8 +102,7 @@ class Mvcc:
                 self._completed.remove(write_number)
             told = self._take_waiters(self._read_point, write_number)
             self._read_point = write_number
-        for waiter in told:
-            waiter(None)
+        _tell(told, None)
 
     def _take_waiters(self, after: int, through: int) -> list[Waiter]:
         waiters = self._waiters
@@ -166,8 +168,7 @@ class Mvcc:
             self._failure = failure
             told = [waiter for number in sorted(self._waiters) for waiter in self._waiters[number]]
             self._waiters.clear()
-        for waiter in told:
-            waiter(failure)
+        _tell(told, failure)
 
     def reading(self) -> Reading:
         """Registers the current read point for as long as the returned context is entered."""
@@ -230,6 +231,16 @@ class Mvcc:
             assert all(self._read_point + 1 < number <= self._last for number in self._completed)
             assert all(self._read_point < number <= self._last for number in self._waiters)
             assert all(number <= self._read_point and count > 0 for number, count in self._readers.items())
+
+
+def _tell(waiters: Sequence[Waiter], failure: UnknownOutcomeError | None) -> None:
+    for waiter in waiters:
+        try:
+            waiter(failure)
+        except Exception:
+            # A bug, or too little memory, in one answer. The others are told all the same, and who writes the log hears
+            # nothing of it: it would take that for a failed sync.
+            logger.exception("unexpected error while telling what became of a write")
 
 
 class Reading:

@@ -27,12 +27,8 @@ class Numbering:
         self._stamps_until = 0
 
     def next_stamp(self) -> int:
-        """4 STAMP. The caller holds the row's lock."""
+        """4 STAMP. Who writes with it holds the row's lock."""
         return self._stamps.next()
-
-    def lowest_next_stamp(self) -> int:
-        """The next stamp is this one or later."""
-        return self._stamps.lowest_next()
 
     def begin(self) -> int:
         """5 BEGIN: the next write number. The caller holds the log's order lock and appends with it at once."""

@@ -31,7 +31,7 @@ class Stamps:
         return self._last
 
     def next(self) -> int:
-        """A stamp in milliseconds, not below any that was given before. The caller holds the row's lock."""
+        """A stamp in milliseconds, not below any that was given before. Who writes with it holds the row's lock."""
         now_ms = self._clock.now_ms()
         with self._lock:
             if now_ms > self._last:
@@ -44,7 +44,3 @@ class Stamps:
         """Every stamp from here on is later than this time."""
         with self._lock:
             self._told = max(self._told, told_ms)
-
-    def lowest_next(self) -> int:
-        """What `next` would give now; it gives none."""
-        return max(self._clock.now_ms(), self._last, self._told + 1)

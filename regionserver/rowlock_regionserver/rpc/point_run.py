@@ -200,10 +200,14 @@ class PointRun:
         self._points.on_loop(partial(self._answer, self._mutate_answer(outcomes)))
 
     def _mutate_answer(self, outcomes: list[RowOutcome]) -> bytes:
+        """Raises nothing: the changes are made, and whoever published them must hear of no failure."""
         assert self._mutations is not None
-        if self._mutations.refused:
-            outcomes = self._mutations.outcomes_in_order(outcomes)
-        return mutate_answer(self._request.id, outcomes)
+        try:
+            if self._mutations.refused:
+                outcomes = self._mutations.outcomes_in_order(outcomes)
+            return mutate_answer(self._request.id, outcomes)
+        except Exception as error:
+            return error_answer(self._request.id, error, "answering a change")
 
     def _answer_coming(self, answer: bytes) -> None:
         self._asker.coming(-len(answer))

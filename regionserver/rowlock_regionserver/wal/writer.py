@@ -12,7 +12,7 @@ For each batch, in this order:
 4. When anybody waits for a sync: sync, and complete the rest.
 
 While it syncs, others append: that is the group commit. A sync that fails is never tried again, because the kernel
-may have marked the lost pages clean; nothing completes after it.
+may have marked the lost pages clean; nothing completes after it. Who meets it says so before the turn is let go.
 """
 
 from __future__ import annotations
@@ -100,21 +100,32 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            while (is_pending := self._pending.wait(self._idle_marker_ms)) is not None:
+            is_pending: bool | None = True
+            while is_pending is not None:
+                is_pending = self._pending.wait(self._idle_marker_ms)
                 with self._turn:
-                    if is_pending:
-                        for batch in self._pending.take():
-                            self._write(batch)
-                    else:
-                        self._mark_idle()
-            with self._turn:
-                self._finish()
+                    self._work(is_pending)
         except BaseException as error:
             self._fail(error)
         finally:
             with self._turn:
                 self._sync_seconds = math.inf  # nobody takes a turn any more
                 self._files.close(self._descriptor)
+
+    def _work(self, is_pending: bool | None) -> None:
+        """What the thread does in one turn, after what `Pending.wait` answered."""
+        try:
+            if is_pending:
+                for batch in self._pending.take():
+                    self._write(batch)
+            elif is_pending is None:
+                self._finish()
+            else:
+                self._mark_idle()
+        except BaseException as error:
+            # Before the turn ends: whoever has the next one would sync again, and be told that all is durable.
+            self._pending.fail(error)
+            raise
 
     def _fail(self, error: BaseException) -> None:
         """Also what a completion raises, and what is no Exception: nothing may go on as if it had not happened."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -96,7 +95,7 @@ class Engine:
             outcomes.extend(them)
             told.set()
 
-        options = WriteOptions(time.monotonic() + WAIT_S, durability)
+        options = WriteOptions(self.clock.monotonic() + WAIT_S, durability)
         assert self.region.mutate(mutations, options, done, may_wait=True)
         assert told.wait(WAIT_S)
         return outcomes
@@ -126,7 +125,7 @@ class Engine:
             outcomes.append(outcome)
             told.set()
 
-        self.region.bulk_put(batch, request, WriteOptions(time.monotonic() + WAIT_S, durability), done)
+        self.region.bulk_put(batch, request, WriteOptions(self.clock.monotonic() + WAIT_S, durability), done)
         assert told.wait(WAIT_S)
         return outcomes[0]
 

@@ -15,6 +15,7 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
+    DeadlineError,
     FamilyNotFoundError,
     InvalidRequestError,
     LimitExceededError,
@@ -172,6 +173,68 @@ def test_a_batch_is_put_in_order_by_its_stamp_and_not_by_a_clock_behind_it(
         cells += [(b"%03d" % number, b"f", b"q", stamp, b"v" * 50), (b"%03d" % number, b"f", b"q", None, None)]
     engine.bulk(bulk_batch(*cells))
     assert [(row, value) for row, *_, value in engine.scan()] == [(b"r", b"v"), (b"s", b"b")]
+    engine.server.stop()
+
+
+@pytest.mark.parametrize("count", [1, 200])
+def test_a_batch_is_in_order_for_a_stamp_that_it_gets_much_later(
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Cells with a timestamp of their own, which passes while the batch is written and waits for the gate."""
+    clock = ManualClock()
+    engine = Engine(tmp_path, config, clock, Files(), Durability.OS)
+    now_ms = engine.change(b"before", Put(b"f", b"q", b"v")).timestamp
+    clock.set_now_ms(now_ms)
+    gate = engine.region._contents.gate
+    alone: Callable[..., contextlib.AbstractContextManager[None]] = gate.exclusive
+
+    def alone_late(*arguments: object) -> contextlib.AbstractContextManager[None]:
+        monkeypatch.undo()
+        clock.advance(30)
+        return alone(*arguments)
+
+    cells: list[Cell] = []
+    for number in range(count):
+        deleted, at_once, passed, met = (b"%03d %d" % (number, kind) for kind in range(4))
+        cells += [(deleted, b"g", b"q", now_ms + 10, b"v" * 50), (deleted, b"g", b"q", None, None)]
+        cells += [(at_once, b"g", b"q", now_ms, b"older"), (at_once, b"g", b"q", None, b"newer")]
+        cells += [(passed, b"g", b"q", now_ms + 10, b"older"), (passed, b"g", b"q", None, b"newer")]
+        cells += [(met, b"g", b"q", now_ms + 30, b"first"), (met, b"g", b"q", None, b"second")]
+    monkeypatch.setattr(gate, "exclusive", alone_late)
+    outcome = engine.bulk(bulk_batch(*cells))
+    stamp = now_ms + 30
+    assert outcome == BulkResult(cell_count=6 * count, row_count=4 * count, timestamp=stamp)
+    assert len(list((engine.folder / "bulk").iterdir())) == (count > 1)
+    expected = {
+        b"000 0": [],
+        b"000 1": [(b"g", b"q", stamp, b"newer"), (b"g", b"q", now_ms, b"older")],
+        b"000 2": [(b"g", b"q", stamp, b"newer"), (b"g", b"q", now_ms + 10, b"older")],
+        b"000 3": [(b"g", b"q", stamp, b"second")],
+    }
+    assert {row: engine.cells(row, versions=3) for row in expected} == expected
+    engine.crash()
+    assert {row: engine.cells(row, versions=3) for row in expected} == expected
+    engine.server.stop()
+
+
+def test_a_batch_that_is_never_in_order_for_its_stamp_gives_up_at_its_deadline(
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    engine = Engine(tmp_path, config, clock, Files(), Durability.OS)
+    next_stamp = engine.region._stamps.next
+
+    def next_much_later() -> int:
+        clock.advance(30_000)
+        return next_stamp()
+
+    monkeypatch.setattr(engine.region._stamps, "next", next_much_later)
+    until_ms = int(WAIT_S) * 1000 + 60_000
+    ahead: list[Cell] = [(b"r", b"f", b"%d" % ms, clock.now_ms() + ms, b"v") for ms in range(0, until_ms, 10_000)]
+    with pytest.raises(DeadlineError):
+        engine.bulk(bulk_batch(*ahead, (b"r", b"f", b"q", None, b"v" * config.bulk_file_bytes_min)))
+    assert engine.scan() == []
+    assert list((engine.folder / "bulk").iterdir()) == []
     engine.server.stop()
 
 

@@ -11,7 +11,7 @@ import pytest
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import DiskFullError, InvalidRequestError
+from rowlock_regionserver.errors import DeadlineError, DiskFullError, InvalidRequestError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Put
 from rowlock_regionserver.process import GIVE_WAY_SECONDS
@@ -89,6 +89,38 @@ def test_waiting_for_a_disk_counts_as_a_pause(case: Case) -> None:
     assert case.slept == pytest.approx([0.006])
 
 
+def test_others_have_the_turn_while_one_waits_for_a_disk_which_is_no_pause_then(case: Case) -> None:
+    case.long_work.meet_request()
+    with case.long_work.turn() as turn:
+        case.work(0.008)
+        with turn.set_down():
+            with case.long_work.turn(deadline=case.clock.monotonic()):
+                case.work(0.003)
+            assert case.slept == pytest.approx([0.003])
+        assert not case.long_work.turns.acquire(blocking=False)
+        case.work(0.001)
+    assert case.slept == pytest.approx([0.003, 0.009])
+    assert case.long_work.turns.acquire(blocking=False)
+
+
+def test_an_error_of_the_disk_waits_for_no_turn(case: Case) -> None:
+    def fail() -> None:
+        assert case.long_work.turns.acquire(blocking=False)  # and never given back
+        raise OSError(errno.EIO, "lost")
+
+    case.long_work.meet_request()
+    with pytest.raises(OSError, match="lost"), case.long_work.turn() as turn, turn.set_down():
+        fail()
+
+
+def test_who_gets_no_turn_gives_up_at_its_deadline(case: Case) -> None:
+    case.long_work.meet_request()
+    with case.long_work.turn(), pytest.raises(DeadlineError):
+        case.long_work.turn(deadline=case.clock.monotonic()).__enter__()
+    with case.long_work.turn(deadline=case.clock.monotonic()):
+        pass
+
+
 def test_nobody_works_in_a_pause(case: Case) -> None:
     def nobody_works(seconds: float) -> None:
         assert not case.long_work.turns.acquire(blocking=False)
@@ -130,6 +162,46 @@ class FullForStoreFiles(Files):
         if self.is_full and ".store" in path.name:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         return super().open(path, flags, mode)
+
+
+class BulkFilesOnAHungDisk(Files):
+    """The syncs of threads named `hung` last until they are let go."""
+
+    def __init__(self) -> None:
+        self.is_hanging = threading.Event()
+        self.may_go_on = threading.Event()
+
+    def fsync(self, descriptor: int) -> None:
+        if threading.current_thread().name == "hung":
+            self.is_hanging.set()
+            assert self.may_go_on.wait(WAIT_S)
+        super().fsync(descriptor)
+
+
+def test_a_flush_waits_for_no_batch_that_waits_for_a_disk_or_a_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    monkeypatch.setattr(LongWork, "is_beside_requests", lambda long_work: True)
+    files = BulkFilesOnAHungDisk()
+    engine = Engine(tmp_path, Config(bulk_file_bytes_min=0), Clock(), files, Durability.OS)
+    gate = engine.region._contents.gate
+    long_work = engine.region._contents.shared.long_work
+    engine.change(b"r", Put(b"f", b"q", b"v"))
+    batch = threading.Thread(target=engine.bulk, args=(bulk_batch((b"s", b"f", b"q", None, b"v")),), name="hung")
+    batch.start()
+    assert files.is_hanging.wait(WAIT_S)
+    engine.server.flush("t")
+    gate.enter(engine.clock.monotonic() + WAIT_S)
+    files.may_go_on.set()
+    while not gate.statistics().exclusive_waiting:
+        threading.Event().wait(0.001)
+    assert long_work.turns.acquire(timeout=WAIT_S)
+    long_work.turns.release()
+    gate.leave()
+    batch.join()
+    assert len(engine.scan()) == 2
+    engine.server.stop()
 
 
 def test_a_flush_or_a_batch_that_fails_gives_its_turn_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

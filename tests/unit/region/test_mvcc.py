@@ -51,6 +51,24 @@ def test_waiters_are_told_in_the_order_of_their_numbers() -> None:
     assert told == numbers
 
 
+def test_who_fails_when_told_keeps_nobody_from_being_told_and_who_completes_hears_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    mvcc = Mvcc(0, ManualClock())
+    number = mvcc.begin()
+    told: list[object] = []
+
+    def fail(_: object) -> None:
+        raise ZeroDivisionError("a bug in an answer")
+
+    mvcc.when_published(number, fail)
+    mvcc.when_published(number, told.append)
+    mvcc.complete(number)
+    assert told == [None]
+    assert mvcc.read_point == number
+    assert "a bug in an answer" in caplog.text
+
+
 def test_waiting_for_what_is_published_is_told_at_once() -> None:
     mvcc = Mvcc(7, ManualClock())
     told: list[object] = []

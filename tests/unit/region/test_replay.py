@@ -133,6 +133,15 @@ def test_a_stamp_that_was_handed_out_is_not_again_though_the_log_has_no_record_o
     engine.server.stop()
 
 
+@pytest.mark.parametrize("config", [Config(write_numbers_per_leap=1 << 32, stamp_leap_ms=24 * 3600 * 1000)])
+def test_with_the_largest_leaps_a_region_is_written_life_after_life(engine: Engine) -> None:
+    for life in range(5):
+        engine.change(b"r", Put(b"f", b"q", b"%d" % life))
+        engine.server.flush("t")
+        engine.crash()
+        assert engine.values(b"r") == {b"f:q": b"%d" % life}
+
+
 def test_a_log_of_more_than_fits_in_memory_is_flushed_while_it_is_replayed(tmp_path: Path) -> None:
     engine = Engine(tmp_path, Config(), Clock(), Files(), Durability.OS)
     for start in range(0, 1000, 100):

@@ -40,6 +40,7 @@ class FakeRegion:
         self.begun: list[bytes] = []  # rows, in the order in which their requests were made
         self.alone: list[bytes] = []  # of these, the changes that were told to be alone
         self.value = b"v"
+        self.timestamp = 5
         self.batches: list[Sequence[ScanAnswer]] = []
         self.open_scans = 0
         self.after_window: Callable[[int], None] = lambda _: None
@@ -75,7 +76,7 @@ class FakeRegion:
         self.begun.append(row)
         if options.is_alone:
             self.alone.append(row)
-        outcomes: list[RowOutcome] = [RowResult(timestamp=5) for _ in mutations]
+        outcomes: list[RowOutcome] = [RowResult(timestamp=self.timestamp) for _ in mutations]
         if row.startswith(b"later"):
             self.unpublished.append(lambda: done(outcomes))
         else:

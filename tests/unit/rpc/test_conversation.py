@@ -257,6 +257,26 @@ def test_a_bug_is_told_and_does_not_end_the_stream(run: Run, caplog: pytest.LogC
     assert "ZeroDivisionError" in caplog.text
 
 
+@pytest.mark.parametrize("row_count", [1, 100])
+@pytest.mark.parametrize("is_published_on_loop", [True, False])
+def test_a_change_whose_answer_can_not_be_made_is_told_as_in_doubt(
+    run: Run, region: FakeRegion, row_count: int, is_published_on_loop: bool
+) -> None:
+    region.timestamp = 1 << 64  # no int64, so the message is not made
+
+    async def test(client: Client) -> None:
+        await client.send(put(1, *(b"later%d" % row for row in range(row_count))))
+        await until(lambda: bool(region.unpublished))
+        if is_published_on_loop:
+            region.unpublished[0]()  # As in a lone caller's turn, which any error would end as a failed sync does.
+        else:
+            await asyncio.to_thread(region.unpublished[0])
+        await client.until(1)
+        assert client.answers[1].error.code == Error.INTERNAL
+
+    run(test)
+
+
 def test_one_bad_mutation_is_told_in_its_place(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         await client.send(put(1, b"a", b"bad", b"c"), put(2, b"bad"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from rowlock_regionserver.cells import Durability
@@ -162,6 +162,62 @@ def test_a_failed_sync_in_a_turn_is_final(case: LogCase, disk: SimulatedFiles) -
     assert case.completed == []
     case.log.close()
     assert len(case.failures) == 1
+
+
+class _LoneCallerAtEachEnd:
+    """The writer's turn, with a caller that finds it free at the very moment when the writer's thread lets go of it."""
+
+    def __init__(self, turn: threading.Lock, caller: Callable[[], None]) -> None:
+        self._turn = turn
+        self._caller = caller
+        self.acquire = turn.acquire
+        self.release = turn.release
+
+    def __enter__(self) -> None:
+        self._turn.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._turn.release()
+        self._caller()
+
+
+@pytest.mark.parametrize("is_idle", [False, True], ids=["records", "the marker of an idle log"])
+def test_after_a_failed_sync_of_the_thread_nobody_syncs_in_a_turn(
+    case: LogCase, disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, is_idle: bool
+) -> None:
+    calls: list[str] = []
+    found_closed: list[StoppingError] = []
+
+    def caller() -> None:
+        if "failed" in calls and not found_closed and case.log.take_turn():
+            try:
+                case.append(2, b"told as durable")
+            except StoppingError as error:
+                found_closed.append(error)
+            finally:
+                case.log.end_turn()
+
+    def fail_once(call: Call) -> None:
+        calls.append(call.name)
+        if call.name == "fdatasync" and "failed" not in calls:
+            calls.append("failed")
+            raise OSError(errno.EIO, "the disk lost these pages")
+
+    first = case.append_synced(1, b"first") if is_idle else None
+    wait_until(case.log.take_turn)
+    case.log.end_turn()
+    monkeypatch.setattr(case.log._writer, "_turn", _LoneCallerAtEachEnd(case.log._writer._turn, caller))
+    disk.before_call = fail_once
+    if is_idle:
+        case.clock.advance(1000)
+    else:
+        case.append(1, b"lost")
+    case.wait(lambda: bool(case.failures))
+    assert isinstance(case.failures[0], OSError)
+    case.log.close()
+    assert case.completed == ([first] if is_idle else [])
+    assert "fdatasync" not in calls[calls.index("failed") :]
+    assert found_closed
 
 
 def test_a_write_in_a_turn_puts_off_the_idle_marker_which_comes_all_the_same(case: LogCase) -> None:
