@@ -28,7 +28,7 @@ _MOST = {
     "qualifier_bytes_max": (1 << 16) - 1,
     # gRPC has 31 bits for the length of a message, and is asked for 1 MiB more than this (rpc/door.py).
     "request_bytes_max": (1 << 31) - 1 - MIB,
-    # It has four for a place in a segment (wal/record.py).
+    # The log has four bytes for a place in a segment (wal/record.py).
     "log_segment_bytes": 1 << 31,
     # Each start may use up a leap: of 63 bits this leaves two billion starts, and stamps no further ahead than a day.
     "write_numbers_per_leap": 1 << 32,
