@@ -39,6 +39,11 @@ def reads_the_row(change: Change) -> bool:
     return not isinstance(change, Put)
 
 
+def are_puts(changes: Sequence[Change]) -> bool:
+    """Whether nothing of these depends on what the row holds."""
+    return type(changes[0]) is Put if len(changes) == 1 else all(type(change) is Put for change in changes)
+
+
 def only_puts(
     changes: Sequence[Change], families: Mapping[bytes, Family], stamp: int
 ) -> list[tuple[int, list[UnnumberedCell]]]:

@@ -48,7 +48,7 @@ from rowlock_regionserver.operations import (
     RowResult,
     WriteOptions,
 )
-from rowlock_regionserver.region.changes import RowChanger, only_puts
+from rowlock_regionserver.region.changes import RowChanger, are_puts, only_puts
 from rowlock_regionserver.region.check import check_in_region, check_mutation
 from rowlock_regionserver.region.conditional import NewestRow, compare, families_read
 from rowlock_regionserver.region.contents import RegionContents
@@ -121,7 +121,7 @@ class WritePath:
                 self._unlock(rows)
                 return self._mutate(mutations, options, done, may_wait=may_wait)
             try:
-                if not may_wait and not self._is_all_in_memory([mutations[i] for i in checked]):
+                if not may_wait and self._stores.has_files and not self._is_all_in_memory(mutations, checked):
                     return False
                 for i in checked:
                     outcomes[i], number = self._change_row(mutations[i], durability)
@@ -186,25 +186,26 @@ class WritePath:
         self._row_locks.release(rows)
         self._gate.leave()
 
-    def _is_all_in_memory(self, mutations: Sequence[RowMutation]) -> bool:
+    def _is_all_in_memory(self, mutations: Sequence[RowMutation], checked: Sequence[int]) -> bool:
         """COMPARE of these will read no block from a disk."""
-        if not self._stores.has_files:
-            return True
         view = self._stores.view
-        return all(is_row_in_memory(view, mutation.row, families_read(mutation)) for mutation in mutations)
+        return all(is_row_in_memory(view, mutations[i].row, families_read(mutations[i])) for i in checked)
 
     def _change_row(self, mutation: RowMutation, durability: Durability) -> Told:
         """Steps 3 to 6 for one row, whose lock is held. An error concerns this row only, and changed nothing."""
         request = mutation.request
-        state = RowState(self._stores.view, mutation.row, self._mvcc.read_point)
         try:
             if request is not None and (kept := self._requests.find(request)) is not None:
                 write_number, result = kept
                 return result._replace(repeated_request=True), write_number
-            if mutation.condition is None and all(type(change) is Put for change in mutation.changes):
+            if mutation.condition is None and are_puts(mutation.changes):
                 stamp = self._numbering.next_stamp()
                 cells = only_puts(mutation.changes, self.table.by_name, stamp)
                 return self._begin_append_apply(mutation.row, cells, request, RowResult(timestamp=stamp), durability)
+        except RegionServerError as error:
+            return error.without_frames(), 0
+        state = RowState(self._stores.view, mutation.row, self._mvcc.read_point)
+        try:
             result, write_number = self._compare_and_change(mutation, state, durability)
         except RegionServerError as error:
             # What was read may be unpublished, and the error tells of it.
