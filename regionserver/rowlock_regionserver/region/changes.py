@@ -24,6 +24,7 @@ from rowlock_regionserver.cells import (
 )
 from rowlock_regionserver.errors import CounterOverflowError, LimitExceededError, NotACounterError
 from rowlock_regionserver.operations import Append, Change, Delete, DeleteKind, Increment, Put, RowResult
+from rowlock_regionserver.region.answer_size import AnswerSize
 from rowlock_regionserver.region.row_state import RowState
 from rowlock_regionserver.scan.visibility_rows import visible_cells
 from rowlock_regionserver.wal.mutation import UnnumberedCell
@@ -82,7 +83,10 @@ class _FamilyChange:
 
 
 class RowChanger:
-    """Collapses the changes of one row mutation. `row_state` is read only by changes that need it."""
+    """Collapses the changes of one row mutation. `row_state` is read only by changes that need it.
+
+    New cells of increments and appends are counted in `answer` as they are made.
+    """
 
     def __init__(
         self,
@@ -92,6 +96,7 @@ class RowChanger:
         now_ms: int,
         stamp: int,
         cell_bytes_max: int,
+        answer: AnswerSize,
     ) -> None:
         self._row = row
         self._families = families
@@ -99,6 +104,7 @@ class RowChanger:
         self._now = ReadPoint(NEWEST, now_ms)
         self._stamp = stamp
         self._cell_bytes_max = cell_bytes_max
+        self._answer = answer
         self._changes: dict[int, _FamilyChange] = {}
         self._results: list[tuple[bytes, bytes, int, bytes]] = []
 
@@ -213,6 +219,7 @@ class RowChanger:
         timestamp = self._stamp if newest is None else max(self._stamp, -newest[1])
         self._of(family).puts[qualifier, timestamp] = value
         self._results.append((family, qualifier, timestamp, value))
+        self._answer.add(self._results[-1])
 
     def _newest(self, family_name: bytes, qualifier: bytes) -> Cell | None:
         """The column's newest visible cell, the mutation so far included."""

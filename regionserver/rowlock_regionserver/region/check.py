@@ -61,6 +61,20 @@ def check_answer(byte_count: int, first_row: bytes, config: Config) -> None:
         )
 
 
+def check_record(byte_count: int, row: bytes, config: Config) -> None:
+    """Refuses a change with so large a log record: one that read much, since what a request brings is bounded."""
+    if byte_count > config.request_bytes_max:
+        raise LimitExceededError(
+            f"the log record of the mutation of row {row[:64]!r} would have {byte_count} bytes, more than "
+            f"request_bytes_max = {config.request_bytes_max}: it has the new cells and what is answered; change or "
+            "check fewer large cells at once",
+            limit="request_bytes_max",
+            limit_value=config.request_bytes_max,
+            found=byte_count,
+            row=row,
+        )
+
+
 def check_mutation(mutation: RowMutation, table: Table, config: Config, now_ms: int) -> int:
     """Bytes of the mutation's cells. Raises what is wrong with it: limits, families, timestamps, emptiness."""
     row = mutation.row
