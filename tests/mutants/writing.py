@@ -222,9 +222,9 @@ WRITING = [
     ),
     Mutant(
         "a mutation is not collapsed",
-        "region/changes.py",
-        "            for timestamp in own:\n                if timestamp <= through:\n",
-        "            for timestamp in own:\n                if False:\n",
+        "region/family_change.py",
+        "            puts.drop_through(through)\n",
+        "            pass\n",
         f"{WRITES}::test_of_changes_in_one_mutation_the_later_sees_and_beats_the_earlier",
     ),
     # ---- BEGIN, APPEND, APPLY
