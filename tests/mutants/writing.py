@@ -331,8 +331,8 @@ WRITING = [
     Mutant(
         "a repeated request is answered without waiting",
         "region/write_path.py",
-        "                return _repeated(request, *kept, room)\n",
-        "                return _repeated(request, 0, kept[1], room)\n",
+        "                return _repeated(request, kept, room)\n",
+        "                return _repeated(request, kept._replace(write_number=0), room)\n",
         f"{WAITS}[repeated]",
     ),
     Mutant(

@@ -56,6 +56,7 @@ from rowlock_regionserver.region.check import check_in_region, check_mutation, c
 from rowlock_regionserver.region.conditional import NewestRow, compare, families_read
 from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.numbering import Numbering
+from rowlock_regionserver.region.requests import RepeatedAnswer
 from rowlock_regionserver.region.row_locks import RowLocks
 from rowlock_regionserver.region.row_state import RowState
 from rowlock_regionserver.region.stores import is_row_in_memory
@@ -208,7 +209,7 @@ class WritePath:
         request = mutation.request
         try:
             if request is not None and (kept := self._requests.find(request)) is not None:
-                return _repeated(request, *kept, room)
+                return _repeated(request, kept, room)
             if mutation.condition is None and are_puts(mutation.changes):
                 stamp = self._numbering.next_stamp()
                 cells = only_puts(mutation.changes, self.table.by_name, stamp)
@@ -294,15 +295,18 @@ class WritePath:
         self._log.check_space(record_bytes)
 
 
-def _repeated(request: RequestId, write_number: int, result: RowResult, room: int) -> Told:
-    """The answer that was kept, if there is room for it; UnknownOutcomeError tells as much as there is room for."""
+def _repeated(request: RequestId, kept: RepeatedAnswer, room: int) -> Told:
+    """The answer that was kept; without all its cells, or room for them, an error that tells what else is known."""
+    result = kept.result
     byte_count = bytes_of_cells(result)
-    if byte_count > room:
-        raise UnknownOutcomeError(
-            f"request {request.sequence} was answered before, and there is no room to answer its cells again; "
-            f"{'its change was made' if result.timestamp else 'it changed nothing'}; read the row"
-        )
-    return result._replace(repeated_request=True), write_number, byte_count
+    if not kept.is_cut and byte_count <= room:
+        return result._replace(repeated_request=True), kept.write_number, byte_count
+    became = f"its change was made with the stamp {result.timestamp}" if result.timestamp else "it changed nothing"
+    error = UnknownOutcomeError(
+        f"request {request.sequence} was answered before, and {became}; the cells that it answered are "
+        f"{'not kept any more' if kept.is_cut else 'too many for this answer'}, read the row"
+    )
+    return error, kept.write_number, 0
 
 
 def _changed_timestamp_max(changes: Sequence[Change], newest: NewestRow) -> int:
@@ -323,5 +327,6 @@ def _distinct_ascending(rows: list[bytes]) -> Sequence[bytes]:
 def _tell(done: Done, outcomes: list[RowOutcome], failure: UnknownOutcomeError | None) -> None:
     """9 PUBLISH: the answers go out, or "unknown outcome" for every change that was made."""
     if failure is not None:
-        outcomes = [failure if isinstance(outcome, RowResult) else outcome for outcome in outcomes]
+        told_of_changes = (RowResult, UnknownOutcomeError)
+        outcomes = [failure if isinstance(outcome, told_of_changes) else outcome for outcome in outcomes]
     done(outcomes)

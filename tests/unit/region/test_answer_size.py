@@ -16,8 +16,10 @@ from rowlock_regionserver.operations import (
     Put,
     RequestId,
     RowMutation,
+    RowOutcome,
     RowResult,
 )
+from rowlock_regionserver.region.write_path import _tell
 from rowlock_regionserver.rpc.answers import mutate_answer
 
 from .conftest import Engine
@@ -93,9 +95,34 @@ def test_repeated_requests_answer_no_more_than_others(engine: Engine) -> None:
     for outcome in (first, second, third):
         assert isinstance(outcome, RowResult)
         assert outcome.repeated_request
-    assert isinstance(fourth, UnknownOutcomeError)
+    assert isinstance(fourth, UnknownOutcomeError), fourth
     assert "was made" in fourth.message
     assert len(engine.values(b"r")[b"f:q"]) == len(LARGE) + 2
+
+
+@pytest.mark.parametrize("flush", [False, True])
+def test_a_repeated_request_whose_cells_are_not_kept_any_more_tells_that_it_was_made(
+    engine: Engine, flush: bool
+) -> None:
+    engine.region._contents.requests._cell_bytes_max = 50_000
+    engine.change(b"r", Put(b"f", b"q", LARGE))
+    made = [engine.change(b"r", *append(b"r").changes, request=RequestId(CLIENT, i, 1)) for i in (1, 2)]
+    if flush:
+        engine.server.flush("t")
+        engine.crash()
+    first, second = engine.mutate(append(b"r", 1), append(b"r", 2))
+    assert isinstance(first, UnknownOutcomeError)
+    assert f"its change was made with the stamp {made[0].timestamp}" in first.message
+    assert second == made[1]._replace(repeated_request=True)
+    assert len(engine.values(b"r")[b"f:q"]) == len(LARGE) + 2
+
+
+def test_that_a_change_was_made_is_not_told_when_it_may_be_lost() -> None:
+    told: list[RowOutcome] = []
+    failure = UnknownOutcomeError("the log has failed")
+    refusal = LimitExceededError("too large", limit="l", limit_value=1, found=2)
+    _tell(told.extend, [RowResult(), UnknownOutcomeError("its change was made"), refusal], failure)
+    assert told == [failure, failure, refusal]
 
 
 def test_a_record_that_would_be_larger_than_a_request_may_be_is_refused(engine: Engine) -> None:
