@@ -176,6 +176,14 @@ BULK_AND_REQUESTS = [
         f"{REQUESTS}::test_a_manifest_gets_only_answers_of_flushed_writes_and_gives_them_back",
     ),
     Mutant(
+        "an answer that was cut is given without its cells",
+        "region/write_path.py",
+        "    if not kept.is_cut and byte_count <= room:\n",
+        "    if byte_count <= room:\n",
+        "unit/region/test_answer_size.py"
+        "::test_a_repeated_request_whose_cells_are_not_kept_any_more_tells_that_it_was_made",
+    ),
+    Mutant(
         "an id below the floor is applied",
         "region/requests.py",
         "            if request.sequence < client.floor:\n",

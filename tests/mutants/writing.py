@@ -6,6 +6,7 @@ from .broken_build import Mutant
 
 BULK = "unit/region/test_bulk_load.py"
 CLOSES = "unit/region/test_alter_and_close.py"
+SIZES = "unit/region/test_answer_size.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
 LOCKS = "unit/region/test_locks.py"
 MVCC = "unit/region/test_mvcc.py"
@@ -117,6 +118,20 @@ WRITING = [
         "            if False:",
         f"{INTERLEAVINGS}::test_a_write_that_meets_an_alter_is_judged_by_the_families_there_are_then",
     ),
+    Mutant(
+        "what an append holds is not asked for in the log",
+        "region/write_path.py",
+        "        self._log.check_space(record_bytes)\n",
+        "",
+        f"{SIZES}::test_memory_and_log_are_asked_again_for_what_an_append_holds[log]",
+    ),
+    Mutant(
+        "the rows of one answer have room for each alone",
+        "region/write_path.py",
+        "                    room -= byte_count\n",
+        "",
+        f"{SIZES}::test_the_rows_of_a_request_that_its_answer_has_no_room_for_are_refused",
+    ),
     # ---- COMPARE
     Mutant(
         "unlock before compare",
@@ -207,9 +222,9 @@ WRITING = [
     ),
     Mutant(
         "a mutation is not collapsed",
-        "region/changes.py",
-        "            for timestamp in own:\n                if timestamp <= through:\n",
-        "            for timestamp in own:\n                if False:\n",
+        "region/family_change.py",
+        "            puts.drop_through(through)\n",
+        "            pass\n",
         f"{WRITES}::test_of_changes_in_one_mutation_the_later_sees_and_beats_the_earlier",
     ),
     # ---- BEGIN, APPEND, APPLY
@@ -295,29 +310,29 @@ WRITING = [
     Mutant(
         "'no' is answered without waiting",
         "region/write_path.py",
-        "        if not changes:\n            return RowResult(is_met, seen), state.newest_write_number\n",
-        "        if not changes:\n            return RowResult(is_met, seen), 0\n",
+        "        if not changes:\n            return RowResult(is_met, seen), state.newest_write_number, ",
+        "        if not changes:\n            return RowResult(is_met, seen), 0, ",
         f"{WAITS}[comparison]",
     ),
     Mutant(
         "a delete of nothing is answered without waiting",
         "region/write_path.py",
-        "that are not there.\n            return RowResult(is_met, seen), state.newest_write_number\n",
-        "that are not there.\n            return RowResult(is_met, seen), 0\n",
+        "that are not there.\n            return RowResult(is_met, seen), state.newest_write_number, ",
+        "that are not there.\n            return RowResult(is_met, seen), 0, ",
         f"{WAITS}[no_version]",
     ),
     Mutant(
         "an error is answered without waiting",
         "region/write_path.py",
-        "            return error.without_frames(), state.newest_write_number\n",
-        "            return error, 0\n",
+        "            return error.without_frames(), state.newest_write_number, 0\n",
+        "            return error, 0, 0\n",
         f"{WAITS}[overflow]",
     ),
     Mutant(
         "a repeated request is answered without waiting",
         "region/write_path.py",
-        "                return result._replace(repeated_request=True), write_number\n",
-        "                return result._replace(repeated_request=True), 0\n",
+        "                return _repeated(request, kept, room)\n",
+        "                return _repeated(request, kept._replace(write_number=0), room)\n",
         f"{WAITS}[repeated]",
     ),
     Mutant(

@@ -12,20 +12,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
-from rowlock_regionserver.cells import (
-    DELETE_COLUMN,
-    DELETE_FAMILY,
-    DELETE_VERSION,
-    NEWEST,
-    PUT,
-    Cell,
-    Family,
-    ReadPoint,
-)
+from rowlock_regionserver.cells import NEWEST, PUT, Cell, Family, ReadPoint
 from rowlock_regionserver.errors import CounterOverflowError, LimitExceededError, NotACounterError
 from rowlock_regionserver.operations import Append, Change, Delete, DeleteKind, Increment, Put, RowResult
+from rowlock_regionserver.region.answer_size import AnswerSize
+from rowlock_regionserver.region.family_change import FamilyChange
 from rowlock_regionserver.region.row_state import RowState
-from rowlock_regionserver.scan.visibility_rows import visible_cells
+from rowlock_regionserver.scan.visibility_rows import live_versions, visible_cells
 from rowlock_regionserver.wal.mutation import UnnumberedCell
 
 _COUNTER = struct.Struct(">q")
@@ -37,6 +30,11 @@ def reads_the_row(change: Change) -> bool:
     if isinstance(change, Delete):
         return change.kind is DeleteKind.VERSION and change.timestamp is None
     return not isinstance(change, Put)
+
+
+def are_puts(changes: Sequence[Change]) -> bool:
+    """Whether nothing of these depends on what the row holds."""
+    return type(changes[0]) is Put if len(changes) == 1 else all(type(change) is Put for change in changes)
 
 
 def only_puts(
@@ -60,24 +58,11 @@ def only_puts(
     ]
 
 
-class _FamilyChange:
-    """What one mutation does to one family, collapsed so far."""
-
-    __slots__ = ("puts", "tombstones")
-
-    def __init__(self) -> None:
-        self.puts: dict[tuple[bytes, int], bytes] = {}
-        self.tombstones: set[tuple[bytes, int, int]] = set()
-
-    def cells(self) -> list[UnnumberedCell]:
-        cells: list[UnnumberedCell] = [(key[0], -key[1], PUT, value) for key, value in self.puts.items()]
-        cells += [(qualifier, -timestamp, kind, b"") for qualifier, timestamp, kind in self.tombstones]
-        cells.sort()
-        return cells
-
-
 class RowChanger:
-    """Collapses the changes of one row mutation. `row_state` is read only by changes that need it."""
+    """Collapses the changes of one row mutation. `row_state` is read only by changes that need it.
+
+    New cells of increments and appends are counted in `answer` as they are made.
+    """
 
     def __init__(
         self,
@@ -87,6 +72,7 @@ class RowChanger:
         now_ms: int,
         stamp: int,
         cell_bytes_max: int,
+        answer: AnswerSize,
     ) -> None:
         self._row = row
         self._families = families
@@ -94,14 +80,17 @@ class RowChanger:
         self._now = ReadPoint(NEWEST, now_ms)
         self._stamp = stamp
         self._cell_bytes_max = cell_bytes_max
-        self._changes: dict[int, _FamilyChange] = {}
+        self._answer = answer
+        self._changes: dict[int, FamilyChange] = {}
+        # Of columns that were looked at: what is live as stored and not deleted since, the newest last.
+        self._live: dict[tuple[int, bytes], list[Cell]] = {}
         self._results: list[tuple[bytes, bytes, int, bytes]] = []
 
     def apply(self, change: Change) -> None:
         """Makes one more change. Raises InvalidRequestError subclasses; then the whole mutation is given up."""
         match change:
             case Put(family, qualifier, value, timestamp):
-                self._of(family).puts[qualifier, self._stamp if timestamp is None else timestamp] = value
+                self._of(family).put(qualifier, self._stamp if timestamp is None else timestamp, value)
             case Delete():
                 self._delete(change)
             case Increment(family, qualifier, amount):
@@ -117,50 +106,29 @@ class RowChanger:
     def result(self, seen: Sequence[tuple[bytes, bytes, int, bytes]], *, condition_met: bool) -> RowResult:
         return RowResult(condition_met, tuple(seen), tuple(self._results), self._stamp)
 
-    def _of(self, family: bytes) -> _FamilyChange:
+    def _of(self, family: bytes) -> FamilyChange:
         number = self._families[family].number
         change = self._changes.get(number)
         if change is None:
-            change = self._changes[number] = _FamilyChange()
+            change = self._changes[number] = FamilyChange()
         return change
 
     def _delete(self, delete: Delete) -> None:
         if delete.kind is DeleteKind.ROW:
             for family in self._families:
-                self._delete_family(family, delete.timestamp)
+                self._of(family).delete_family(delete.timestamp, self._stamp)
         elif delete.kind is DeleteKind.FAMILY:
-            self._delete_family(delete.family, delete.timestamp)
+            self._of(delete.family).delete_family(delete.timestamp, self._stamp)
         elif delete.kind is DeleteKind.COLUMN:
-            change = self._of(delete.family)
-            own = [timestamp for qualifier, timestamp in change.puts if qualifier == delete.qualifier]
-            through = self._through(delete.timestamp, own)
-            for timestamp in own:
-                if timestamp <= through:
-                    del change.puts[delete.qualifier, timestamp]
-            change.tombstones.add((delete.qualifier, through, DELETE_COLUMN))
+            self._of(delete.family).delete_column(delete.qualifier, delete.timestamp, self._stamp)
         else:
-            self._delete_version(delete)
-
-    def _delete_family(self, family: bytes, timestamp: int | None) -> None:
-        change = self._of(family)
-        through = self._through(timestamp, [own for _, own in change.puts])
-        change.puts = {key: value for key, value in change.puts.items() if key[1] > through}
-        change.tombstones.add((b"", through, DELETE_FAMILY))
-
-    def _through(self, timestamp: int | None, own: Sequence[int]) -> int:
-        """Up to which timestamp a delete reaches; without one it also covers every put before it in the mutation."""
-        return max((self._stamp, *own)) if timestamp is None else timestamp
-
-    def _delete_version(self, delete: Delete) -> None:
-        timestamp = delete.timestamp
-        if timestamp is None:
-            newest = self._newest(delete.family, delete.qualifier)
-            if newest is None:
-                return  # There is no version to delete, and a tombstone would hide nothing.
-            timestamp = -newest[1]
-        change = self._of(delete.family)
-        change.puts.pop((delete.qualifier, timestamp), None)
-        change.tombstones.add((delete.qualifier, timestamp, DELETE_VERSION))
+            timestamp = delete.timestamp
+            if timestamp is None:
+                newest = self._newest(delete.family, delete.qualifier)
+                if newest is None:
+                    return  # There is no version to delete, and a tombstone would hide nothing.
+                timestamp = -newest[1]
+            self._of(delete.family).delete_version(delete.qualifier, timestamp)
 
     def _increment(self, family: bytes, qualifier: bytes, amount: int) -> None:
         newest = self._newest(family, qualifier)
@@ -206,23 +174,34 @@ class RowChanger:
     def _put_newer(self, family: bytes, qualifier: bytes, newest: Cell | None, value: bytes) -> None:
         """Puts a value under the stamp, or under the timestamp of what was read when that is later."""
         timestamp = self._stamp if newest is None else max(self._stamp, -newest[1])
-        self._of(family).puts[qualifier, timestamp] = value
+        self._of(family).put(qualifier, timestamp, value)
         self._results.append((family, qualifier, timestamp, value))
+        self._answer.add(self._results[-1])
 
     def _newest(self, family_name: bytes, qualifier: bytes) -> Cell | None:
         """The column's newest visible cell, the mutation so far included."""
         family = self._families[family_name]
-        stored = self._row_state.column_cells(family, qualifier)
-        change = self._changes.get(family.number)
+        change = self._of(family_name)
+        newest = self._newest_stored(family, change, qualifier)
+        own = change.newest_put(qualifier)
+        if own is not None and (newest is None or own[0] >= -newest[1]):
+            newest = (qualifier, -own[0], -NEWEST, PUT, own[1])
+        if newest is None or not family.time_to_live_ms:
+            return newest
+        visible = visible_cells([newest], self._now, family)
+        return visible[0] if visible else None  # It has expired, and what is older has too.
+
+    def _newest_stored(self, family: Family, change: FamilyChange, qualifier: bytes) -> Cell | None:
+        """The column's newest version as stored, also if it has expired, that the mutation did not delete."""
+        cells = self._row_state.column_cells(family, qualifier)
         # Where no tombstone stands in front, nothing can hide the newest put.
-        if change is None and not family.time_to_live_ms and stored and stored[0][3] == PUT and qualifier:
-            return stored[0]
-        if change is not None:
-            own_cells = [
-                (own, timestamp, -NEWEST, kind, value)
-                for own, timestamp, kind, value in change.cells()
-                if own == qualifier or kind == DELETE_FAMILY
-            ]
-            stored = sorted([*stored, *own_cells])
-        live = visible_cells(stored, self._now, family)
-        return next((cell for cell in live if cell[0] == qualifier), None)
+        if not cells or (cells[0][3] == PUT and qualifier and not change.may_hide(qualifier)):
+            return cells[0] if cells else None
+        column = (family.number, qualifier)
+        live = self._live.get(column)
+        if live is None:
+            events = [(-cell[2], cell[3] == PUT, cell[1], cell[3], cell) for cell in cells]
+            live = self._live[column] = live_versions(events, family.versions)[::-1]
+        while live and change.hides(qualifier, -live[-1][1]):
+            live.pop()
+        return live[-1] if live else None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from rowlock_regionserver.cells import NEWEST, Cell, Family, ReadPoint
 from rowlock_regionserver.operations import AnswerCell, Check, CompareOp, Condition, Existence, RowMutation
+from rowlock_regionserver.region.answer_size import AnswerSize
 from rowlock_regionserver.region.changes import reads_the_row
 from rowlock_regionserver.region.row_state import RowState
 from rowlock_regionserver.scan.filters import matches_row, required_columns
@@ -69,21 +70,26 @@ def families_read(mutation: RowMutation) -> Collection[bytes] | None:
     return changed.union(check.family for check in condition.checks)
 
 
-def compare(condition: Condition, row: bytes, newest: NewestRow) -> Comparison:
+def compare(condition: Condition, row: bytes, newest: NewestRow, answer: AnswerSize) -> Comparison:
     """Judges the condition: checks, existence, filter.
 
-    Reads the column of every check, also after the outcome is clear, because all of them are answered. The filter is
-    judged only if the rest holds, so a check can guard it against a value that does not fit its type.
+    Reads the column of every check, also after the outcome is clear, because all of them are answered, and counted in
+    `answer`. The filter is judged only if the rest holds, so a check can guard it against a value that does not fit its
+    type.
     """
     is_met = True
     seen: list[AnswerCell] = []
     timestamp_max = 0
+    read: dict[tuple[bytes, bytes], Cell | None] = {}  # A column may be checked more than once.
     for check in condition.checks:
-        cell = newest.cell(check.family, check.qualifier)
-        if cell is not None:
-            seen.append((check.family, check.qualifier, -cell[1], cell[4]))
-            timestamp_max = max(timestamp_max, -cell[1])
-        is_met = _holds(check, cell) and is_met
+        column = (check.family, check.qualifier)
+        if column not in read:
+            cell = read[column] = newest.cell(*column)
+            if cell is not None:
+                seen.append((*column, -cell[1], cell[4]))
+                answer.add(seen[-1])
+                timestamp_max = max(timestamp_max, -cell[1])
+        is_met = _holds(check, read[column]) and is_met
     if condition.existence is not Existence.ANY:
         is_met = newest.exists() is (condition.existence is Existence.PRESENT) and is_met
     if is_met and condition.filter is not None:

@@ -120,6 +120,7 @@ def _answer_to_json(answer: KeptAnswer) -> dict[str, object]:
         "seen": _cells_to_json(result.seen),
         "results": _cells_to_json(result.results),
         "timestamp": result.timestamp,
+        "is_cut": answer.is_cut,
     }
 
 
@@ -140,4 +141,5 @@ def _answer_from_json(fields: dict[str, object]) -> KeptAnswer:
         row=base64.b64decode(text["row"]),
         write_number=number["write_number"],
         result=result,
+        is_cut=number.get("is_cut", 0) != 0,  # Manifests of version 0.1.0 have none.
     )

@@ -97,21 +97,13 @@ class Mvcc:
                 assert write_number not in self._completed, write_number
                 self._completed.add(write_number)
                 return
+            told = self._waiters.pop(write_number, [])
             while write_number + 1 in self._completed:
                 write_number += 1
                 self._completed.remove(write_number)
-            told = self._take_waiters(self._read_point, write_number)
+                told += self._waiters.pop(write_number, ())
             self._read_point = write_number
         _tell(told, None)
-
-    def _take_waiters(self, after: int, through: int) -> list[Waiter]:
-        waiters = self._waiters
-        if not waiters:
-            return []
-        told: list[Waiter] = []
-        for number in range(after + 1, through + 1):
-            told.extend(waiters.pop(number, ()))
-        return told
 
     def restore(self, write_number: int) -> None:
         """Takes over a write that recovery found in the log: it and all before it are published. Numbers ascend."""

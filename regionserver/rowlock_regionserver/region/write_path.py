@@ -2,7 +2,8 @@
 
 A row mutation is atomic over all its families. Its steps, in this order:
 
-1. CHECK             table, families, sizes, range; memory and disk below their limits. Nothing is changed yet.
+1. CHECK             table, families, sizes, range; memory and disk below their limits. Nothing is changed yet. What
+                     turns out large only with what COMPARE read is judged once more before 5.
 2. LOCK              the gate shared, then the row locks in ascending order of row.
 3. COMPARE           request ids, conditions, increments: read the row's newest state, also what is not published.
 4. STAMP             timestamps for cells without one; never below what COMPARE read.
@@ -37,6 +38,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.config import KIB
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.memstore.segment import CELL_BYTES
 from rowlock_regionserver.operations import (
@@ -48,11 +50,13 @@ from rowlock_regionserver.operations import (
     RowResult,
     WriteOptions,
 )
-from rowlock_regionserver.region.changes import RowChanger, only_puts
-from rowlock_regionserver.region.check import check_in_region, check_mutation
+from rowlock_regionserver.region.answer_size import AnswerSize, bytes_of_cells, room_for_cells
+from rowlock_regionserver.region.changes import RowChanger, are_puts, only_puts
+from rowlock_regionserver.region.check import check_in_region, check_mutation, check_record
 from rowlock_regionserver.region.conditional import NewestRow, compare, families_read
 from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.numbering import Numbering
+from rowlock_regionserver.region.requests import RepeatedAnswer
 from rowlock_regionserver.region.row_locks import RowLocks
 from rowlock_regionserver.region.row_state import RowState
 from rowlock_regionserver.region.stores import is_row_in_memory
@@ -60,11 +64,13 @@ from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.mutation import KIND_ROW, UnnumberedCell, encode_row, number_cells
 
 Done = Callable[[list[RowOutcome]], None]
-# An outcome, and the write number that must be published before it is told.
-Told = tuple[RowOutcome, int]
+# An outcome, the write number that must be published before it is told, and what its cells take in the answer.
+Told = tuple[RowOutcome, int, int]
 
 # Log bytes of a mutation beyond its cells' own bytes, generously.
 _RECORD_OVERHEAD_BYTES = 256
+# While the cells that a change answers take less, its record is about as large as CHECK could know.
+_ANSWER_BYTES_SMALL = 16 * KIB
 
 
 class WritePath:
@@ -113,6 +119,9 @@ class WritePath:
         outcomes: dict[int, RowOutcome] = {}
         checked = self._check(mutations, outcomes)
         newest = 0
+        room = self._config.request_bytes_max
+        if len(mutations) > 1:
+            room = room_for_cells(mutations, room)
         if checked:
             rows = _distinct_ascending([mutations[i].row for i in checked])
             if not self._lock(rows, options.deadline, may_wait=may_wait):
@@ -121,11 +130,12 @@ class WritePath:
                 self._unlock(rows)
                 return self._mutate(mutations, options, done, may_wait=may_wait)
             try:
-                if not may_wait and not self._is_all_in_memory([mutations[i] for i in checked]):
+                if not may_wait and self._stores.has_files and not self._is_all_in_memory(mutations, checked):
                     return False
                 for i in checked:
-                    outcomes[i], number = self._change_row(mutations[i], durability)
+                    outcomes[i], number, byte_count = self._change_row(mutations[i], durability, room)
                     newest = max(newest, number)
+                    room -= byte_count
             finally:
                 self._unlock(rows)
         in_order = [outcomes[i] for i in range(len(mutations))]
@@ -186,61 +196,67 @@ class WritePath:
         self._row_locks.release(rows)
         self._gate.leave()
 
-    def _is_all_in_memory(self, mutations: Sequence[RowMutation]) -> bool:
+    def _is_all_in_memory(self, mutations: Sequence[RowMutation], checked: Sequence[int]) -> bool:
         """COMPARE of these will read no block from a disk."""
-        if not self._stores.has_files:
-            return True
         view = self._stores.view
-        return all(is_row_in_memory(view, mutation.row, families_read(mutation)) for mutation in mutations)
+        return all(is_row_in_memory(view, mutations[i].row, families_read(mutations[i])) for i in checked)
 
-    def _change_row(self, mutation: RowMutation, durability: Durability) -> Told:
-        """Steps 3 to 6 for one row, whose lock is held. An error concerns this row only, and changed nothing."""
+    def _change_row(self, mutation: RowMutation, durability: Durability, room: int) -> Told:
+        """Steps 3 to 6 for one row, whose lock is held. An error concerns this row only, and changed nothing.
+
+        `room`: what the cells that are answered may take.
+        """
         request = mutation.request
-        state = RowState(self._stores.view, mutation.row, self._mvcc.read_point)
         try:
             if request is not None and (kept := self._requests.find(request)) is not None:
-                write_number, result = kept
-                return result._replace(repeated_request=True), write_number
-            if mutation.condition is None and all(type(change) is Put for change in mutation.changes):
+                return _repeated(request, kept, room)
+            if mutation.condition is None and are_puts(mutation.changes):
                 stamp = self._numbering.next_stamp()
                 cells = only_puts(mutation.changes, self.table.by_name, stamp)
                 return self._begin_append_apply(mutation.row, cells, request, RowResult(timestamp=stamp), durability)
-            result, write_number = self._compare_and_change(mutation, state, durability)
+        except RegionServerError as error:
+            return error.without_frames(), 0, 0
+        state = RowState(self._stores.view, mutation.row, self._mvcc.read_point)
+        try:
+            result, write_number, byte_count = self._compare_and_change(mutation, state, durability, room)
         except RegionServerError as error:
             # What was read may be unpublished, and the error tells of it.
-            return error.without_frames(), state.newest_write_number
+            return error.without_frames(), state.newest_write_number, 0
         if request is not None and not result.timestamp:
             # A "no" is kept too, in memory: if it gets lost and the same request waits here once more, on a stream that
             # broke, that one must not be made after the client was told "no" when it asked again.
             self._requests.keep(request, mutation.row, write_number, result, self._clock.now_ms())
-        return result, write_number
+        return result, write_number, byte_count
 
     def _compare_and_change(
-        self, mutation: RowMutation, state: RowState, durability: Durability
-    ) -> tuple[RowResult, int]:
+        self, mutation: RowMutation, state: RowState, durability: Durability, room: int
+    ) -> tuple[RowResult, int, int]:
         """3 COMPARE and 4 STAMP for mutations that read the row."""
         now_ms = self._clock.now_ms()
         changes: Sequence[Change] = mutation.changes
         is_met = True
         seen: tuple[tuple[bytes, bytes, int, bytes], ...] = ()
         read_timestamp_max = 0
+        answer = AnswerSize(mutation.row, room, self._config.request_bytes_max)
         if mutation.condition is not None:
             newest = NewestRow(state, self.table.by_name, now_ms)
-            comparison = compare(mutation.condition, mutation.row, newest)
+            comparison = compare(mutation.condition, mutation.row, newest, answer)
             is_met, seen = comparison.is_met, comparison.seen
             changes = mutation.changes if is_met else mutation.otherwise
             read_timestamp_max = max(comparison.timestamp_max, _changed_timestamp_max(changes, newest))
         if not changes:
-            return RowResult(is_met, seen), state.newest_write_number
+            return RowResult(is_met, seen), state.newest_write_number, answer.byte_count
         stamp = max(self._numbering.next_stamp(), read_timestamp_max)
-        changer = RowChanger(mutation.row, self.table.by_name, state, now_ms, stamp, self._config.cell_bytes_max)
+        changer = RowChanger(
+            mutation.row, self.table.by_name, state, now_ms, stamp, self._config.cell_bytes_max, answer
+        )
         for change in changes:
             changer.apply(change)
         cells = changer.cells()
         if not cells:  # Deletes of versions that are not there.
-            return RowResult(is_met, seen), state.newest_write_number
+            return RowResult(is_met, seen), state.newest_write_number, answer.byte_count
         result = changer.result(seen, condition_met=is_met)
-        return self._begin_append_apply(mutation.row, cells, mutation.request, result, durability)
+        return self._begin_append_apply(mutation.row, cells, mutation.request, result, durability, answer.byte_count)
 
     def _begin_append_apply(
         self,
@@ -249,9 +265,12 @@ class WritePath:
         request: RequestId | None,
         result: RowResult,
         durability: Durability,
-    ) -> tuple[RowResult, int]:
+        answer_bytes: int = 0,
+    ) -> tuple[RowResult, int, int]:
         """5 BEGIN + APPEND and 6 APPLY."""
         payload = encode_row(row, change, request, result, self.table.number_by_name)
+        if answer_bytes > _ANSWER_BYTES_SMALL:
+            self._check_again(row, len(payload))
         log, mvcc = self._log, self._mvcc
         with log.order:
             write_number = self._numbering.begin()
@@ -267,7 +286,27 @@ class WritePath:
             self._applier.apply_row(row, [(family, number_cells(cells, write_number)) for family, cells in change])
         if request is not None:
             self._requests.keep(request, row, write_number, result, result.timestamp)
-        return result, write_number
+        return result, write_number, answer_bytes
+
+    def _check_again(self, row: bytes, record_bytes: int) -> None:
+        """1 CHECK once more, for a change whose size depends on what it read; nothing is changed yet."""
+        check_record(record_bytes, row, self._config)
+        self._memory.check(record_bytes)
+        self._log.check_space(record_bytes)
+
+
+def _repeated(request: RequestId, kept: RepeatedAnswer, room: int) -> Told:
+    """The answer that was kept; without all its cells, or room for them, an error that tells what else is known."""
+    result = kept.result
+    byte_count = bytes_of_cells(result)
+    if not kept.is_cut and byte_count <= room:
+        return result._replace(repeated_request=True), kept.write_number, byte_count
+    became = f"its change was made with the stamp {result.timestamp}" if result.timestamp else "it changed nothing"
+    error = UnknownOutcomeError(
+        f"request {request.sequence} was answered before, and {became}; the cells that it answered are "
+        f"{'not kept any more' if kept.is_cut else 'too many for this answer'}, read the row"
+    )
+    return error, kept.write_number, 0
 
 
 def _changed_timestamp_max(changes: Sequence[Change], newest: NewestRow) -> int:
@@ -288,5 +327,6 @@ def _distinct_ascending(rows: list[bytes]) -> Sequence[bytes]:
 def _tell(done: Done, outcomes: list[RowOutcome], failure: UnknownOutcomeError | None) -> None:
     """9 PUBLISH: the answers go out, or "unknown outcome" for every change that was made."""
     if failure is not None:
-        outcomes = [failure if isinstance(outcome, RowResult) else outcome for outcome in outcomes]
+        told_of_changes = (RowResult, UnknownOutcomeError)
+        outcomes = [failure if isinstance(outcome, told_of_changes) else outcome for outcome in outcomes]
     done(outcomes)

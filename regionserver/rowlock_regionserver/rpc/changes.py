@@ -56,11 +56,17 @@ class Mutations(NamedTuple):
 _NONE_REFUSED: Mapping[int, InvalidRequestError] = {}
 
 
-def row_mutations(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int, config: Config) -> Mutations:
+class TooLongError(Exception):
+    """The mutations have more parts, which are changes and checks, than whoever reads them wants to make."""
+
+
+def row_mutations(
+    message: region_pb2.Mutate, client_id: bytes, sequence_floor: int, config: Config, parts_max: int | None = None
+) -> Mutations:
     """The mutations as values; one bad mutation doesn't spoil the others. `client_id` was checked.
 
     What a mutation means is judged at CHECK; here only what can't be read as a value is refused. InvalidRequestError
-    concerns the whole batch.
+    concerns the whole batch. With `parts_max`, TooLongError before much more than so many parts were read.
     """
     mutations = message.mutations
     count = len(mutations)
@@ -76,7 +82,7 @@ def row_mutations(message: region_pb2.Mutate, client_id: bytes, sequence_floor: 
     if count == 1:  # The hot path: a loop over a repeated field costs more than its only element.
         mutation = mutations[0]
         try:
-            return Mutations((_row_mutation(mutation, client_id, sequence_floor, config),), _NONE_REFUSED)
+            return Mutations((_row_mutation(mutation, client_id, sequence_floor, config, parts_max),), _NONE_REFUSED)
         except InvalidRequestError as error:
             error.row = mutation.row
             return Mutations((), {0: error.without_frames()})
@@ -84,7 +90,11 @@ def row_mutations(message: region_pb2.Mutate, client_id: bytes, sequence_floor: 
     refused: dict[int, InvalidRequestError] = {}
     for mutation in mutations:
         try:
-            read.append(_row_mutation(mutation, client_id, sequence_floor, config))
+            row = _row_mutation(mutation, client_id, sequence_floor, config, parts_max)
+            read.append(row)
+            if parts_max is not None:
+                parts_max -= len(row.changes) + len(row.otherwise) + (len(row.condition.checks) if row.condition else 0)
+                _check_parts(0, parts_max)
         except InvalidRequestError as error:
             error.row = mutation.row
             refused[len(read) + len(refused)] = error.without_frames()
@@ -103,18 +113,28 @@ def request_id(client_id: bytes, sequence: int, sequence_floor: int) -> RequestI
 
 
 def _row_mutation(
-    message: region_pb2.RowMutation, client_id: bytes, sequence_floor: int, config: Config
+    message: region_pb2.RowMutation, client_id: bytes, sequence_floor: int, config: Config, parts_max: int | None
 ) -> RowMutation:
     changes = message.changes
     otherwise = message.otherwise
     sequence = message.sequence
     return RowMutation(
         message.row,
-        (_change(changes[0]),) if len(changes) == 1 else tuple([_change(change) for change in changes]),
-        _condition(message.condition, config) if message.HasField("condition") else None,
-        tuple([_change(change) for change in otherwise]) if otherwise else (),
+        (_change(changes[0]),) if len(changes) == 1 else _changes(changes, parts_max),
+        _condition(message.condition, config, parts_max) if message.HasField("condition") else None,
+        _changes(otherwise, parts_max) if otherwise else (),
         request_id(client_id, sequence, sequence_floor) if sequence else None,
     )
+
+
+def _check_parts(count: int, parts_max: int | None) -> None:
+    if parts_max is not None and count > parts_max:
+        raise TooLongError
+
+
+def _changes(messages: Sequence[types_pb2.Change], parts_max: int | None) -> tuple[Change, ...]:
+    _check_parts(len(messages), parts_max)
+    return tuple([_change(message) for message in messages])
 
 
 def _change(message: types_pb2.Change) -> Change:
@@ -148,7 +168,8 @@ def _delete(message: types_pb2.Delete) -> Delete:
     return Delete(kind, message.family, message.qualifier, timestamp)
 
 
-def _condition(message: region_pb2.Condition, config: Config) -> Condition:
+def _condition(message: region_pb2.Condition, config: Config, parts_max: int | None) -> Condition:
+    _check_parts(len(message.checks), parts_max)
     return Condition(
         checks=tuple([_check(check) for check in message.checks]),
         existence=member_of(Existence, message.existence, "Condition.existence"),

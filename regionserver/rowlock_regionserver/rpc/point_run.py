@@ -16,7 +16,7 @@ from rowlock_regionserver.errors import DeadlineError, InvalidRequestError
 from rowlock_regionserver.operations import AnswerCell, RowMutation, RowOutcome, Selection, WriteOptions
 from rowlock_regionserver.region.check import check_answer
 from rowlock_regionserver.rpc.answers import error_answer, get_answer, mutate_answer
-from rowlock_regionserver.rpc.changes import Mutations, check_client_id, row_mutations
+from rowlock_regionserver.rpc.changes import Mutations, TooLongError, check_client_id, row_mutations
 from rowlock_regionserver.rpc.enums import durability
 from rowlock_regionserver.rpc.reads import rows_of, selection
 
@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 # A request of more rows is converted and made by a worker, so that the loop stays quick for everybody else.
 INLINE_ROWS_MAX = 64
+# So is a change of more parts: changes and checks, of all its rows.
+INLINE_PARTS_MAX = 256
 
 
 class PointRegion(Protocol):
@@ -178,7 +180,11 @@ class PointRun:
         mutate = request.mutate
         if self._mutations is None:
             check_client_id(self._client_id)
-            self._mutations = row_mutations(mutate, self._client_id, self._sequence_floor, points.config)
+            parts_max = None if may_wait else INLINE_PARTS_MAX
+            try:
+                self._mutations = row_mutations(mutate, self._client_id, self._sequence_floor, points.config, parts_max)
+            except TooLongError:
+                return False
         region = points.region(request.region_id)
         options = WriteOptions(self._deadline, durability(mutate.durability), is_alone)
         return region.mutate(self._mutations.read, options, self._done, may_wait=may_wait)

@@ -6,22 +6,26 @@ import pytest
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.errors import UnknownOutcomeError
 from rowlock_regionserver.operations import RequestId, RowResult
+from rowlock_regionserver.region.manifest import Manifest
 from rowlock_regionserver.region.requests import RequestIds
 
 CLIENT = b"c" * 16
 HOUR_MS = 3600 * 1000
 
 
-def kept_by(ids: RequestIds, sequence: int, floor: int = 1, write_number: int = 9) -> RowResult:
-    result = RowResult(timestamp=sequence)
-    ids.keep(RequestId(CLIENT, sequence, floor), b"row", write_number, result, ids._clock.now_ms())
+def kept_by(
+    ids: RequestIds, sequence: int, floor: int = 1, write_number: int = 9, value: bytes = b"", client: bytes = CLIENT
+) -> RowResult:
+    cells = ((b"f", b"q", sequence, value),) if value else ()
+    result = RowResult(results=cells, timestamp=sequence)
+    ids.keep(RequestId(client, sequence, floor), b"row", write_number, result, ids._clock.now_ms())
     return result
 
 
 def test_a_kept_answer_is_found_with_its_write_number() -> None:
     ids = RequestIds(ManualClock(), HOUR_MS, 100)
     result = kept_by(ids, 5)
-    assert ids.find(RequestId(CLIENT, 5, 1)) == (9, result)
+    assert ids.find(RequestId(CLIENT, 5, 1)) == (9, result, False)
     assert ids.find(RequestId(CLIENT, 6, 1)) is None
     assert ids.find(RequestId(b"d" * 16, 5, 1)) is None
 
@@ -72,6 +76,53 @@ def test_a_manifest_gets_only_answers_of_flushed_writes_and_gives_them_back() ->
     assert [answer.sequence for answer in kept] == [5]
     again = RequestIds(ManualClock(), HOUR_MS, 100)
     again.restore(kept)
-    assert again.find(RequestId(CLIENT, 5, 1)) == (9, first)
+    assert again.find(RequestId(CLIENT, 5, 1)) == (9, first, False)
     with pytest.raises(UnknownOutcomeError):
         again.find(RequestId(CLIENT, 0, 0))
+
+
+def large_answers() -> RequestIds:
+    """Of requests 1 to 9 of one client; three of them have room for their cells."""
+    ids = RequestIds(ManualClock(), HOUR_MS, 100, cell_bytes_max=3500)
+    for sequence in range(1, 10):
+        kept_by(ids, sequence, write_number=sequence, value=b"v" * 1000)
+    return ids
+
+
+def cut_ones(ids: RequestIds) -> list[bool]:
+    found = [ids.find(RequestId(CLIENT, sequence, 1)) for sequence in range(1, 10)]
+    assert all(answer is not None and answer.result.timestamp for answer in found)
+    return [answer.is_cut and not answer.result.results for answer in found if answer is not None]
+
+
+def test_of_large_answers_the_newest_keep_their_cells_and_the_others_tell_the_rest() -> None:
+    ids = large_answers()
+    assert cut_ones(ids) == [True] * 6 + [False] * 3
+    assert 3000 < ids.statistics().cell_bytes <= 3500
+    kept_by(ids, 10, value=b"v" * 9000)  # The newest stays, however large.
+    assert ids.find(RequestId(CLIENT, 10, 1)) == (9, RowResult(True, (), ((b"f", b"q", 10, b"v" * 9000),), 10), False)
+    assert cut_ones(ids) == [True] * 9
+
+
+def test_a_manifest_gets_no_more_of_large_answers_than_is_kept_and_gives_it_back() -> None:
+    kept = large_answers().kept(9)
+    assert sum(len(cell[3]) for answer in kept for cell in answer.result.results) == 3000
+    decoded = Manifest.decode(Manifest(1, 1, answers=tuple(reversed(kept))).encode())
+    again = RequestIds(ManualClock(), HOUR_MS, 100, cell_bytes_max=2500)
+    again.restore(decoded.answers)
+    assert cut_ones(again) == [True] * 7 + [False] * 2, "the newest keep theirs, whatever their order"
+
+
+def test_cells_of_answers_are_forgotten_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowlock_regionserver.region.requests._SWEPT_BYTES_MIN", 2500)
+    clock = ManualClock()
+    ids = RequestIds(clock, HOUR_MS, 100)
+    for client in (b"a" * 16, b"b" * 16):
+        for sequence in range(1, 20):
+            kept_by(ids, sequence, floor=sequence, value=b"v" * 1000, client=client)
+    assert ids.statistics().cell_bytes < 13_000, "what is below a floor goes by its bytes, not by its count only"
+    ids.kept(100)
+    assert 2000 < ids.statistics().cell_bytes < 2500
+    clock.advance(HOUR_MS + 1)
+    assert ids.kept(100) == []
+    assert ids.statistics().cell_bytes == 0

@@ -13,6 +13,7 @@ from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.rpc.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
+from rowlock_regionserver.rpc.point_run import INLINE_PARTS_MAX
 from rowlock_regionserver.rpc.points import Points
 from rowlock_regionserver.rpc.workers import Workers
 
@@ -424,6 +425,31 @@ def test_a_large_message_is_carried_out_by_workers(run: Run, region: FakeRegion)
         await client.until(1, 2, 99)
         assert client.points.statistics().handed_over_count == 3
         assert len(client.answers[99].mutate.results) == INLINE_MESSAGE_BYTES_MAX // 1000
+
+    run(test)
+
+
+def long_change(request_id: int, part: str, row_count: int, count: int) -> region_pb2.PointRequest:
+    request = put(request_id, *[b"a"] * row_count)
+    for mutation in request.mutate.mutations:
+        if part == "checks":
+            mutation.condition.checks.extend([region_pb2.Check(family=b"f")] * count)
+        else:
+            getattr(mutation, part).extend([mutation.changes[0]] * count)
+    return request
+
+
+@pytest.mark.parametrize("part", ["changes", "otherwise", "checks"])
+def test_a_long_change_is_carried_out_by_a_worker(run: Run, region: FakeRegion, part: str) -> None:
+    async def test(client: Client) -> None:
+        await client.send(
+            long_change(1, part, 1, INLINE_PARTS_MAX // 2), long_change(2, part, 2, INLINE_PARTS_MAX // 3)
+        )
+        assert client.points.statistics().handed_over_count == 0
+        await client.send(long_change(3, part, 1, INLINE_PARTS_MAX + 1), long_change(4, part, 4, INLINE_PARTS_MAX // 3))
+        await client.until(1, 2, 3, 4)
+        assert client.points.statistics().handed_over_count == 2
+        assert len(client.answers[4].mutate.results) == 4
 
     run(test)
 

@@ -1,0 +1,141 @@
+"""What one mutation does to one family of its row, collapsed so far: puts and tombstones, column by column.
+
+A mutation may have as many changes as fit into a request, of one column or of as many columns. So none of them looks at
+more than its own column, but for a delete of the family, which takes along all puts that were made until then, or is
+noted, if it names a timestamp: a column's puts below it go when somebody looks at that column.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+
+from rowlock_regionserver.cells import DELETE_COLUMN, DELETE_FAMILY, DELETE_VERSION, PUT
+from rowlock_regionserver.wal.mutation import UnnumberedCell
+
+_NOTHING = -1  # Below every timestamp.
+
+
+class _Puts:
+    """The puts of one column."""
+
+    __slots__ = ("deletes_seen", "timestamps", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[int, bytes] = {}  # by timestamp
+        self.timestamps: list[int] = []  # the keys of `values`, ascending
+        self.deletes_seen = 0  # deletes of the family that were made before these puts, or took along what they hide
+
+    def put(self, timestamp: int, value: bytes) -> None:
+        if timestamp not in self.values:
+            insort(self.timestamps, timestamp)
+        self.values[timestamp] = value
+
+    def drop(self, timestamp: int) -> None:
+        if self.values.pop(timestamp, None) is not None:
+            del self.timestamps[bisect_left(self.timestamps, timestamp)]
+
+    def drop_through(self, timestamp: int) -> None:
+        count = bisect_right(self.timestamps, timestamp)
+        for dropped in self.timestamps[:count]:
+            del self.values[dropped]
+        del self.timestamps[:count]
+
+
+class FamilyChange:
+    """The changes of one family. Deletes reach what was put before them; all of them reach what is stored.
+
+    A delete without a timestamp reaches the stamp, and every put before it.
+    """
+
+    __slots__ = ("_column_deletes", "_delete_count", "_deletes", "_puts", "_version_deletes")
+
+    def __init__(self) -> None:
+        self._puts: dict[bytes, _Puts] = {}
+        # (how many there were before it, through which timestamp); those that a later one goes beyond are left out.
+        self._deletes: list[tuple[int, int]] = []
+        self._delete_count = 0
+        # By qualifier: through which timestamp, and of which timestamps.
+        self._column_deletes: dict[bytes, int] = {}
+        self._version_deletes: dict[bytes, set[int]] = {}
+
+    def put(self, qualifier: bytes, timestamp: int, value: bytes) -> None:
+        puts = self._puts_of(qualifier)
+        if puts is None:
+            puts = self._puts[qualifier] = _Puts()
+            puts.deletes_seen = self._delete_count
+        puts.put(timestamp, value)
+
+    def newest_put(self, qualifier: bytes) -> tuple[int, bytes] | None:
+        """Timestamp and value of the column's newest put that no later delete took along."""
+        puts = self._puts_of(qualifier)
+        if puts is None or not puts.timestamps:
+            return None
+        timestamp = puts.timestamps[-1]
+        return timestamp, puts.values[timestamp]
+
+    def delete_family(self, timestamp: int | None, stamp: int) -> None:
+        through = timestamp
+        if through is None:
+            newest = [put[0] for qualifier in self._puts if (put := self.newest_put(qualifier)) is not None]
+            through = max([stamp, *newest])
+            self._puts.clear()
+        while self._deletes and self._deletes[-1][1] <= through:
+            self._deletes.pop()
+        self._deletes.append((self._delete_count, through))
+        self._delete_count += 1
+
+    def delete_column(self, qualifier: bytes, timestamp: int | None, stamp: int) -> None:
+        puts = self._puts_of(qualifier)
+        through = timestamp
+        if through is None:
+            through = max([stamp, *puts.timestamps[-1:]]) if puts is not None else stamp
+        if puts is not None:
+            puts.drop_through(through)
+        self._column_deletes[qualifier] = max(through, self._column_deletes.get(qualifier, _NOTHING))
+
+    def delete_version(self, qualifier: bytes, timestamp: int) -> None:
+        puts = self._puts_of(qualifier)
+        if puts is not None:
+            puts.drop(timestamp)
+        self._version_deletes.setdefault(qualifier, set()).add(timestamp)
+
+    def may_hide(self, qualifier: bytes) -> bool:
+        """Some delete reaches the column."""
+        return bool(self._deletes) or qualifier in self._column_deletes or qualifier in self._version_deletes
+
+    def hides(self, qualifier: bytes, timestamp: int) -> bool:
+        """A delete removes the stored version of this timestamp."""
+        return (
+            timestamp <= self._family_deleted_through()
+            or timestamp <= self._column_deletes.get(qualifier, _NOTHING)
+            or timestamp in self._version_deletes.get(qualifier, ())
+        )
+
+    def cells(self) -> list[UnnumberedCell]:
+        """What is left, in store order. Of several tombstones of one kind that one would do, there is one."""
+        cells: list[UnnumberedCell] = []
+        for qualifier in self._puts:
+            puts = self._puts_of(qualifier)
+            if puts is not None:
+                cells += [(qualifier, -timestamp, PUT, value) for timestamp, value in puts.values.items()]
+        for qualifier, through in self._column_deletes.items():
+            cells.append((qualifier, -through, DELETE_COLUMN, b""))
+        for qualifier, timestamps in self._version_deletes.items():
+            cells += [(qualifier, -timestamp, DELETE_VERSION, b"") for timestamp in timestamps]
+        if self._deletes:
+            cells.append((b"", -self._family_deleted_through(), DELETE_FAMILY, b""))
+        cells.sort()
+        return cells
+
+    def _family_deleted_through(self) -> int:
+        return self._deletes[0][1] if self._deletes else _NOTHING
+
+    def _puts_of(self, qualifier: bytes) -> _Puts | None:
+        """The column's puts, without those that deletes of the family took along since they were looked at."""
+        puts = self._puts.get(qualifier)
+        if puts is not None and puts.deletes_seen < self._delete_count:
+            # Each delete in the list goes beyond all after it, so the first of those since reaches as far as any.
+            since = bisect_left(self._deletes, (puts.deletes_seen, _NOTHING))
+            puts.drop_through(self._deletes[since][1])
+            puts.deletes_seen = self._delete_count
+        return puts
