@@ -8,8 +8,8 @@ r"""The options of `spark.read.format("rowlock")`, checked as soon as a DataFram
     prefix           rows that start with it                        } any byte may be written \xNN, a backslash \\
     where            conditions on stored columns, "info:delay as int > 15 and info:dest is present"
     timestamps       mapped columns, commas between, or *: each gives its cell's timestamp, delay a delay_timestamp
-    snapshot         token (default): one read point for all that is done with the DataFrame; latest: a new one whenever
-                     Spark plans a scan; or the id of a snapshot that rowlock.spark.snapshot holds
+    snapshot         token (default): one read point for all that is done with the DataFrame; latest: a new one for each
+                     query; or the id of a snapshot that rowlock.spark.snapshot holds
     partition_bytes  about how much one task reads; default: by the table's size, 4 MiB to 128 MiB
     batch_bytes      about how much travels at once, default 4 MiB
     malformed        fail (default) or null: what becomes of bytes that do not fit the mapping's type

@@ -7,6 +7,7 @@ it; from then on every scan that is planned begins with a copy of it. So what al
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
+from dataclasses import replace
 
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
@@ -20,7 +21,7 @@ from rowlock.spark.explanations import explained
 from rowlock.spark.frame import Frame, mapped_frame, plain_frame
 from rowlock.spark.inference import inferred_mapping
 from rowlock.spark.options import ReadOptions, read_options, server_of, timeout_of
-from rowlock.spark.read_points import ReadPoint, new_read_point
+from rowlock.spark.read_points import LATEST_LEASE_MS, ReadPoint, new_read_point
 from rowlock.spark.reader import PushingReader, Reading, RowlockReader
 from rowlock.spark.write_options import write_options
 from rowlock.spark.writer import RowlockWriter
@@ -93,10 +94,11 @@ class RowlockSource(DefaultSource):
             return plain_frame()
         return mapped_frame(mapping, options.timestamps, options.malformed_is_null)
 
-    def _point(self, options: ReadOptions) -> ReadPoint | None:
+    def _point(self, options: ReadOptions) -> ReadPoint:
         if options.snapshot_id is not None:
             return ReadPoint(options.snapshot_id, "", is_held=True)
-        return None if options.is_latest else self._drawn
+        assert self._drawn is not None, self.options
+        return replace(self._drawn, lease_ms=LATEST_LEASE_MS) if options.is_latest else self._drawn
 
 
 def _check_either(options: Dict[str, str]) -> None:

@@ -76,6 +76,7 @@ class RegionServer:
         self._files = files
         self._on_fatal = on_fatal
         self.incarnation_id = secrets.token_hex(8)
+        self._started_at = clock.monotonic()
         self._memory = MemoryGauge(config, self._wake_flusher)
         self._shared = SharedParts(
             folder / "bulk",
@@ -328,6 +329,10 @@ class RegionServer:
             for region in regions:
                 region.stamp_later_than(self._told_ms)
             return self._told_ms
+
+    def uptime_ms(self) -> int:
+        """How long ago this incarnation began; at least 1."""
+        return 1 + int((self._shared.clock.monotonic() - self._started_at) * 1000)
 
     def flush(self, name: str) -> FlushResult:
         """Writes the memstores of a table's regions to store files. Blocks."""
