@@ -252,8 +252,8 @@ def _count(given: Dict[str, str], name: str) -> int | None:
     text = given.get(name)
     if text is None:
         return None
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise InvalidArgumentError(f"the option {name} is a number of rows, at least 1; not {text!r}")
+    if not re.fullmatch(r"\s*[0-9]{1,18}\s*", text) or int(text) < 1:
+        raise InvalidArgumentError(f"the option {name} is a number of rows, at least 1; not {text!r:.100}")
     return int(text)
 
 
@@ -262,8 +262,9 @@ def byte_count(given: Dict[str, str], name: str) -> int | None:
     text = given.get(name)
     if text is None:
         return None
-    match = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", text)
+    match = re.fullmatch(r"\s*([0-9]{1,18})\s*([A-Za-z]*)\s*", text)
     unit = _UNITS.get(match[2].lower()) if match else None
-    if match is None or unit is None or int(match[1]) < 1:
-        raise InvalidArgumentError(f"the option {name} is a number of bytes, like 4194304 or 4MiB; not {text!r}")
-    return int(match[1]) * unit
+    count = int(match[1]) * unit if match and unit else 0
+    if not 1 <= count < 1 << 63:
+        raise InvalidArgumentError(f"the option {name} is a number of bytes, like 4194304 or 4MiB; not {text!r:.100}")
+    return count
