@@ -24,7 +24,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StringType, StructField, StructType
 from pyspark_rowlock import DefaultSource
 from rowlock import Client
-from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, ServerUnavailableError, SnapshotEndedError
+from rowlock.errors import (
+    FamilyNotFoundError,
+    InvalidArgumentError,
+    ServerUnavailableError,
+    SnapshotEndedError,
+    TableNotFoundError,
+)
 from rowlock.pytest_plugin import RowlockServer
 from rowlock.scan import Scan
 from rowlock.snapshot import renew_snapshot
@@ -329,6 +335,23 @@ def test_a_sample_that_was_taken_travels_with_the_dataframe(
     rowlock_client.table("read").put("0000", {"f:new": "x"})
     again: DefaultSource = pickle.loads(pickle.dumps(source))
     assert again.schema() == schema
+
+
+def test_a_sample_is_taken_once_also_where_the_user_gives_the_schema(
+    rowlock_server: RowlockServer, rowlock_client: Client, table: str
+) -> None:
+    """Spark asks for none then, and plans with copies of the source."""
+    source = DefaultSource({"server": rowlock_server.address, "table": "read", "infer": "5"})
+    rowlock_client.table("read").put("0000", {"f:a": b"\xff"})
+    again: DefaultSource = pickle.loads(pickle.dumps(source))
+    given = StructType([StructField("row", StringType()), StructField("a", StringType())])
+    assert len(_planned(_reader(again, given))[1]) == 1
+
+
+def test_a_source_that_is_written_to_has_no_need_of_a_sample(rowlock_server: RowlockServer) -> None:
+    options = {"server": rowlock_server.address, "table": "away", "infer": "5"}
+    with pytest.raises(TableNotFoundError):
+        DefaultSource(options).schema()
 
 
 def test_parts_are_neither_too_small_nor_too_large() -> None:
