@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import re
 
+# But for the surrogates that the operating system makes.
+_HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|\\|.|$)", re.DOTALL)
 
 
 class EscapeError(ValueError):
-    """A backslash that starts no escape; `position` counts characters from 0."""
+    """A backslash that starts no escape, or a character that no text has; `position` counts characters from 0."""
 
     def __init__(self, text: str, position: int) -> None:
+        is_escape = text[position] == "\\"
         super().__init__(
-            f"bad escape at character {position + 1} of {text!r}: "
-            r"after a backslash write xNN (a byte in hexadecimal) or a second backslash"
+            f"bad {'escape' if is_escape else 'character'} at character {position + 1} of {text!r}: "
+            + (
+                r"after a backslash write xNN (a byte in hexadecimal) or a second backslash"
+                if is_escape
+                else r"half of a pair that UTF-16 makes of one; write its bytes as \xNN"
+            )
         )
         self.text = text
         self.position = position
@@ -37,6 +44,8 @@ def unescaped(text: str) -> bytes:
 
     Surrogates that the operating system made of undecodable arguments become the bytes that they were.
     """
+    if wrong := _HALF.search(text):
+        raise EscapeError(text, wrong.start())
     parts: list[bytes] = []
     end = 0
     for match in _ESCAPE.finditer(text):

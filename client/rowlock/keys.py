@@ -41,7 +41,11 @@ def encoded_keys(mapping: Mapping, columns: Sequence[Array]) -> Array:
 
 def _encoded_part(mapping: Mapping, part: MappedColumn, array: Array) -> Array:
     """One part with what ends it."""
-    encoded = part.codec.encode(array)
+    try:
+        encoded = part.codec.encode(array)
+    except MappingError as error:
+        place = first_refused(part.codec.encode, array)
+        raise MappingError(f"the key column {part.name!r} can't be written in row {place}: {error}") from error
     if part.encoding != "text" or part is mapping.keys[-1]:
         return encoded
     holds_separator = first_places(encoded, mapping.separator) >= 0

@@ -19,6 +19,7 @@ other encodings by nothing. A null value is no cell; a null in a key is an error
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,7 +122,7 @@ class Mapping:
             ("name", [column.name for column in self.columns]),
             ("target", [column.column.decode(errors="backslashreplace") for column in self.values]),
         ):
-            doubled = {name for name in names if names.count(name) > 1}
+            doubled = [name for name, count in Counter(names).items() if count > 1]
             if doubled:
                 raise MappingError(f"the mapping {self.text!r} has the {what} {min(doubled)!r} more than once")
 

@@ -43,7 +43,7 @@ def cells_from_rows(
     columns = sorted(mapping.values, key=lambda column: (column.family, column.qualifier))
     if not columns:
         raise MappingError(f"{mapping!r} has only a key; a row exists by having at least one cell")
-    encoded = [_encoded(batch, column) for column in columns]
+    encoded = [_encoded(batch, column, keys) for column in columns]
     if sum(array.nbytes for array in encoded) > BINARY_BYTES_MAX:
         raise OverflowError("a batch of more than 2 GiB can't be turned into cells; use smaller ones")
     row_count, column_count = batch.num_rows, len(columns)
@@ -70,7 +70,7 @@ def cells_from_rows(
 
 def keys_of_rows(batch: pa.RecordBatch, mapping: Mapping) -> Array:
     """The rows' keys as bytes; raises MappingError when one is null, empty or does not fit."""
-    return encoded_keys(mapping, [_typed(batch, column) for column in mapping.keys])
+    return encoded_keys(mapping, [_typed_part(batch, part) for part in mapping.keys])
 
 
 def rows_from_form(form: pa.Table | pa.RecordBatch, mapping: Mapping) -> pa.Table:
@@ -103,12 +103,62 @@ def _typed(batch: pa.RecordBatch, column: MappedColumn) -> Array:
         ) from error
 
 
-def _encoded(batch: pa.RecordBatch, column: MappedColumn) -> Array:
+def _typed_part(batch: pa.RecordBatch, part: MappedColumn) -> Array:
+    try:
+        return _typed(batch, part)
+    except MappingError as error:
+        place = _refused_place(batch, part, error)
+        if place is None:
+            raise
+        value = _shown(batch.column(part.name), place)
+        raise MappingError(f"{error}; in row {place} this part of the key is {value}") from error
+
+
+def _encoded(batch: pa.RecordBatch, column: MappedColumn, keys: Array) -> Array:
+    try:
+        return _encoded_values(batch, column)
+    except MappingError as error:
+        place = _refused_place(batch, column, error)
+        if place is None:
+            raise
+        key: bytes = keys[place].as_py()
+        raise MappingError(
+            f"{error}; it is row {place}, with the key {key[:100]!r} and the value "
+            f"{_shown(batch.column(column.name), place)}",
+            row=key,
+            family=column.family,
+            qualifier=column.qualifier,
+        ) from error
+
+
+def _encoded_values(batch: pa.RecordBatch, column: MappedColumn) -> Array:
     array = _typed(batch, column)
     try:
         return column.codec.encode(array)
     except MappingError as error:
         raise MappingError(f"the column {column.name!r} can't be written: {error}") from error
+
+
+def _refused_place(batch: pa.RecordBatch, column: MappedColumn, error: MappingError) -> int | None:
+    """The first row whose value can't be written; None where that is the fault of no row."""
+    if batch.schema.get_field_index(column.name) < 0 or isinstance(error.__cause__, pa.ArrowNotImplementedError):
+        return None
+
+    def encode(values: Array) -> Array:
+        return _encoded_values(pa.RecordBatch.from_arrays([values], [column.name]), column)
+
+    return first_refused(encode, batch.column(column.name))
+
+
+def _shown(values: Array, place: int) -> str:
+    """The value, shortened, also one that Python has no object for."""
+    try:
+        value: object = values[place].as_py()
+    except (ValueError, OverflowError):
+        # A date or time of a far year.
+        number = values.slice(place, 1).view(pa.int32() if values.type == pa.date32() else pa.int64())
+        return f"{number[0]} ({values.type})"
+    return f"{value!r:.100}" if isinstance(value, bytes | str) else f"{value!s:.100}"
 
 
 def _decoded(column: MappedColumn, values: Array, rows: Array) -> Array:

@@ -135,6 +135,8 @@ class ServerInfo:
     data_folder_id: str
     incarnation_id: str
     """Changes with each start of the server."""
+    uptime_ms: int
+    """How long ago the server was started."""
     limits: Limits
     address: str
 
@@ -224,6 +226,7 @@ def server_info_from(message: catalog_pb2.ServerInfoResponse, address: str) -> S
         now_ms=message.now_ms,
         data_folder_id=message.data_folder_id,
         incarnation_id=message.incarnation_id,
+        uptime_ms=message.uptime_ms,
         limits=Limits(
             row_bytes_max=limits.row_bytes_max,
             qualifier_bytes_max=limits.qualifier_bytes_max,

@@ -282,6 +282,7 @@ def test_the_server_says_who_it_is(server: Server, client: RawClient) -> None:
     assert info.version.count(".") == 2
     assert info.now_ms > 1_600_000_000_000
     assert info.incarnation_id
+    assert info.uptime_ms >= 1
     client.create_table("located", b"f")
     regions = client.catalog.LocateRegions(catalog_pb2.LocateRegionsRequest(table="located")).regions
     assert [region.server for region in regions] == [server.address]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import secrets
+import time
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
 import rowlock
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceReader,
     EqualTo,
@@ -20,7 +24,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StringType, StructField, StructType
 from pyspark_rowlock import DefaultSource
 from rowlock import Client
-from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, ServerUnavailableError, SnapshotEndedError
+from rowlock.errors import (
+    FamilyNotFoundError,
+    InvalidArgumentError,
+    ServerUnavailableError,
+    SnapshotEndedError,
+    TableNotFoundError,
+)
 from rowlock.pytest_plugin import RowlockServer
 from rowlock.scan import Scan
 from rowlock.snapshot import renew_snapshot
@@ -75,6 +85,25 @@ def _ids(reader: DataSourceReader) -> list[str]:
 def _names(batch: pa.RecordBatch) -> list[str]:
     names: list[Any] = batch.column("id").to_pylist()  # Any: the stubs think that they may be null
     return names
+
+
+def _count(planned: tuple[DataSourceReader, list[ScanPartition]]) -> int:
+    """The rows that all tasks of what was planned read."""
+    reader, partitions = planned
+    return sum(batch.num_rows for partition in partitions for batch in _batches(reader, partition))
+
+
+def _query() -> UUID:
+    """The id of a query that begins now, as Spark draws it: a UUID of version 7."""
+    return UUID(int=int(time.time() * 1000) << 80 | secrets.randbits(80))
+
+
+def _task_of(monkeypatch: pytest.MonkeyPatch, query: UUID | None) -> None:
+    """From here on this process is a task of that query."""
+    # Made in the usual way it would be the process's for ever.
+    context = object.__new__(TaskContext)
+    context._localProperties = {} if query is None else {"spark.sql.execution.query.id": str(query)}
+    monkeypatch.setattr(TaskContext, "get", lambda: context)
 
 
 _MAPPED = [f"{number:04d}" for number in range(1000)] + ["only b"]
@@ -170,17 +199,15 @@ def test_a_scan_that_is_left_early_is_closed(
     assert len(closed) == 1
 
 
-def test_scans_of_one_dataframe_see_one_moment_and_latest_ones_do_not(
+def test_scans_of_one_dataframe_see_one_moment(
     rowlock_server: RowlockServer, rowlock_client: Client, table: str
 ) -> None:
-    source, latest = _source(rowlock_server), _source(rowlock_server, snapshot="latest")
+    source = _source(rowlock_server)
     made_first = _source(rowlock_server)
     first = _planned(_reader(source))
-    _ids(_reader(latest))
     rowlock_client.table("read").put("new", {"f:a": "new"})
     assert _ids(_reader(source)) == _MAPPED
     assert [name for batch in _batches(first[0], first[1][0]) for name in _names(batch)] == _MAPPED
-    assert "new" in _ids(_reader(latest))
     # Its moment is that of its first use.
     assert "new" in _ids(_reader(made_first))
 
@@ -208,13 +235,61 @@ def test_a_held_moment_of_another_table_is_told_as_that(
         _reader(_source(rowlock_server, snapshot=moment.id)).partitions()
 
 
-def test_the_moment_of_one_scan_is_kept_for_minutes_and_a_dataframe_s_for_an_hour(
-    rowlock_server: RowlockServer, rowlock_client: Client, table: str
+def test_latest_is_one_moment_for_each_query_of_what_was_planned_once(
+    rowlock_server: RowlockServer, rowlock_client: Client, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark plans once, and uses the same partitions for every query after it."""
+    planned = _planned(_reader(_source(rowlock_server, snapshot="latest", partition_bytes="8192")))
+    first, second = _query(), _query()
+    _task_of(monkeypatch, first)
+    assert _count(planned) == 1001
+    rowlock_client.table("read").put("new", {"f:a": "new"})
+    _task_of(monkeypatch, second)
+    assert _count(planned) == 1002
+    rowlock_client.table("read").put("newer", {"f:a": "newer"})
+    assert _count(planned) == 1002
+    # A repeated task of a query that began before.
+    _task_of(monkeypatch, first)
+    assert _count(planned) == 1001
+
+
+def test_latest_without_a_query_is_the_moment_of_the_first_job(
+    rowlock_server: RowlockServer, rowlock_client: Client, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = _planned(_reader(_source(rowlock_server, snapshot="latest")))
+    rowlock_client.table("read").put("new", {"f:a": "new"})
+    _task_of(monkeypatch, None)
+    assert _count(planned) == 1002
+    rowlock_client.table("read").put("newer", {"f:a": "newer"})
+    assert _count(planned) == 1002
+
+
+def test_latest_goes_on_after_a_start_of_the_server_with_the_queries_that_begin_then(
+    rowlock_server: RowlockServer, rowlock_client: Client, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks of one that began before may have read already, and must not come to two moments."""
+    planned = _planned(_reader(_source(rowlock_server, snapshot="latest")))
+    before, unused = _query(), _query()
+    _task_of(monkeypatch, before)
+    assert _count(planned) == 1001
+    rowlock_server.restart()
+    for query in (before, unused):
+        _task_of(monkeypatch, query)
+        with pytest.raises(SnapshotEndedError, match=r"Run the query again.*started anew"):
+            _count(planned)
+    _task_of(monkeypatch, _query())
+    assert _count(planned) == 1001
+
+
+def test_the_moment_of_one_query_is_kept_for_minutes_and_a_dataframe_s_for_an_hour(
+    rowlock_server: RowlockServer, rowlock_client: Client, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dashboard takes a new one several times a second, and a server keeps so many only."""
+    _task_of(monkeypatch, None)
     for snapshot, lease_ms in (("token", 3_600_000), ("latest", 600_000)):
-        [partition] = _reader(_source(rowlock_server, snapshot=snapshot)).partitions()
-        assert isinstance(partition, ScanPartition)
+        planned = _planned(_reader(_source(rowlock_server, snapshot=snapshot)))
+        assert _count(planned) == 1001
+        [partition] = planned[1]
         assert renew_snapshot(rowlock_client._servers, partition.snapshot_id, 60.0).lease_ms == lease_ms
 
 
@@ -260,6 +335,23 @@ def test_a_sample_that_was_taken_travels_with_the_dataframe(
     rowlock_client.table("read").put("0000", {"f:new": "x"})
     again: DefaultSource = pickle.loads(pickle.dumps(source))
     assert again.schema() == schema
+
+
+def test_a_sample_is_taken_once_also_where_the_user_gives_the_schema(
+    rowlock_server: RowlockServer, rowlock_client: Client, table: str
+) -> None:
+    """Spark asks for none then, and plans with copies of the source."""
+    source = DefaultSource({"server": rowlock_server.address, "table": "read", "infer": "5"})
+    rowlock_client.table("read").put("0000", {"f:a": b"\xff"})
+    again: DefaultSource = pickle.loads(pickle.dumps(source))
+    given = StructType([StructField("row", StringType()), StructField("a", StringType())])
+    assert len(_planned(_reader(again, given))[1]) == 1
+
+
+def test_a_source_that_is_written_to_has_no_need_of_a_sample(rowlock_server: RowlockServer) -> None:
+    options = {"server": rowlock_server.address, "table": "away", "infer": "5"}
+    with pytest.raises(TableNotFoundError):
+        DefaultSource(options).schema()
 
 
 def test_parts_are_neither_too_small_nor_too_large() -> None:

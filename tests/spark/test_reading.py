@@ -11,6 +11,7 @@ import pytest
 import rowlock
 from rowlock import Client
 from rowlock.pytest_plugin import RowlockServer
+from rowlock.spark.configuration import PUSHDOWN
 
 from tests.spark.session import retried
 
@@ -203,6 +204,37 @@ def test_all_scans_of_a_dataframe_see_one_moment(spark: SparkSession, rowlock_se
         empty = reader.option("snapshot", "latest").load("moments")
         assert _tuples(empty) == []
         client.drop_table("moments")
+
+
+def test_each_query_of_a_latest_view_or_dataframe_sees_what_is_there_when_it_begins(
+    spark: SparkSession, rowlock_server: RowlockServer
+) -> None:
+    with rowlock.connect(rowlock_server.address) as client:
+        table = client.create_table("now", {"info": rowlock.Family()})
+        options = {"server": rowlock_server.address, "table": "now", "mapping": _MAPPING, "snapshot": "latest"}
+        written = ", ".join(f"{name} '{value}'" for name, value in options.items())
+        table.put(_key("UA", 0), {"info:delay": _delay(0)})
+        there, was_set = 1, spark.conf.get(PUSHDOWN) or "false"
+        try:
+            for pushes in ("false", "true"):
+                spark.conf.set(PUSHDOWN, pushes)
+                spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW now_view USING rowlock OPTIONS ({written})")
+                frame = spark.read.format("rowlock").options(**options).load()
+                both = "SELECT count(*) FROM now_view a JOIN now_view b ON a.flight = b.flight"
+                for _ in range(2):
+                    for query in (spark.table("now_view"), frame):
+                        assert retried(query.count) == there
+                        assert len(retried(query.where("delay >= 0").collect)) == there
+                        assert len(retried(lambda: list(query.toLocalIterator()))) == there  # noqa: B023
+                    assert retried(spark.sql(both).collect)[0][0] == there
+                    table.put(_key("UA", there), {"info:delay": _delay(there)})
+                    there += 1
+            rowlock_server.restart()
+            assert retried(spark.table("now_view").count) == there
+            assert retried(frame.count) == there
+        finally:
+            spark.conf.set(PUSHDOWN, was_set)
+        client.drop_table("now")
 
 
 def test_a_dataframe_does_not_outlive_its_server(spark: SparkSession, flights: Flights) -> None:

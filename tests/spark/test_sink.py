@@ -49,7 +49,7 @@ def _refusal(action: Callable[[], object]) -> str:
     return retried(tried)
 
 
-def test_a_dataframe_of_every_type_is_written_with_one_timestamp(
+def test_a_dataframe_of_every_type_is_written_at_a_timestamp_for_each_batch_of_a_task(
     spark: SparkSession,
     rowlock_server: RowlockServer,
     rowlock_client: rowlock.Client,
@@ -83,7 +83,11 @@ def test_a_dataframe_of_every_type_is_written_with_one_timestamp(
     assert stored.num_rows == 300
     for name in columns:
         assert stored.column(name).to_pylist() == expected.column(name).to_pylist(), name
-    assert len({cell.timestamp for cell in rowlock_client.table("t").scan().cells()}) == 1
+    # All tasks begin at the same one.
+    timestamps = sorted({cell.timestamp for cell in rowlock_client.table("t").scan().cells()})
+    assert timestamps == list(range(timestamps[0], timestamps[0] + len(timestamps)))
+    assert rowlock_client.table("t").cells("00000", "f:binary")[0][1] == timestamps[0]
+    assert rowlock_client.table("t").cells("00200", "f:binary")[0][1] == timestamps[0]
 
 
 def test_maps_are_written_as_they_are_into_the_table_that_save_names(

@@ -17,7 +17,7 @@ from rowlock.bulk_outcome import BulkResult
 from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, ServerUnavailableError, TableNotFoundError
 from rowlock.pytest_plugin import RowlockServer
 from rowlock.spark.write_options import write_options
-from rowlock.spark.write_plan import WritePlan, write_plan
+from rowlock.spark.write_plan import BATCH_TIMES, WritePlan, write_plan
 from rowlock.spark.write_task import WriteFailedError, Written, write_task
 from rowlock.spark.writer import PartWritten, RowlockWriter
 from rowlock.table import Table
@@ -69,7 +69,7 @@ def test_all_tasks_of_a_job_write_at_its_one_time_of_the_server(
 ) -> None:
     before = rowlock_client.server_info().now_ms
     plan = _plan(rowlock_server)
-    assert before <= plan.timestamp <= rowlock_client.server_info().now_ms
+    assert before <= plan.timestamp < rowlock_client.server_info().now_ms
     _write(plan, ("x", "1", None))
     _write(plan, ("y", "1", None))
     for row in ("x", "y"):
@@ -80,6 +80,37 @@ def test_the_job_that_comes_later_wins(rowlock_server: RowlockServer, rowlock_cl
     _write(_plan(rowlock_server), ("x", "first", "first"))
     _write(_plan(rowlock_server), ("x", "second", None))
     assert _rows(rowlock_client) == [(b"x", {b"f:a": b"second", b"f:b": b"first"})]
+
+
+@pytest.mark.parametrize("nulls", ["skip", "delete"])
+def test_an_attempt_that_dies_half_way_after_another_one_finished_undoes_no_later_row(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, nulls: str
+) -> None:
+    plan = _plan(rowlock_server, nulls=nulls)
+    rows = [("k", "old", None), ("j", "x", "x"), ("k", "new", "new")]
+    _write(plan, *rows)
+    for finished in range(3):
+        _write(plan, *rows[:finished])
+        assert _rows(rowlock_client) == [(b"j", {b"f:a": b"x", b"f:b": b"x"}), (b"k", {b"f:a": b"new", b"f:b": b"new"})]
+
+
+def test_batches_beyond_those_with_timestamps_of_their_own_share_the_last_one(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    plan = replace(_plan(rowlock_server, create="f,versions=10"), later_ms=2)
+    _write(plan, *[("x", str(number), None) for number in range(5)])
+    told = [(b"4", plan.timestamp + 2), (b"1", plan.timestamp + 1), (b"0", plan.timestamp)]
+    assert rowlock_client.table("t").cells("x", "f:a") == told
+
+
+def test_a_point_write_after_the_plan_is_later_than_all_batches_of_the_job(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    plan = _plan(rowlock_server)
+    assert plan.later_ms == BATCH_TIMES
+    rowlock_client.table("t").put("x", {"f:a": "point"})
+    _write(plan, *[("x", str(number), None) for number in range(BATCH_TIMES + 5)])
+    assert _rows(rowlock_client) == [(b"x", {b"f:a": b"point"})]
 
 
 @pytest.mark.parametrize("batch_bytes", ["1", "1000000"])

@@ -1,4 +1,8 @@
-"""Conditions on rows as words, COLUMN OP VALUE, turned into filters that the server evaluates."""
+"""Conditions on rows as words, COLUMN OP VALUE, turned into filters that the server evaluates.
+
+A name of a column and a value may be anything, so what is meant as more than a name or a value would be read as one,
+and give no rows: what looks so is refused, and can be said by escapes.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,12 @@ if TYPE_CHECKING:
 
 _COMPARISON = re.compile(
     r"(?P<column>[^=!<>]+?)(?:\s+as\s+(?P<type>[a-z]+)(?P<text>\s+text)?)?\s*(?P<op>!=|<=|>=|=|<|>)\s?(?P<value>.*)",
-    re.DOTALL,
+    re.DOTALL | re.IGNORECASE,
 )
-_PRESENCE = re.compile(r"(?P<column>\S+)\s+is\s+(?P<state>absent|present)")
+_PRESENCE = re.compile(r"(?P<column>\S+)\s+is\s+(?P<state>absent|present)", re.IGNORECASE)
+_NO_NAME = re.compile(r"\s|\A\(", re.ASCII)
+_QUOTED = re.compile(r"""\s*(['"]).*\1\s*""", re.DOTALL)
+_JOINED = re.compile(r"\s(?P<word>and|or)\s+\(?(?P<rest>[^\s:]+:.*)", re.DOTALL | re.IGNORECASE)
 _OPERATORS: dict[str, Callable[[ColumnExpression, Operand], Filter]] = {
     "=": lambda column, operand: column == operand,
     "!=": lambda column, operand: column != operand,
@@ -42,22 +49,49 @@ def _condition(text: str) -> Filter:
     from rowlock.filters import column
 
     if match := _PRESENCE.fullmatch(text):
-        expression = column(arguments.column(match["column"]))
-        return expression.is_absent() if match["state"] == "absent" else expression.is_present()
+        expression = column(_column(text, match["column"]))
+        return expression.is_absent() if match["state"].lower() == "absent" else expression.is_present()
     match = _COMPARISON.fullmatch(text)
     if match is None:
         raise ArgumentError(
             f"{text!r} is no condition: write COLUMN=VALUE (or != < <= > >=), 'COLUMN as int > 15', 'COLUMN is absent' "
             "or 'COLUMN is present'"
         )
-    kind = match["type"] or "binary"
+    name = _column(text, match["column"])
+    kind = (match["type"] or "binary").lower()
     if re.match(r"[=<>!]", match["value"]):
         raise ArgumentError(
             f"{text!r} has the operator {match['op']} and then {match['value'][0]!r}: operators are = != < <= > >=, "
             rf"and a value that begins with such a sign is written with \x{ord(match['value'][0]):02x}"
         )
-    expression = column(arguments.column(match["column"]), kind, "text" if match["text"] else "binary")
+    _check_one_value(text, match["value"])
+    expression = column(name, kind, "text" if match["text"] else "binary")
     return _OPERATORS[match["op"]](expression, _operand(kind, match["value"]))
+
+
+def _column(text: str, name: str) -> bytes:
+    if found := _NO_NAME.search(name):
+        raise ArgumentError(
+            f"{text!r} would be a condition on the column {name!r}: write COLUMN=VALUE, 'COLUMN as int > 15', 'COLUMN "
+            "is absent' or 'COLUMN is present', without parentheses, 'or' and 'not'. In a column's name "
+            rf"{found[0]!r} is written with \x{ord(found[0]):02x}"
+        )
+    return arguments.column(name)
+
+
+def _check_one_value(text: str, value: str) -> None:
+    """Raises ArgumentError for a value that is meant as more than that."""
+    if quoted := _QUOTED.fullmatch(value):
+        raise ArgumentError(
+            rf"the value of {text!r} stands in quotes, which would be a part of it: leave them out, or write \x"
+            rf"{ord(quoted[1]):02x} for a quote that is meant"
+        )
+    joined = _JOINED.search(value)
+    if joined and (_COMPARISON.fullmatch(joined["rest"]) or _PRESENCE.fullmatch(joined["rest"].rstrip(" )"))):
+        raise ArgumentError(
+            f"{text!r} seems to be two conditions, and {value!r} would be one value: give each condition apart, all of "
+            rf"them have to hold; there is no 'or'. In a value ' {joined['word']} ' is written \x20{joined['word']}\x20"
+        )
 
 
 def _operand(kind: str, text: str) -> Operand:

@@ -41,7 +41,8 @@ def scan(
 
     CONDITION: COLUMN=VALUE, or != < <= > >=, comparing bytes; 'COLUMN as int > 15' reads the column as that type
     (tinyint smallint int bigint float double boolean string; 'as int text' for decimal text); 'COLUMN is absent' or
-    'COLUMN is present'. All conditions must hold. An absent column meets no comparison.
+    'COLUMN is present'. All conditions must hold. An absent column meets no comparison. A value stands without quotes
+    of its own; what looks like another condition than it would be is refused.
     A value that begins with = < > or ! is written with \\xNN.
 
     --json: a line for each row, {"row", "cells": [{"column", "timestamp", "value"}, ...]}

@@ -11,8 +11,10 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def configure(spark: SparkSession) -> None:
-    """Lets DataFrames with the option pushdown=true hand their filters to the server. Other DataFrames read as before.
+    """Lets DataFrames with the option pushdown=true hand their filters to the server.
 
+    Others read as before, but that PySpark takes every filter into Python now, where it may fail: a date or time after
+    the year 9999 is no value there, and ends the query with a ValueError.
     And makes sure that Spark knows the format: it looks for formats once only, and where that fails, because no Python
     process started in time for instance, it goes on without them for as long as its Java lives.
 

@@ -33,10 +33,13 @@ def _ended(table: str, error: SnapshotEndedError, moment: Moment) -> SnapshotEnd
     elif moment == "latest":
         minutes = LATEST_LEASE_MS // 60_000
         what = (
-            f"the moment of table {table!r} that this scan reads is not kept any more: it was not used for {minutes} "
+            f"the moment of table {table!r} that this query reads is not kept any more: it was not used for {minutes} "
             "minutes"
         )
-        advice += "; where tasks have to wait for so long, leave out snapshot=latest"
+        advice = (
+            "Run the query again, and where tasks have to wait for so long, leave out snapshot=latest. For df.rdd and "
+            "df.foreach, call spark.read...load() again"
+        )
     else:
         advice += "; a temporary view needs the option snapshot=latest"
     return SnapshotEndedError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import pyarrow as pa
@@ -42,11 +43,11 @@ def inferred_mapping(table: Table[bytes], options: ReadOptions) -> Mapping:
 def mapping_text(is_text: dict[bytes, bool], keys_are_text: bool) -> str:
     """The mapping of these columns. A column is named by its qualifier, or whole where that is not unique."""
     texts = {column: _text(column) for column in sorted(is_text)}
-    names = [KEY_NAME, *(text.partition(":")[2].lower() for text in texts.values())]
+    names = Counter([KEY_NAME, *(text.partition(":")[2].lower() for text in texts.values())])
     parts = [f"{KEY_NAME} {_type(keys_are_text)} :key"]
     for column, text in texts.items():
         qualifier = text.partition(":")[2]
-        name = qualifier if qualifier and names.count(qualifier.lower()) == 1 else text
+        name = qualifier if qualifier and names[qualifier.lower()] == 1 else text
         parts.append(f"{_quoted(name)} {_type(is_text[column])} {_quoted(text)}")
     return ", ".join(parts)
 

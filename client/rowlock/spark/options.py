@@ -8,8 +8,8 @@ r"""The options of `spark.read.format("rowlock")`, checked as soon as a DataFram
     prefix           rows that start with it                        } any byte may be written \xNN, a backslash \\
     where            conditions on stored columns, "info:delay as int > 15 and info:dest is present"
     timestamps       mapped columns, commas between, or *: each gives its cell's timestamp, delay a delay_timestamp
-    snapshot         token (default): one read point for all that is done with the DataFrame; latest: a new one whenever
-                     Spark plans a scan; or the id of a snapshot that rowlock.spark.snapshot holds
+    snapshot         token (default): one read point for all that is done with the DataFrame; latest: a new one for each
+                     query; or the id of a snapshot that rowlock.spark.snapshot holds
     partition_bytes  about how much one task reads; default: by the table's size, 4 MiB to 128 MiB
     batch_bytes      about how much travels at once, default 4 MiB
     malformed        fail (default) or null: what becomes of bytes that do not fit the mapping's type
@@ -252,8 +252,8 @@ def _count(given: Dict[str, str], name: str) -> int | None:
     text = given.get(name)
     if text is None:
         return None
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise InvalidArgumentError(f"the option {name} is a number of rows, at least 1; not {text!r}")
+    if not re.fullmatch(r"\s*[0-9]{1,18}\s*", text) or int(text) < 1:
+        raise InvalidArgumentError(f"the option {name} is a number of rows, at least 1; not {text!r:.100}")
     return int(text)
 
 
@@ -262,8 +262,9 @@ def byte_count(given: Dict[str, str], name: str) -> int | None:
     text = given.get(name)
     if text is None:
         return None
-    match = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", text)
+    match = re.fullmatch(r"\s*([0-9]{1,18})\s*([A-Za-z]*)\s*", text)
     unit = _UNITS.get(match[2].lower()) if match else None
-    if match is None or unit is None or int(match[1]) < 1:
-        raise InvalidArgumentError(f"the option {name} is a number of bytes, like 4194304 or 4MiB; not {text!r}")
-    return int(match[1]) * unit
+    count = int(match[1]) * unit if match and unit else 0
+    if not 1 <= count < 1 << 63:
+        raise InvalidArgumentError(f"the option {name} is a number of bytes, like 4194304 or 4MiB; not {text!r:.100}")
+    return count

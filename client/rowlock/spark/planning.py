@@ -22,7 +22,10 @@ _CORES_MIN = 4
 
 @dataclass
 class ScanPartition(InputPartition):
-    """What one task reads: ranges of rows in order, none for a table without rows, and at which snapshot."""
+    """What one task reads: ranges of rows in order, none for a table without rows, and at which snapshot.
+
+    With snapshot=latest the task makes the snapshot's id of this one's and its query's, see latest.py.
+    """
 
     ranges: tuple[RowRange, ...]
     snapshot_id: bytes = b""

@@ -6,7 +6,7 @@
 3. Each task's scan names it, which renews it, and while a scan is open it does not end. An hour unused, and it ends.
 4. A server that was started anew since 1 refuses the id: it can't know whether a scan had seen that moment already.
 
-With snapshot=latest each planning draws an id of its own, with a lease of minutes. A snapshot that
+With snapshot=latest each query has a moment of its own, with a lease of minutes, see latest.py. A snapshot that
 rowlock.spark.snapshot holds is only used.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LATEST_LEASE_MS = 10 * 60 * 1000
-"""Of the moment of one scan: there may be several a second, and nobody comes back to them but a repeated task."""
+"""Of the moment of one query: there may be several a second, and nobody comes back to them but its own tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class ReadPoint:
     is_held: bool = False
 
 
-def new_read_point(client: Client, lease_ms: int = 0) -> ReadPoint:
+def new_read_point(client: Client) -> ReadPoint:
     """Nothing is made on the server yet."""
-    return ReadPoint(new_snapshot_id(), client.server_info().incarnation_id, lease_ms)
+    return ReadPoint(new_snapshot_id(), client.server_info().incarnation_id)
 
 
 def opened(client: Client, table: str, point: ReadPoint, timeout_s: float) -> None:

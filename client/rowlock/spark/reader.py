@@ -19,21 +19,22 @@ from rowlock.spark.decoding import rows_of_cells, rows_of_form
 from rowlock.spark.explanations import explained
 from rowlock.spark.frame import Frame, Source
 from rowlock.spark.key_ranges import intersected
+from rowlock.spark.latest import point_of_query, query_of_task
 from rowlock.spark.one_query import pushable
 from rowlock.spark.options import ReadOptions
 from rowlock.spark.planning import ScanPartition, cut
 from rowlock.spark.pushdown import both, pushed
-from rowlock.spark.read_points import LATEST_LEASE_MS, ReadPoint, new_read_point, opened
+from rowlock.spark.read_points import ReadPoint, opened
 from rowlock.table import Table
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is read. point None: a new one whenever a scan is planned."""
+    """What is read. With snapshot=latest the point is where each query's own begins, see latest.py."""
 
     options: ReadOptions
     frame: Frame
-    point: ReadPoint | None
+    point: ReadPoint
 
     @property
     def table(self) -> Table[bytes]:
@@ -55,16 +56,19 @@ class RowlockReader(DataSourceReader):
         self._where: Filter | None = reading.options.where
 
     def partitions(self) -> list[InputPartition]:
-        """Opens the read point and cuts the table; on the driver, once for each plan of a scan."""
+        """Cuts the table, and opens the read point unless each query has its own; on the driver.
+
+        Spark keeps what it gives for later queries of the DataFrame: the ranges are only where to cut.
+        """
         options = self._reading.options
         try:
             client = client_of(options.server, options.timeout_s)
-            point = self._reading.point or new_read_point(client, LATEST_LEASE_MS)
-            opened(client, options.table, point, options.timeout_s)
+            if not options.is_latest:
+                opened(client, options.table, self._reading.point, options.timeout_s)
             parts = cut(self._reading.table, self._ranges, self._reading.frame.cell_columns, options.part_bytes)
         except RowlockError as error:
             raise self._reading.explained(error) from None
-        return [ScanPartition(ranges, point.snapshot_id) for ranges in parts]
+        return [ScanPartition(ranges, self._reading.point.snapshot_id) for ranges in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Arrow batches of the DataFrame's schema; in a task. What the server holds is freed when it is left early."""
@@ -83,7 +87,7 @@ class RowlockReader(DataSourceReader):
             columns=frame.cell_columns,
             where=self._where,
             batch_bytes=options.batch_bytes,
-            snapshot=partition.snapshot_id,
+            snapshot=self._latest_id() if options.is_latest else partition.snapshot_id,
         ) as scan:
             if frame.has_cells:
                 for cells in scan.to_batches():
@@ -91,6 +95,14 @@ class RowlockReader(DataSourceReader):
             else:
                 for batch in scan.form_batches(form_columns(frame)):
                     yield rows_of_form(batch, frame, schema, options.malformed_is_null)
+
+    def _latest_id(self) -> bytes:
+        """Of the moment of this task's query; its snapshot is there afterwards."""
+        options = self._reading.options
+        client = client_of(options.server, options.timeout_s)
+        point = point_of_query(client, self._reading.point, query_of_task())
+        opened(client, options.table, point, options.timeout_s)
+        return point.snapshot_id
 
 
 class PushingReader(RowlockReader):

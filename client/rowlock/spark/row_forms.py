@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -152,9 +153,10 @@ def _is_map_form(schema: pa.Schema) -> bool:
 
 def _check_mapped(schema: pa.Schema, mapping: Mapping) -> None:
     wanted = [column.name for column in mapping.columns]
-    doubled = sorted({name for name in schema.names if schema.names.count(name) > 1})
-    missing = [name for name in wanted if name not in schema.names]
-    extra = [name for name in schema.names if name not in wanted]
+    counts, known = Counter(schema.names), set(wanted)
+    doubled = sorted(name for name, count in counts.items() if count > 1)
+    missing = [name for name in wanted if name not in counts]
+    extra = [name for name in counts if name not in known]
     if doubled or missing or extra:
         faults = [
             f"{what} {', '.join(names)}"

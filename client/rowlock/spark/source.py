@@ -7,6 +7,8 @@ it; from then on every scan that is planned begins with a copy of it. So what al
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
+from contextlib import suppress
+from dataclasses import replace
 
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
@@ -20,7 +22,7 @@ from rowlock.spark.explanations import explained
 from rowlock.spark.frame import Frame, mapped_frame, plain_frame
 from rowlock.spark.inference import inferred_mapping
 from rowlock.spark.options import ReadOptions, read_options, server_of, timeout_of
-from rowlock.spark.read_points import ReadPoint, new_read_point
+from rowlock.spark.read_points import LATEST_LEASE_MS, ReadPoint, new_read_point
 from rowlock.spark.reader import PushingReader, Reading, RowlockReader
 from rowlock.spark.write_options import write_options
 from rowlock.spark.writer import RowlockWriter
@@ -44,6 +46,11 @@ class RowlockSource(DefaultSource):
             self._drawn = new_read_point(client_of(server, self._patience_s))
         except RowlockError as error:
             raise explained(error, server, self.options.get("table", "")) from None
+        if "infer" in self.options:
+            # Once, also where a schema of the user's keeps Spark from asking for ours. What is wrong is told when it is
+            # read: a temporary view that is written to has no need of it.
+            with suppress(RowlockError):
+                self._infer(read_options(self.options))
 
     @property
     def _patience_s(self) -> float:
@@ -70,7 +77,7 @@ class RowlockSource(DefaultSource):
 
     def _frame(self, options: ReadOptions, client: Client) -> Frame:
         try:
-            frame = self._wanted(client, options)
+            frame = self._wanted(options)
             families = client.describe(options.table).families
         except RowlockError as error:
             raise explained(error, options.server, options.table) from None
@@ -83,20 +90,22 @@ class RowlockSource(DefaultSource):
             )
         return frame
 
-    def _wanted(self, client: Client, options: ReadOptions) -> Frame:
-        mapping = options.mapping
-        if options.infer_rows is not None:
-            if self._inferred is None:
-                self._inferred = inferred_mapping(client.table(options.table), options)
-            mapping = self._inferred
+    def _wanted(self, options: ReadOptions) -> Frame:
+        mapping = options.mapping if options.infer_rows is None else self._inferred or self._infer(options)
         if mapping is None:
             return plain_frame()
         return mapped_frame(mapping, options.timestamps, options.malformed_is_null)
 
-    def _point(self, options: ReadOptions) -> ReadPoint | None:
+    def _infer(self, options: ReadOptions) -> Mapping:
+        client = client_of(options.server, self._patience_s)
+        self._inferred = inferred_mapping(client.table(options.table), options)
+        return self._inferred
+
+    def _point(self, options: ReadOptions) -> ReadPoint:
         if options.snapshot_id is not None:
             return ReadPoint(options.snapshot_id, "", is_held=True)
-        return None if options.is_latest else self._drawn
+        assert self._drawn is not None, self.options
+        return replace(self._drawn, lease_ms=LATEST_LEASE_MS) if options.is_latest else self._drawn
 
 
 def _check_either(options: Dict[str, str]) -> None:

@@ -1,9 +1,13 @@
-"""What the driver settles before a job writes: the table, the form of its rows, and one timestamp for all it writes.
+"""What the driver settles before a job writes: the table, the form of its rows, and the timestamps for all it writes.
 
-Whatever can be found wrong here is found before anything is written. The timestamp is what makes a job idempotent: a
-task that is repeated, or runs twice at a time, writes the same cells once more, at the same timestamp, and they are
-the same versions. It is the server's time, so that what was written before the job is older and what is written after
-it is newer, whatever the clocks of Spark's machines say.
+Whatever can be found wrong here is found before anything is written. The timestamps are what makes a job idempotent:
+
+1. They begin at the server's time, and the server stamps nothing from then on that is not later than all of them. So
+   what was written before the job is older and what is written after it is newer, whatever other clocks say.
+2. The batches of a task are written at the first of them, the one after it, and so on (`timestamp_of`). A task that is
+   repeated, or runs twice at a time, writes the same cells at the same timestamps, and they are the same versions.
+3. So of two rows with one key in a task the later wins also if a second attempt writes the earlier one again and dies.
+   That holds as far as the timestamps last: the batches beyond share the last one.
 """
 
 from __future__ import annotations
@@ -23,12 +27,15 @@ from rowlock.errors import (
     UnknownOutcomeError,
 )
 from rowlock.schema import Durability, Family, TableDescription
+from rowlock.server_times import reserve_times
 from rowlock.spark.connections import client_of
 from rowlock.spark.row_forms import RowForm, form_of
 from rowlock.spark.write_options import WriteOptions
 
 # A mistyped address should be told soon; a server that is being restarted is back by then.
 _CONNECT_S_MAX = 20.0
+BATCH_TIMES = 1000
+"""How many batches of a task have timestamps of their own. Point writes are stamped so many milliseconds ahead."""
 UNREACHED = (ServerUnavailableError, DeadlineError, UnknownOutcomeError)
 """What a call ends with when its server stays away."""
 
@@ -42,6 +49,12 @@ class WritePlan:
     families: frozenset[bytes]
     """Those of the table."""
     timestamp: int
+    later_ms: int
+    """How many timestamps after it are the job's too."""
+
+    def timestamp_of(self, batch_number: int) -> int:
+        """Of the cells in a task's batch of that number, from 0."""
+        return self.timestamp + min(batch_number, self.later_ms)
 
 
 def write_plan(options: WriteOptions, schema: pa.Schema) -> WritePlan:
@@ -70,8 +83,9 @@ def _plan(client: Client, options: WriteOptions, form: RowForm) -> WritePlan:
             table=options.table,
             family=missing[0],
         )
-    # Asked last: the table was there before it.
-    return WritePlan(options, form, families, client.server_info().now_ms)
+    # Asked last: the table was there before it. The servers of a client are not for its users.
+    times = reserve_times(client._servers, BATCH_TIMES, min(options.timeout_s, _CONNECT_S_MAX))
+    return WritePlan(options, form, families, times.first, times.later_ms)
 
 
 def _check_created(options: WriteOptions, form: RowForm) -> None:

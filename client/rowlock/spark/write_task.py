@@ -48,6 +48,7 @@ class _Rows:
 
     def __init__(self, plan: WritePlan, part: str) -> None:
         self.count = 0
+        self._batch_count = 0
         self._plan = plan
         self._part = part
         self._seen: set[bytes] = set()
@@ -57,10 +58,12 @@ class _Rows:
         plan = self._plan
 
         def as_cells(rows: pa.RecordBatch) -> pa.RecordBatch:
-            return plan.form.cells(rows, plan.timestamp)
+            return plan.form.cells(rows, plan.timestamp_of(self._batch_count))
 
         for made in cut_batches(self._counted(batches), as_cells, plan.form.mapping, plan.options.batch_bytes):
             self._check_families(made)
+            # Before the next one is made: it has a timestamp of its own.
+            self._batch_count += 1
             yield made.cells
 
     def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

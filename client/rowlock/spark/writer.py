@@ -3,11 +3,11 @@
 1. The driver makes a WritePlan (write_plan.py) and Spark pickles it, inside the writer, for every task.
 2. Each task writes its part by logged bulk batches (write_task.py), durable when it answers.
 3. There is no step after that: a job's rows are seen as they come, batch by batch, and nothing is taken back when it
-   fails. Running it again writes the same rows with a newer timestamp.
+   fails. Running it again writes the same rows with newer timestamps.
 
-Tasks may be repeated and may run twice at a time; since all write with the plan's timestamp, each row comes out as if
-it had been written once. Of rows with the same key the last of a task's input wins, and a repeated task may be given
-its input in another order; between tasks there is none.
+Tasks may be repeated and may run twice at a time; since all write with the plan's timestamps, each row comes out as if
+it had been written once. Of rows with the same key the last of a task's input wins, also if an attempt that repeats it
+dies half-way; a repeated task may be given its input in another order, and between tasks there is none.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RowlockWriter(DataSourceArrowWriter):
         """Runs on the driver after all tasks; all is written and durable by then."""
         written = [message.written for message in messages if isinstance(message, PartWritten)]
         _log.info(
-            "%d rows, %d cells were written into %r at timestamp %d",
+            "%d rows, %d cells were written into %r from timestamp %d on",
             sum(part.row_count for part in written),
             sum(part.cell_count for part in written),
             self._plan.options.table,
@@ -76,7 +76,7 @@ class RowlockWriter(DataSourceArrowWriter):
         finished = sum(isinstance(message, PartWritten) for message in messages)
         _log.warning(
             "the job failed after %d of its %d parts were written whole into %r; what was written, of other parts too, "
-            "stays at timestamp %d. Running the job again writes the same rows with a newer timestamp",
+            "stays, from timestamp %d on. Running the job again writes the same rows with newer timestamps",
             finished,
             len(messages),
             self._plan.options.table,

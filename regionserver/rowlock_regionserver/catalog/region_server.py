@@ -47,6 +47,7 @@ from rowlock_regionserver.region.long_work import LongWork, turn_count_of_this_m
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.shared_parts import SharedParts
+from rowlock_regionserver.region.stamps import ToldTime
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.wal.log import Log, LogStatistics
@@ -66,6 +67,10 @@ class RegionServerStatistics:
     snapshots: SnapshotStatistics
 
 
+# Stamps run so far ahead of the clock at most because of reservations.
+_RESERVED_AHEAD_MS_MAX = 10_000
+
+
 class RegionServer:
     """Serves the tables of one folder. Thread-safe. `open` makes one."""
 
@@ -76,6 +81,7 @@ class RegionServer:
         self._files = files
         self._on_fatal = on_fatal
         self.incarnation_id = secrets.token_hex(8)
+        self._started_at = clock.monotonic()
         self._memory = MemoryGauge(config, self._wake_flusher)
         self._shared = SharedParts(
             folder / "bulk",
@@ -316,18 +322,26 @@ class RegionServer:
         self.snapshots.check(snapshot_id, region_id)
         return SnapshotRegion(self.snapshots, snapshot_id, region_id)
 
-    def now_ms(self) -> int:
+    def tell_time(self, reserve_ms: int = 0) -> ToldTime:
         """A time to write with: the clock, but never below a stamp that a region has given, so none hides the write.
 
-        Whatever is stamped from here on is later, so the write hides none of that.
+        Whatever is stamped from here on is later, so the write hides none of that; later also than the milliseconds
+        after it that were reserved, which are fewer than asked for where they would lie far ahead of the clock.
         """
         with self._time_lock:
             regions = list(self._regions.values())
             stamps = [region.last_stamp for region in regions]
-            self._told_ms = max(self._shared.clock.now_ms(), self._told_ms, *stamps)
+            clock_ms = self._shared.clock.now_ms()
+            now_ms = max(clock_ms, self._told_ms, *stamps)
+            reserved_ms = max(0, min(reserve_ms, clock_ms + _RESERVED_AHEAD_MS_MAX - now_ms))
+            self._told_ms = now_ms + reserved_ms
             for region in regions:
                 region.stamp_later_than(self._told_ms)
-            return self._told_ms
+            return ToldTime(now_ms, reserved_ms)
+
+    def uptime_ms(self) -> int:
+        """How long ago this incarnation began; at least 1."""
+        return 1 + int((self._shared.clock.monotonic() - self._started_at) * 1000)
 
     def flush(self, name: str) -> FlushResult:
         """Writes the memstores of a table's regions to store files. Blocks."""

@@ -5,14 +5,24 @@ a region that is opened again begins at the end of the last leap.
 
 A time that the server told somebody, to write with, is passed over: every stamp after it is later. So the stamps of a
 server that is asked for its time, written to and asked again, all in one millisecond, run ahead of its clock by one
-each time, until the clock has come up.
+each time, until the clock has come up; and times that are reserved, for a job of Spark, are passed over at once. A time
+that was told is not logged: after a restart the clock itself, which went on meanwhile, has to be beyond it.
 """
 
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 
 from rowlock_regionserver.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class ToldTime:
+    """Milliseconds to write with: `now_ms`, and `reserved_ms` more after it."""
+
+    now_ms: int
+    reserved_ms: int
 
 
 class Stamps:

@@ -17,6 +17,7 @@ from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.stamps import ToldTime
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.rpc.calls import Context, Method
 from rowlock_regionserver.rpc.enums import durability
@@ -41,7 +42,8 @@ class CatalogEngine(Protocol):
     @property
     def snapshots(self) -> Snapshots: ...
     def make_snapshot(self, name: str, snapshot_id: bytes, lease_ms: int, incarnation_id: str) -> Snapshot: ...
-    def now_ms(self) -> int: ...
+    def tell_time(self, reserve_ms: int = 0) -> ToldTime: ...
+    def uptime_ms(self) -> int: ...
     def create_table(self, name: str, families: Sequence[Family], durability: Durability) -> Table: ...
     def alter_table(
         self, name: str, set_families: Sequence[Family], drop_families: Sequence[bytes], durability: Durability | None
@@ -156,14 +158,17 @@ class CatalogService:
         return catalog_pb2.EndSnapshotResponse()
 
     def _server_info(self, data: bytes) -> catalog_pb2.ServerInfoResponse:
-        parsed(catalog_pb2.ServerInfoRequest, data)
+        message = parsed(catalog_pb2.ServerInfoRequest, data)
         config = self._config
+        told = self._engine.tell_time(message.reserve_ms)
         return catalog_pb2.ServerInfoResponse(
             version=_version(),
             protocol=PROTOCOL,
-            now_ms=self._engine.now_ms(),
+            now_ms=told.now_ms,
+            reserved_ms=told.reserved_ms,
             data_folder_id=self._data_folder_id,
             incarnation_id=self._engine.incarnation_id,
+            uptime_ms=self._engine.uptime_ms(),
             limits=catalog_pb2.Limits(
                 row_bytes_max=config.row_bytes_max,
                 qualifier_bytes_max=config.qualifier_bytes_max,

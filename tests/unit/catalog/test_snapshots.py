@@ -483,36 +483,51 @@ def test_stopping_ends_all_and_makes_no_more(held: Engine) -> None:
 
 
 def test_the_clock_is_never_below_a_stamp_that_was_given(held: Engine, clock: ManualClock) -> None:
-    assert held.server.now_ms() == clock.now_ms()
+    assert held.server.tell_time().now_ms == clock.now_ms()
     now_ms = held.change(b"r", Put(b"f", b"q", b"1")).timestamp
     clock.set_now_ms(now_ms - 5 * HOUR_MS)
-    assert held.server.now_ms() == now_ms
-    held.change(b"r", Put(b"f", b"q", b"by the server's clock", held.server.now_ms()))
+    assert held.server.tell_time().now_ms == now_ms
+    held.change(b"r", Put(b"f", b"q", b"by the server's clock", held.server.tell_time().now_ms))
     assert held.values(b"r") == {b"f:q": b"by the server's clock"}
     held.crash()
-    assert held.server.now_ms() >= now_ms
+    assert held.server.tell_time().now_ms >= now_ms
     held.change(b"r", Put(b"f", b"q", b"stamped"))
-    held.change(b"r", Put(b"f", b"q", b"by the clock again", held.server.now_ms()))
+    held.change(b"r", Put(b"f", b"q", b"by the clock again", held.server.tell_time().now_ms))
     assert held.values(b"r") == {b"f:q": b"by the clock again"}
     stamped = held.change(b"r", Put(b"f", b"q", b"stamped")).timestamp
-    assert held.server.now_ms() == stamped
+    assert held.server.tell_time().now_ms == stamped
     held.server.truncate_table("t")
-    assert held.server.now_ms() == stamped
+    assert held.server.tell_time().now_ms == stamped
 
 
 def test_a_write_that_comes_after_the_servers_time_was_told_is_later_than_it(held: Engine, clock: ManualClock) -> None:
     """Also in the same millisecond, and while stamps stand ahead of the clock, as after a restart."""
-    told = held.server.now_ms()
-    assert held.server.now_ms() == told, "asking alone moved the time"
+    told = held.server.tell_time().now_ms
+    assert held.server.tell_time().now_ms == told, "asking alone moved the time"
     assert held.change(b"r", Put(b"f", b"q", b"point")).timestamp == told + 1
     held.change(b"r", Put(b"f", b"q", b"a task that is repeated", told))
     assert held.values(b"r") == {b"f:q": b"point"}
     held.crash()
-    told = held.server.now_ms()
+    told = held.server.tell_time().now_ms
     assert told > clock.now_ms()
     assert held.change(b"r", Put(b"f", b"q", b"point")).timestamp == told + 1
-    told = held.server.now_ms()
+    told = held.server.tell_time().now_ms
     held.server.truncate_table("t")
     assert held.change(b"r", Put(b"f", b"q", b"in a new region")).timestamp == told + 1
     clock.advance(HOUR_MS)
     assert held.change(b"r", Put(b"f", b"q", b"later")).timestamp == clock.now_ms()
+
+
+def test_stamps_are_later_than_times_that_were_reserved_and_these_are_not_far_ahead(
+    held: Engine, clock: ManualClock
+) -> None:
+    told = held.server.tell_time(1000)
+    assert (told.now_ms, told.reserved_ms) == (clock.now_ms(), 1000)
+    assert held.change(b"r", Put(b"f", b"q", b"point")).timestamp == told.now_ms + 1001
+    held.change(b"r", Put(b"f", b"q", b"the job's", told.now_ms + 1000))
+    assert held.values(b"r") == {b"f:q": b"point"}
+    reserved = [held.server.tell_time(1000).reserved_ms for _ in range(20)]
+    assert reserved == [1000] * 8 + [999] + [0] * 11
+    assert held.server.tell_time().now_ms == clock.now_ms() + 10_000
+    clock.advance(HOUR_MS)
+    assert held.server.tell_time(1000).reserved_ms == 1000

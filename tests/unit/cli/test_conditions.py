@@ -26,6 +26,16 @@ from rowlock.cli.conditions import where
         ("f:a as string = Zürich", column("f:a", "string") == "Zürich"),
         ("f:a is absent", column("f:a").is_absent()),
         ("f:a is present", column("f:a").is_present()),
+        ("f:a AS Int > 15", column("f:a", "int") > 15),
+        ("f:a As BIGINT Text <= 15", column("f:a", "bigint", "text") <= 15),
+        ("f:a IS Absent", column("f:a").is_absent()),
+        ("f:A = X", column("f:A") == b"X"),
+        (r"f:a\x20b = c d", column(b"f:a b") == b"c d"),
+        ("f:a = rock and roll", column("f:a") == b"rock and roll"),
+        ("f:a = 'tis the season", column("f:a") == b"'tis the season"),
+        ("f:a = now or at 12:30", column("f:a") == b"now or at 12:30"),
+        (r"f:a = \x27quoted\x27", column("f:a") == b"'quoted'"),
+        (r"f:a = x\x20or f:b = y", column("f:a") == b"x or f:b = y"),
     ],
 )
 def test_a_condition_is_the_filter_that_it_reads_as(text: str, expected: Filter) -> None:
@@ -47,6 +57,26 @@ def test_all_conditions_must_hold() -> None:
 )
 def test_what_is_no_condition_is_refused(text: str) -> None:
     with pytest.raises(ArgumentError):
+        where([text])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("f:a sa int > 15", r"on the column 'f:a sa int'.* written with \\x20"),
+        ("f:a as int txt > 15", r"on the column 'f:a as int txt'"),
+        ("not f:a = 5", "without parentheses, 'or' and 'not'"),
+        ("(f:a = 5)", r"on the column '\(f:a'.* written with \\x28"),
+        ("f:a is absent or f:b = 5", "without parentheses, 'or' and 'not'"),
+        ("f:a = 'IAH'", r"stands in quotes.* write \\x27"),
+        ('f:a as string = "IAH" ', r"stands in quotes.* write \\x22"),
+        ("f:a = IAH or f:b as int > 15", r"seems to be two conditions.*\\x20or\\x20"),
+        ("f:a = IAH AND f:b is present", r"seems to be two conditions.*\\x20AND\\x20"),
+        ("f:a = IAH or (f:b=5)", "seems to be two conditions"),
+    ],
+)
+def test_what_would_be_read_as_another_condition_than_was_meant_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
         where([text])
 
 

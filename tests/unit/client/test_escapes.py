@@ -53,3 +53,9 @@ def test_a_backslash_that_starts_no_escape_is_refused_with_its_place(text: str, 
     with pytest.raises(EscapeError, match=f"at character {position + 1} ") as caught:
         unescaped(text)
     assert caught.value.position == position
+
+
+def test_a_character_that_no_text_has_is_refused_with_its_place() -> None:
+    for half in (0xD800, 0xDC7F, 0xDD00, 0xDFFF):
+        with pytest.raises(EscapeError, match="bad character at character 3 "):
+            unescaped("ab" + chr(half))

@@ -288,6 +288,37 @@ def test_the_first_and_last_times_that_text_holds_are_read_back(target: str) -> 
         assert read.column("at").to_pylist() == times
 
 
+_ZONED = pa.timestamp("us", tz="UTC")
+_FAR_MICROS = 253402300800000000
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "values", "said"),
+    [
+        ("n INT f:n", pa.int64(), [1, 2, 5000000000], "is row 2, with the key b'c' and the value 5000000000"),
+        (
+            "n DECIMAL(10,2) f:n",
+            pa.decimal128(10, 3),
+            [Decimal("1.000"), None, Decimal("1.234")],
+            "is row 2, with the key b'c' and the value 1.234",
+        ),
+        ("n STRING f:n", pa.binary(), [b"x", b"\xff", b"\xff"], r"is row 1, with the key b'b' and the value b'\\xff'"),
+        ("n TIMESTAMP f:n millis", _ZONED, [0, 1, 0], r"'n' can't be written.* is row 1, .*the value 1970-01-01 00:00"),
+        ("n TIMESTAMP f:n text", _ZONED, [0, _FAR_MICROS, 0], "is row 1, .* and the value 253402300800000000 "),
+        ("n DATE f:n text", pa.date32(), [0, 2932897, 0], "is row 1, .* and the value 2932897 "),
+        ("n INT :key, v STRING f:v", pa.int64(), [1, 2, 5000000000], "in row 2 this part of the key is 5000000000"),
+        ("n DATE :key, v STRING f:v", pa.date32(), [0, 2932897, 0], "the key column 'n' can't be written in row 1"),
+        ("n DATE f:n", pa.list_(pa.int32()), [[], [], []], "does not fit DATE: Unsupported cast"),
+    ],
+)
+def test_the_first_value_that_can_not_be_written_is_told_with_its_row_and_key(
+    text: str, column: pa.DataType, values: list[Any], said: str
+) -> None:
+    data = {"id": pa.array(["a", "b", "c"]), "n": pa.array(values, column), "v": pa.array(["v"] * 3)}
+    with pytest.raises(MappingError, match=said):
+        cells_from_rows(pa.RecordBatch.from_pydict(data), Mapping(f"id STRING :key, {text}"), 1)
+
+
 def test_millis_hold_every_date_and_all_whole_milliseconds_of_a_timestamp() -> None:
     mapping = Mapping("k STRING :key, d DATE f:d millis, t TIMESTAMP f:t millis")
     ends = (1 << 63) // 1000 * 1000

@@ -30,6 +30,7 @@ def test_what_ended_decides_how_to_go_on() -> None:
     assert "rowlock.spark.snapshot" in held
     latest = explained(error, "db:7460", "flights", "latest").message
     assert "10 minutes" in latest
+    assert "Run the query again" in latest
     for told in (held, latest):
         assert "an hour" not in told
         assert "needs the option snapshot=latest" not in told

@@ -145,6 +145,21 @@ def test_values_that_no_key_can_hold_stay_with_spark() -> None:
     assert _told("a STRING :key", PartCondition(0, Op.LESS, ("",))) == (ALL_ROWS, set())
 
 
+def test_of_very_many_values_the_range_around_them_is_read_and_the_rest_stays_with_spark() -> None:
+    many = tuple(range(0, 2000, 2))
+    [(start, stop)], told = _told("a INT :key ordered, b STRING :key", PartCondition(0, Op.EQUAL, many))
+    assert ((start, stop), told) == ((b"\x80\0\0\0", b"\x80\0\x07\xcf"), set())
+    # Values without others between them are one range.
+    assert _told("a INT :key ordered, b STRING :key", PartCondition(0, Op.EQUAL, tuple(range(1000))))[1] == {0}
+    ranges, told = _told(
+        "a STRING :key, b INT :key ordered",
+        PartCondition(0, Op.EQUAL, ("x", "y")),
+        PartCondition(1, Op.EQUAL, many[1:1000]),
+    )
+    assert told == {0}
+    assert ranges == tuple((row + b"\x80\0\0\x02", row + b"\x80\0\x07\xce\0") for row in (b"x|", b"y|"))
+
+
 def test_very_many_ranges_stay_with_spark() -> None:
     many = tuple(map(str, range(200)))
     mapping = "a STRING :key, b STRING :key, c STRING :key"

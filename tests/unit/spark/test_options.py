@@ -59,6 +59,7 @@ def test_rows_are_chosen_by_bounds_or_a_prefix_with_escapes() -> None:
         ({"prefix": "a", "stop": "b"}, "prefix excludes"),
         ({"start": "b", "stop": "a"}, "comes before start"),
         ({"start": r"\y"}, "option start can't be read: bad escape"),
+        ({"start": "\ud800"}, "option start can't be read: bad character"),
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             _options(**wrong)
@@ -92,15 +93,18 @@ def test_snapshot_is_a_word_or_an_id() -> None:
 
 
 def test_a_count_is_written_in_decimal_digits() -> None:
-    for wrong in ("²", "-1", "0", "ten"):
+    for wrong in ("²", "-1", "0", "ten", "9" * 20, "9" * 5000):
         with pytest.raises(InvalidArgumentError, match="infer"):
             _options(infer=wrong)
+
+
+_MANY = {"partition_bytes": "999999999999999999g"}
 
 
 def test_sizes_have_units() -> None:
     options = _options(partition_bytes="64 MiB", batch_bytes="1048576")
     assert (options.part_bytes, options.batch_bytes) == (64 << 20, 1 << 20)
-    for wrong in ({"partition_bytes": "0"}, {"partition_bytes": "many"}, {"batch_bytes": "17m"}):
+    for wrong in ({"partition_bytes": "0"}, {"partition_bytes": "many"}, {"batch_bytes": "17m"}, _MANY):
         with pytest.raises(InvalidArgumentError, match=r"the option (partition|batch)_bytes is"):
             _options(**wrong)
 
