@@ -31,7 +31,10 @@ class Written:
 
 
 def write_task(plan: WritePlan, batches: Iterable[pa.RecordBatch], part: str) -> Written:
-    """Writes all rows and returns when they are durable; `part` is what errors call them. Raises WriteFailedError."""
+    """Writes all rows and returns when they are durable; `part` is what errors call them. Raises WriteFailedError.
+
+    What the batches raise is raised as it is.
+    """
     options = plan.options
     rows = _Rows(plan, part)
     try:
@@ -39,6 +42,8 @@ def write_task(plan: WritePlan, batches: Iterable[pa.RecordBatch], part: str) ->
         table = client.table(options.table, durability=options.durability, timeout=options.timeout_s)
         result = table.put_arrow(rows.cells(batches), batch_bytes=_UNCUT_BYTES)
     except RowlockError as error:
+        if isinstance(error, BulkError) and error.__cause__ and not isinstance(error.__cause__, RowlockError):
+            raise error.__cause__ from None  # What the rows come from has failed, and says itself with what.
         raise WriteFailedError(_told(plan, part, error), table=options.table) from None
     return Written(rows.count, result.cell_count)
 
