@@ -63,6 +63,13 @@ BULK_AND_REQUESTS = [
         f"{BULK}::test_a_batch_is_in_order_for_a_stamp_that_it_gets_much_later",
     ),
     Mutant(
+        "a bulk batch begins again for timestamps of other columns",
+        "region/bulk_cells.py",
+        "ordering[~is_missing & is_mixed[number_of_column] & (",
+        "ordering[~is_missing & (",
+        f"{BULK}::test_cells_ahead_of_the_stamp_in_columns_where_all_have_timestamps_keep_no_batch_waiting",
+    ),
+    Mutant(
         "a bulk batch keeps its turn while it is synced",
         "region/long_work.py",
         "        self._let_go()\n        try:\n            yield\n",
