@@ -77,6 +77,13 @@ BULK_AND_REQUESTS = [
         "unit/region/test_long_work.py::test_others_have_the_turn_while_one_waits_for_a_disk_which_is_no_pause_then",
     ),
     Mutant(
+        "a bulk batch that is synced waits for a turn beyond its deadline",
+        "region/long_work.py",
+        "        self._begin(self._deadline)  # Not",
+        "        self._begin()  # Not",
+        "unit/region/test_long_work.py::test_nor_does_who_waited_for_a_disk_wait_for_a_turn_beyond_its_deadline",
+    ),
+    Mutant(
         "a failed append of a bulk batch leaves its number open",
         "region/bulk_load.py",
         "                self._mvcc.complete(write_number)  # Nothing was applied: the number completes empty.\n",
