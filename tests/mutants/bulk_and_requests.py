@@ -63,11 +63,25 @@ BULK_AND_REQUESTS = [
         f"{BULK}::test_a_batch_is_in_order_for_a_stamp_that_it_gets_much_later",
     ),
     Mutant(
+        "a bulk batch begins again for timestamps of other columns",
+        "region/bulk_cells.py",
+        "ordering[~is_missing & is_mixed[number_of_column] & (",
+        "ordering[~is_missing & (",
+        f"{BULK}::test_cells_ahead_of_the_stamp_in_columns_where_all_have_timestamps_keep_no_batch_waiting",
+    ),
+    Mutant(
         "a bulk batch keeps its turn while it is synced",
         "region/long_work.py",
         "        self._let_go()\n        try:\n            yield\n",
         "        try:\n            yield\n",
         "unit/region/test_long_work.py::test_others_have_the_turn_while_one_waits_for_a_disk_which_is_no_pause_then",
+    ),
+    Mutant(
+        "a bulk batch that is synced waits for a turn beyond its deadline",
+        "region/long_work.py",
+        "        self._begin(self._deadline)  # Not",
+        "        self._begin()  # Not",
+        "unit/region/test_long_work.py::test_nor_does_who_waited_for_a_disk_wait_for_a_turn_beyond_its_deadline",
     ),
     Mutant(
         "a failed append of a bulk batch leaves its number open",

@@ -117,6 +117,13 @@ DURABILITY = [
         f"{TURNS}::test_after_a_failed_sync_of_the_thread_nobody_syncs_in_a_turn",
     ),
     Mutant(
+        "the thread syncs again after a failed sync in a turn",
+        "wal/writer.py",
+        "            self._pending.raise_failure()  # Of who had the turn before, for which the thread waited.\n",
+        "",
+        f"{TURNS}::test_after_a_failed_sync_in_a_turn_the_thread_syncs_nothing_for_which_it_was_woken",
+    ),
+    Mutant(
         "an idle log leaves its last record unproven",
         "wal/writer.py",
         "                self._mark_idle()\n",

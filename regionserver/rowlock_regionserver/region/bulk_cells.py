@@ -33,7 +33,7 @@ from rowlock_regionserver.scan.columns import (
     single_chunk,
     take,
 )
-from rowlock_regionserver.scan.masks import buffer_of
+from rowlock_regionserver.scan.masks import buffer_of, numpy_mask
 from rowlock_regionserver.scan.merge import row_at
 
 # One family's cells of a bulk batch, sorted and collapsed; a null timestamp is stamped when the batch is applied.
@@ -72,7 +72,8 @@ class BulkCells:
     first_row: bytes
     last_row: bytes
     stamp_at_least: int
-    # The lowest timestamp from there on that a cell brought itself, beside cells without one; None: there is none.
+    # The lowest timestamp from there on that a cell brought itself, in a column where another came without one; None:
+    # there is none.
     timestamp_ahead: int | None
 
     def is_in_order_at(self, stamp: int) -> bool:
@@ -96,10 +97,10 @@ def arrange(batch: pa.Table, table: Table, config: Config, now_ms: int, stamp_at
     batch = single_chunk(batch)
     _check_sizes(batch, config)
     _check_timestamps(batch, config, now_ms)
-    tables = {
-        family.number: _in_order(part, stamp_at_least)
-        for family, part in _split_by_family(batch, table.by_name, table.name)
-    }
+    tables: dict[int, pa.Table] = {}
+    ahead: list[int] = []
+    for family, part in _split_by_family(batch, table.by_name, table.name):
+        tables[family.number] = _in_order(part, stamp_at_least, ahead)
     rows = sorted(row_at(part, i) for part in tables.values() for i in (0, part.num_rows - 1))
     return BulkCells(
         tables=tables,
@@ -109,16 +110,8 @@ def arrange(batch: pa.Table, table: Table, config: Config, now_ms: int, stamp_at
         first_row=rows[0],
         last_row=rows[-1],
         stamp_at_least=stamp_at_least,
-        timestamp_ahead=_timestamp_ahead(batch.column("timestamp"), stamp_at_least),
+        timestamp_ahead=min(ahead, default=None),
     )
-
-
-def _timestamp_ahead(timestamps: Chunks, stamp_at_least: int) -> int | None:
-    if not 0 < timestamps.null_count < len(timestamps):
-        return None
-    ahead = timestamps.filter(pc.greater_equal(timestamps, _integer(stamp_at_least)))
-    lowest: int | None = pc.min_max(ahead)["min"].as_py()
-    return lowest
 
 
 def _count_rows(tables: Mapping[int, pa.Table]) -> int:
@@ -194,10 +187,10 @@ def _split_by_family(batch: pa.Table, families: Mapping[bytes, Family], table: s
     ]
 
 
-def _in_order(cells: pa.Table, stamp_at_least: int) -> pa.Table:
+def _in_order(cells: pa.Table, stamp_at_least: int, ahead: list[int]) -> pa.Table:
     """BULK_SCHEMA of (row, qualifier, timestamp, value): sorted by row, qualifier, newest first, and collapsed.
 
-    For the order a missing timestamp counts as `stamp_at_least`.
+    For the order a missing timestamp counts as `stamp_at_least`. Adds to `ahead` what is told as `timestamp_ahead`.
     """
     count = cells.num_rows
     kind = _kinds(cells.column("value"), count)
@@ -219,10 +212,24 @@ def _in_order(cells: pa.Table, stamp_at_least: int) -> pa.Table:
         indices = pc.sort_indices(together, sort_keys=_ORDER)  # Stable: of equal cells the later stands last.
         together = single_chunk(together.take(indices))
         positions = np.frombuffer(buffer_of(indices, 1), np.uint64)[:count].astype(np.int64)
+    if 0 < cells.column("timestamp").null_count < count:
+        ahead += _timestamps_ahead(together, stamp_at_least)
     survives = _survivors(together, positions)
     if not survives.all():
         together = single_chunk(take(together, np.flatnonzero(survives)))
     return together.drop_columns(["order"]).cast(BULK_SCHEMA)
+
+
+def _timestamps_ahead(together: pa.Table, stamp_at_least: int) -> list[int]:
+    """Of sorted cells the lowest timestamp that one brought, from there on, in a column where another has none."""
+    same_column = equals_previous(column(together, 0)) & equals_previous(column(together, 1))
+    number_of_column = np.cumsum(~same_column) - 1
+    is_missing = numpy_mask(column(together, 2).is_null())
+    is_mixed = np.zeros(len(is_missing), np.bool_)
+    is_mixed[number_of_column[is_missing]] = True
+    ordering = integers(column(together, 5))
+    ahead = ordering[~is_missing & is_mixed[number_of_column] & (ordering >= stamp_at_least)]
+    return [int(ahead.min())] if len(ahead) else []
 
 
 def _integer(value: int) -> Any:  # Any: pyarrow's stubs give scalars no common type

@@ -7,7 +7,7 @@
 3. Under the exclusive gate, where no row is between COMPARE and APPLY: request id, stamp, BEGIN + APPEND, and APPLY:
    the cells become an immutable segment of each family's memstore; a small batch goes row by row into the active ones.
    Readers don't see it yet: its number is not published. If the families have changed since step 1, or the stamp has
-   reached a timestamp that a cell brought, nothing is done and all begins again.
+   reached a timestamp that a cell brought in a column of cells without one, nothing is done and all begins again.
 4. SYNC and PUBLISH as for a row (write_path.py).
 """
 

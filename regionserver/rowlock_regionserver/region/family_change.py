@@ -7,7 +7,8 @@ noted, if it names a timestamp: a column's puts below it go when somebody looks 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left
+from heapq import heappop, heappush
 
 from rowlock_regionserver.cells import DELETE_COLUMN, DELETE_FAMILY, DELETE_VERSION, PUT
 from rowlock_regionserver.wal.mutation import UnnumberedCell
@@ -18,27 +19,35 @@ _NOTHING = -1  # Below every timestamp.
 class _Puts:
     """The puts of one column."""
 
-    __slots__ = ("deletes_seen", "timestamps", "values")
+    __slots__ = ("_newest_first", "_oldest_first", "deletes_seen", "values")
 
     def __init__(self) -> None:
         self.values: dict[int, bytes] = {}  # by timestamp
-        self.timestamps: list[int] = []  # the keys of `values`, ascending
+        # Heaps of all its keys, and of some that it had: a sorted list is rewritten with each put that is older.
+        self._newest_first: list[int] = []  # negated
+        self._oldest_first: list[int] = []
         self.deletes_seen = 0  # deletes of the family that were made before these puts, or took along what they hide
 
     def put(self, timestamp: int, value: bytes) -> None:
         if timestamp not in self.values:
-            insort(self.timestamps, timestamp)
+            heappush(self._newest_first, -timestamp)
+            heappush(self._oldest_first, timestamp)
         self.values[timestamp] = value
 
+    def newest(self) -> int:
+        """The newest timestamp; _NOTHING without any."""
+        newest_first = self._newest_first
+        while newest_first and -newest_first[0] not in self.values:
+            heappop(newest_first)
+        return -newest_first[0] if newest_first else _NOTHING
+
     def drop(self, timestamp: int) -> None:
-        if self.values.pop(timestamp, None) is not None:
-            del self.timestamps[bisect_left(self.timestamps, timestamp)]
+        self.values.pop(timestamp, None)
 
     def drop_through(self, timestamp: int) -> None:
-        count = bisect_right(self.timestamps, timestamp)
-        for dropped in self.timestamps[:count]:
-            del self.values[dropped]
-        del self.timestamps[:count]
+        oldest_first = self._oldest_first
+        while oldest_first and oldest_first[0] <= timestamp:
+            self.values.pop(heappop(oldest_first), None)
 
 
 class FamilyChange:
@@ -68,9 +77,9 @@ class FamilyChange:
     def newest_put(self, qualifier: bytes) -> tuple[int, bytes] | None:
         """Timestamp and value of the column's newest put that no later delete took along."""
         puts = self._puts_of(qualifier)
-        if puts is None or not puts.timestamps:
+        if puts is None or not puts.values:
             return None
-        timestamp = puts.timestamps[-1]
+        timestamp = puts.newest()
         return timestamp, puts.values[timestamp]
 
     def delete_family(self, timestamp: int | None, stamp: int) -> None:
@@ -88,7 +97,7 @@ class FamilyChange:
         puts = self._puts_of(qualifier)
         through = timestamp
         if through is None:
-            through = max([stamp, *puts.timestamps[-1:]]) if puts is not None else stamp
+            through = max(stamp, puts.newest()) if puts is not None else stamp
         if puts is not None:
             puts.drop_through(through)
         self._column_deletes[qualifier] = max(through, self._column_deletes.get(qualifier, _NOTHING))

@@ -69,8 +69,8 @@ class LongWork:
     def turn(self, *, frees_memory: bool = False, deadline: float = math.inf) -> Turn:
         """A context: entering it may wait for a turn. Not to be entered by who holds a gate, nor held to wait for one.
 
-        `frees_memory`: no pauses are made while memory is scarce. `deadline`: on the monotonic clock; entering raises
-        DeadlineError when no turn came until then.
+        `frees_memory`: no pauses are made while memory is scarce. `deadline`: on the monotonic clock; entering it, and
+        leaving `set_down`, raise DeadlineError when no turn came until then.
         """
         return Turn(self, frees_memory, deadline)
 
@@ -115,7 +115,7 @@ class Turn:
             self._begun = long_work.clock.monotonic()
             if long_work.begun_count == begun_count:
                 self._worked = max(0.0, self._worked - (self._begun - since))
-        self._begin()  # Not after an error, which must get on.
+        self._begin(self._deadline)  # Not after an error, which must get on.
 
     def _begin(self, deadline: float = math.inf) -> None:
         long_work = self._long_work

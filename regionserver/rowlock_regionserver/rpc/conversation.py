@@ -87,16 +87,24 @@ class Conversation:
             accept(requests[0], client_id, sequence_floor, asker, is_large=is_large, has_company=False)
         else:
             since = monotonic()
-            for request in requests:
-                accept(request, client_id, sequence_floor, asker, is_large=is_large)
-                if monotonic() - since > _LOOP_HELD_MAX:
-                    self._is_taking = False
-                    self._outbox.flush_soon()
-                    await asyncio.sleep(0)
-                    # Looked at here only, where it costs nothing: in such a time not much is read.
-                    await self._outbox_with_room()
-                    self._is_taking = True
-                    since = monotonic()
+            rest = iter(requests)
+            try:
+                for request in rest:
+                    accept(request, client_id, sequence_floor, asker, is_large=is_large)
+                    if monotonic() - since > _LOOP_HELD_MAX:
+                        self._is_taking = False
+                        self._outbox.flush_soon()
+                        await asyncio.sleep(0)
+                        # Looked at here only, where it costs nothing: in such a time not much is read.
+                        await self._outbox_with_room()
+                        self._is_taking = True
+                        since = monotonic()
+            except BaseException:
+                # The client is gone. What has not begun never begins, but counts as answered: the asker may hold bytes.
+                self._is_taking = False
+                for _ in rest:
+                    asker.answered(b"")
+                raise
         self._is_taking = False
 
     @property

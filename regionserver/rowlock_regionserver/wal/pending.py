@@ -168,8 +168,7 @@ class Pending:
                 self._is_waiting = True
                 self._wake.wait(idle_seconds)
                 self._is_waiting = False
-            if self._failure is not None:
-                raise self._failure
+            self.raise_failure()
             return True
 
     def take(self) -> list[Batch]:
@@ -225,6 +224,11 @@ class Pending:
         with self.order:
             self._failure = self._failure or error
             self._wake.notify()
+
+    def raise_failure(self) -> None:
+        """Raises what was given to `fail`, if anything was. Needs no lock."""
+        if self._failure is not None:
+            raise self._failure
 
     def _check(self) -> None:
         """What must hold at any moment: batches lie side by side, and every change is of a known region."""

@@ -12,7 +12,8 @@ For each batch, in this order:
 4. When anybody waits for a sync: sync, and complete the rest.
 
 While it syncs, others append: that is the group commit. A sync that fails is never tried again, because the kernel
-may have marked the lost pages clean; nothing completes after it. Who meets it says so before the turn is let go.
+may have marked the lost pages clean; nothing completes after it. Who meets it says so before the turn is let go, and
+who has the next turn looks before anything else.
 """
 
 from __future__ import annotations
@@ -115,6 +116,7 @@ class Writer:
     def _work(self, is_pending: bool | None) -> None:
         """What the thread does in one turn, after what `Pending.wait` answered."""
         try:
+            self._pending.raise_failure()  # Of who had the turn before, for which the thread waited.
             if is_pending:
                 for batch in self._pending.take():
                     self._write(batch)

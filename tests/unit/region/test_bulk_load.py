@@ -230,11 +230,31 @@ def test_a_batch_that_is_never_in_order_for_its_stamp_gives_up_at_its_deadline(
 
     monkeypatch.setattr(engine.region._stamps, "next", next_much_later)
     until_ms = int(WAIT_S) * 1000 + 60_000
-    ahead: list[Cell] = [(b"r", b"f", b"%d" % ms, clock.now_ms() + ms, b"v") for ms in range(0, until_ms, 10_000)]
+    ahead: list[Cell] = [(b"r", b"f", b"q", clock.now_ms() + ms, b"v") for ms in range(0, until_ms, 10_000)]
     with pytest.raises(DeadlineError):
         engine.bulk(bulk_batch(*ahead, (b"r", b"f", b"q", None, b"v" * config.bulk_file_bytes_min)))
     assert engine.scan() == []
     assert list((engine.folder / "bulk").iterdir()) == []
+    engine.server.stop()
+
+
+def test_cells_ahead_of_the_stamp_in_columns_where_all_have_timestamps_keep_no_batch_waiting(
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A forecast, say, of which some cells are stamped: the stamp passes one of its timestamps each millisecond."""
+    clock = ManualClock()
+    engine = Engine(tmp_path, config, clock, Files(), Durability.OS)
+    next_stamp = engine.region._stamps.next
+
+    def next_later() -> int:
+        clock.advance(1)
+        return next_stamp()
+
+    monkeypatch.setattr(engine.region._stamps, "next", next_later)
+    first_ms = clock.now_ms()
+    ahead: list[Cell] = [(b"r", b"f", b"t", first_ms + ms, b"v") for ms in range(1, 400)]
+    outcome = engine.bulk(bulk_batch(*ahead, (b"r", b"f", b"q", None, b"v"), (b"r", b"g", b"t", None, b"v")))
+    assert outcome == BulkResult(cell_count=401, row_count=1, timestamp=first_ms + 2)
     engine.server.stop()
 
 

@@ -121,6 +121,25 @@ def test_who_gets_no_turn_gives_up_at_its_deadline(case: Case) -> None:
         pass
 
 
+def test_nor_does_who_waited_for_a_disk_wait_for_a_turn_beyond_its_deadline(case: Case) -> None:
+    def wait_for_the_disk() -> None:
+        assert case.long_work.turns.acquire(timeout=WAIT_S)  # by another one, which keeps it for long
+        given_back.start()
+
+    given_back = threading.Timer(1, case.long_work.turns.release)
+    case.long_work.meet_request()
+    with (
+        pytest.raises(DeadlineError),
+        case.long_work.turn(deadline=case.clock.monotonic()) as turn,
+        turn.set_down(),
+    ):
+        wait_for_the_disk()
+    given_back.join()
+    # It had none to give back.
+    assert case.long_work.turns.acquire(blocking=False)
+    assert not case.long_work.turns.acquire(blocking=False)
+
+
 def test_nobody_works_in_a_pause(case: Case) -> None:
     def nobody_works(seconds: float) -> None:
         assert not case.long_work.turns.acquire(blocking=False)

@@ -471,6 +471,31 @@ def test_too_many_bytes_of_large_messages_are_refused(run: Run, region: FakeRegi
     run(test)
 
 
+@pytest.mark.parametrize("config", [Config(request_bytes_max=1000)])
+def test_who_leaves_while_a_large_message_waits_for_room_gives_its_bytes_back(
+    run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rowlock_regionserver.rpc.conversation._LOOP_HELD_MAX", -1.0)
+    monkeypatch.setattr("rowlock_regionserver.rpc.conversation.INLINE_MESSAGE_BYTES_MAX", 10)
+    region.value = b"v" * 600
+    region.gate.set()
+
+    async def test(client: Client) -> None:
+        client.may_write.clear()
+        sending = asyncio.create_task(client.send(*(get(number, b"slow") for number in range(100))))
+        await until(lambda: client.conversation._outbox.byte_count > 1000)
+        await until(lambda: client.points.statistics().in_flight == 0)
+        assert not sending.done()
+        assert client.points.large_messages.taken
+        sending.cancel()
+        client.conversation.leave()
+        await asyncio.wait((sending,))
+        assert len(region.begun) < 100
+        # Nothing of it is held, as the end of each test here looks.
+
+    run(test)
+
+
 def test_bytes_that_are_no_message_are_refused(run: Run) -> None:
     async def test(client: Client) -> None:
         for size in (10, INLINE_MESSAGE_BYTES_MAX + 1):

@@ -164,6 +164,44 @@ def test_a_failed_sync_in_a_turn_is_final(case: LogCase, disk: SimulatedFiles) -
     assert len(case.failures) == 1
 
 
+@pytest.mark.parametrize("is_closing", [False, True], ids=["a record", "the end of the log"])
+def test_after_a_failed_sync_in_a_turn_the_thread_syncs_nothing_for_which_it_was_woken(
+    case: LogCase, disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, is_closing: bool
+) -> None:
+    pending = case.log._writer._pending
+    calls: list[str] = []
+    woken = threading.Event()
+
+    def wait(idle_ms: int, wait: Callable[[int], bool | None] = pending.wait) -> bool | None:
+        is_pending = wait(idle_ms)
+        woken.set()
+        return is_pending
+
+    def fail_once(call: Call) -> None:
+        calls.append(call.name)
+        if call.name == "fdatasync" and calls.count("fdatasync") == 1:
+            if is_closing:
+                with case.log.order:
+                    pending.close()
+            else:
+                case.append(2, b"told as durable")
+            # The thread has looked at what is pending now, and waits for the turn.
+            assert woken.wait(_WOKEN_SECONDS)
+            raise OSError(errno.EIO, "the disk lost these pages")
+
+    monkeypatch.setattr(pending, "wait", wait)
+    first = case.append_synced(1, b"first")
+    wait_until(case.log.take_turn)
+    woken.clear()
+    case.append(1, b"lost")
+    disk.before_call = fail_once
+    case.log.end_turn()
+    case.log.close()
+    assert case.completed == [first]
+    assert calls.count("fdatasync") == 1
+    assert len(case.failures) == 1
+
+
 class _LoneCallerAtEachEnd:
     """The writer's turn, with a caller that finds it free at the very moment when the writer's thread lets go of it."""
 
