@@ -88,7 +88,7 @@ class Config:
     long_work_pause_percent: int = 100  # beside gets and puts, of the time that flushes and bulk batches take; 0: never
     requests_in_flight_max: int = 10_000
     request_bytes_in_flight_max: int = 256 * MIB  # of large messages and bulk batches, as they came
-    answer_bytes_held_max: int = 256 * MIB  # point answers that clients have not taken; beyond it no get for them
+    answer_bytes_held_max: int = 256 * MIB  # point answers that clients have not taken; beyond it none is made for them
     row_lock_wait_ms: int = 10_000  # for calls that bring no deadline
     retry_after_ms: int = 200
     request_ids_forgotten_after_ms: int = 3600 * 1000

@@ -81,9 +81,10 @@ class RegionServiceServicer(object):
         Requests are independent of each other: one that waits for a lock or a disk holds up no other, and one that needs
         what another changed is sent after that one's answer.
 
-        A client that does not read its answers is not read from, nor is more begun of what was read; gets that are under
-        way already may be refused with REGION_TOO_BUSY. When the client ends its side, the server answers what it
-        has read and ends the stream with OK. A server that stops does the same and ends it with SERVER_STOPPING: requests
+        A client that does not read its answers is not read from, nor is more begun of what was read. What it has under way
+        already may be refused with REGION_TOO_BUSY, and a change that answers cells, and is made, may be answered
+        UNKNOWN_OUTCOME: sent again under its number, it is answered. When the client ends its side, the server answers
+        what it has read and ends the stream with OK. A server that stops does the same and ends it with SERVER_STOPPING: requests
         without an answer were not begun. If the stream ends otherwise, the outcome of changes without answer is unknown.
         A message that is not PointRequests ends the stream with INVALID_ARGUMENT, one beyond request_bytes_max with
         LIMIT_EXCEEDED, after the answers to those before.

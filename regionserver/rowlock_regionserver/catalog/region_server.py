@@ -332,7 +332,9 @@ class RegionServer:
             regions = list(self._regions.values())
             stamps = [region.last_stamp for region in regions]
             clock_ms = self._shared.clock.now_ms()
-            now_ms = max(clock_ms, self._told_ms, *stamps)
+            # Who reserves has no millisecond in common with who did before.
+            told_ms = self._told_ms + 1 if reserve_ms else self._told_ms
+            now_ms = max(clock_ms, told_ms, *stamps)
             reserved_ms = max(0, min(reserve_ms, clock_ms + _RESERVED_AHEAD_MS_MAX - now_ms))
             self._told_ms = now_ms + reserved_ms
             for region in regions:

@@ -135,7 +135,7 @@ class WritePath:
                 for i in checked:
                     outcomes[i], number, byte_count = self._change_row(mutations[i], durability, room)
                     newest = max(newest, number)
-                    room -= byte_count
+                    room = min(room - byte_count, self._config.request_bytes_max)
             finally:
                 self._unlock(rows)
         in_order = [outcomes[i] for i in range(len(mutations))]

@@ -4,7 +4,8 @@
    message is read, together in one message unless they take long.
 2. Whatever is finished later joins the outbox, and leaves with all else that is finished by then.
 3. A client that does not take its answers is not read from either, once the outbox holds as much as a message may,
-   nor is more begun of a message that was read. What workers have been given meanwhile is refused (Points.get_refusal).
+   nor is more begun of a message that was read. What workers have been given meanwhile is refused, see
+   Points.unread_refusal.
 4. No stream keeps the event loop for longer than a few milliseconds.
 5. When the client has sent its last message, or the server stops, what was begun is answered before the stream ends.
    When the client is gone, what has not begun never begins, and answers are dropped.

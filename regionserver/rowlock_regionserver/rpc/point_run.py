@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from rowlock_proto.v1.region_pb2 import PointRequest
 
-from rowlock_regionserver.errors import DeadlineError, InvalidRequestError
-from rowlock_regionserver.operations import AnswerCell, RowMutation, RowOutcome, Selection, WriteOptions
+from rowlock_regionserver.errors import DeadlineError, InvalidRequestError, RegionTooBusyError, UnknownOutcomeError
+from rowlock_regionserver.operations import AnswerCell, RowMutation, RowOutcome, RowResult, Selection, WriteOptions
 from rowlock_regionserver.region.check import check_answer
 from rowlock_regionserver.rpc.answers import error_answer, get_answer, mutate_answer
 from rowlock_regionserver.rpc.changes import Mutations, TooLongError, check_client_id, row_mutations
@@ -145,7 +145,7 @@ class PointRun:
             self._points.on_loop(partial(self._answer, b""))
         elif self._points.is_late(self._deadline):
             self._points.on_loop(partial(self._answer, error_answer(self._request.id, _too_late(), "")))
-        elif self._request.HasField("get") and (refusal := self._points.get_refusal(self._asker)) is not None:
+        elif (refusal := self._points.unread_refusal(self._asker)) is not None:
             self._points.on_loop(partial(self._answer, error_answer(self._request.id, refusal, "")))
         else:
             is_done = self._run(may_wait=True)
@@ -209,6 +209,8 @@ class PointRun:
         """Raises nothing: the changes are made, and whoever published them must hear of no failure."""
         assert self._mutations is not None
         try:
+            if (refusal := self._points.unread_refusal(self._asker)) is not None and _have_cells(outcomes):
+                return error_answer(self._request.id, _untold(refusal), "")
             if self._mutations.refused:
                 outcomes = self._mutations.outcomes_in_order(outcomes)
             return mutate_answer(self._request.id, outcomes)
@@ -227,6 +229,19 @@ class PointRun:
             self._timer.cancel()
         self._points.finished()
         self._asker.answered(answer)
+
+
+def _have_cells(outcomes: Sequence[RowOutcome]) -> bool:
+    """Whether their answer may be large."""
+    return any(isinstance(outcome, RowResult) and (outcome.results or outcome.seen) for outcome in outcomes)
+
+
+def _untold(refusal: RegionTooBusyError) -> UnknownOutcomeError:
+    """For a change whose answer has no room. Unlike the refusal it does not say that nothing was changed."""
+    return UnknownOutcomeError(
+        f"the request was carried out, and what came of it is not told: {refusal.message}; the same request, with its "
+        "number, is answered as this one would have been"
+    )
 
 
 def _too_late() -> DeadlineError:

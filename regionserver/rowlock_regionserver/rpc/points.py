@@ -7,8 +7,8 @@ The outline of one request, which is accepted and answered exactly once:
    costs more than they do. What is large or long by its look goes to a worker at once. A change that is alone, in a
    server that has nothing else to do, is synced there too.
 3. Hand over: what would have to wait is done by a worker with may_wait=True. If the deadline passes before a worker
-   is free, it is answered DEADLINE_EXCEEDED and never begun. So is a get with REGION_TOO_BUSY if clients have left too
-   many answers unread, this one too.
+   is free, it is answered DEADLINE_EXCEEDED and never begun; REGION_TOO_BUSY, if clients have left too many answers
+   unread, this one too.
 4. Answer: on the loop. A change's comes when the log's thread says that it is published, carried by completions.py.
 
 A change that has begun is never cancelled: a deadline that passes later is the client's matter.
@@ -32,6 +32,9 @@ from rowlock_regionserver.rpc.completions import Completions
 from rowlock_regionserver.rpc.outbox import Outbox
 from rowlock_regionserver.rpc.point_run import Asker, PointRegion, PointRun, got_inline
 from rowlock_regionserver.rpc.workers import Workers
+
+# Of answer_bytes_held_max: nobody has to add up what all clients leave unread for one that leaves less.
+_FEW_UNREAD_SHARE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,20 +118,21 @@ class Points:
             retry_after_ms=self.config.retry_after_ms,
         )
 
-    def get_refusal(self, asker: Asker) -> RegionTooBusyError | None:
-        """Why no worker should begin a get of this asker now. From any thread. O(open streams).
+    def unread_refusal(self, asker: Asker) -> RegionTooBusyError | None:
+        """Why no more answers should be made for this asker now. From any thread.
 
-        Who has taken all its answers is never refused for what others have not taken.
+        Who leaves few unread is never refused for what others leave.
         """
-        if not asker.unread_bytes:
+        bytes_max = self.config.answer_bytes_held_max
+        if asker.unread_bytes <= bytes_max // _FEW_UNREAD_SHARE:
             return None
         # A tuple, since the loop may change the set meanwhile.
         unread_bytes = sum([outbox.unread_bytes for outbox in tuple(self.outboxes)])
-        if unread_bytes <= self.config.answer_bytes_held_max:
+        if unread_bytes <= bytes_max:
             return None
         return RegionTooBusyError(
             f"{unread_bytes} bytes of answers wait for clients to read them, some of them for this one, which is "
-            f"beyond answer_bytes_held_max = {self.config.answer_bytes_held_max}; read them and try again",
+            f"beyond answer_bytes_held_max = {bytes_max}; read them and try again",
             retry_after_ms=self.config.retry_after_ms,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 import time
@@ -526,8 +527,9 @@ def test_stamps_are_later_than_times_that_were_reserved_and_these_are_not_far_ah
     assert held.change(b"r", Put(b"f", b"q", b"point")).timestamp == told.now_ms + 1001
     held.change(b"r", Put(b"f", b"q", b"the job's", told.now_ms + 1000))
     assert held.values(b"r") == {b"f:q": b"point"}
-    reserved = [held.server.tell_time(1000).reserved_ms for _ in range(20)]
-    assert reserved == [1000] * 8 + [999] + [0] * 11
-    assert held.server.tell_time().now_ms == clock.now_ms() + 10_000
+    times = [held.server.tell_time(1000) for _ in range(20)]
+    assert [time.reserved_ms for time in times] == [1000] * 8 + [991] + [0] * 11
+    assert all(time.now_ms + time.reserved_ms < later.now_ms for time, later in itertools.pairwise(times))
+    assert held.server.tell_time().now_ms == clock.now_ms() + 10_011
     clock.advance(HOUR_MS)
     assert held.server.tell_time(1000).reserved_ms == 1000

@@ -41,6 +41,7 @@ class FakeRegion:
         self.alone: list[bytes] = []  # of these, the changes that were told to be alone
         self.value = b"v"
         self.timestamp = 5
+        self.results: tuple[AnswerCell, ...] = ()  # of each change
         self.batches: list[Sequence[ScanAnswer]] = []
         self.open_scans = 0
         self.after_window: Callable[[int], None] = lambda _: None
@@ -76,7 +77,7 @@ class FakeRegion:
         self.begun.append(row)
         if options.is_alone:
             self.alone.append(row)
-        outcomes: list[RowOutcome] = [RowResult(timestamp=self.timestamp) for _ in mutations]
+        outcomes: list[RowOutcome] = [RowResult(timestamp=self.timestamp, results=self.results) for _ in mutations]
         if row.startswith(b"later"):
             self.unpublished.append(lambda: done(outcomes))
         else:

@@ -384,6 +384,46 @@ def test_no_more_of_a_message_is_begun_than_the_client_takes(
 
 
 @pytest.mark.parametrize("config", [Config(answer_bytes_held_max=2500)])
+def test_changes_of_workers_are_refused_or_not_told_to_who_leaves_too_much_unread(run: Run, region: FakeRegion) -> None:
+    region.results = ((b"f", b"q", 1, b"v" * 1000),)
+    region.gate.set()
+
+    async def test(client: Client) -> None:
+        client.may_write.clear()
+        await client.send(*(put(number, b"slow%d" % number) for number in range(20)))
+        await until(lambda: client.points.statistics().in_flight == 0)
+        client.may_write.set()
+        await client.until(*range(20))
+        refused = [answer.error for answer in client.answers.values() if answer.HasField("error")]
+        assert {error.code for error in refused} <= {Error.REGION_TOO_BUSY, Error.UNKNOWN_OUTCOME}
+        begun = 20 - sum([error.code == Error.REGION_TOO_BUSY for error in refused])
+        assert begun == len(region.begun)  # a refusal that may be repeated as new: nothing was changed
+        assert sum([len(answer.SerializeToString()) > 1000 for answer in client.answers.values()]) < 9
+
+    run(test)
+
+
+@pytest.mark.parametrize("config", [Config(answer_bytes_held_max=2500)])
+def test_changes_that_are_published_together_are_not_all_answered_to_who_reads_nothing(
+    run: Run, region: FakeRegion
+) -> None:
+    region.results = ((b"f", b"q", 1, b"v" * 1000),)
+
+    async def test(client: Client) -> None:
+        client.may_write.clear()
+        await client.send(*(put(number, b"later%d" % number) for number in range(20)))
+        for publish in region.unpublished:
+            publish()
+        client.may_write.set()
+        await client.until(*range(20))
+        refused = [answer.error.code for answer in client.answers.values() if answer.HasField("error")]
+        assert set(refused) == {Error.UNKNOWN_OUTCOME}
+        assert 20 - len(refused) < 6
+
+    run(test)
+
+
+@pytest.mark.parametrize("config", [Config(answer_bytes_held_max=2500)])
 def test_workers_begin_no_gets_for_who_leaves_too_much_unread(
     run: Run, region: FakeRegion, workers: Workers, config: Config
 ) -> None:
