@@ -40,10 +40,6 @@ class BulkOutcome:
         self._unknown: list[tuple[range, RowlockError]] = []
         self._raised_by_input: Exception | None = None
 
-    @property
-    def has_applied(self) -> bool:
-        return bool(self._applied)
-
     def part_applied(self, portion: Portion, cell_count: int) -> None:
         portion.is_applied_in_part = True
         self._cell_count += cell_count

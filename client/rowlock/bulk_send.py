@@ -113,8 +113,11 @@ class BulkSend:
         return self._outcome.row_count
 
     def next(self, now: float) -> Bulk | None:
-        """The batch to send now, None when there is none or those under way come first."""
-        if self._is_draining or len(self._under_way) >= WINDOW:
+        """The batch to send now, None when there is none, those under way come first, or a pause does.
+
+        Who has paused for `pause_s` sets it to 0.
+        """
+        if self._is_draining or self.pause_s or len(self._under_way) >= WINDOW:
             return None
         if not self._next and not self._is_exhausted:
             self._pull()

@@ -26,7 +26,6 @@ from rowlock.arrow_buffers import (
     Array,
     data_of,
     fixed_binary_array,
-    int64_array,
     joined,
     lengths_of,
     offsets_of,
@@ -104,7 +103,7 @@ def first_refused(decode: Callable[[Array], Array], values: Array) -> int:
     while stop - start > 1:
         middle = (start + stop) // 2
         try:
-            decode(values.take(int64_array(np.arange(start, middle))))
+            decode(values.slice(start, middle - start))
         except MappingError:
             stop = middle
         else:

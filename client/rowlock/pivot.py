@@ -106,10 +106,11 @@ def _typed(batch: pa.RecordBatch, column: MappedColumn) -> Array:
 def _typed_part(batch: pa.RecordBatch, part: MappedColumn) -> Array:
     try:
         return _typed(batch, part)
-    except MappingError as error:
-        place = _refused_place(batch, part, error)
-        if place is None:
+    except MappingError:
+        found = _refused(batch, part)
+        if found is None:
             raise
+        place, error = found
         value = _shown(batch.column(part.name), place)
         raise MappingError(f"{error}; in row {place} this part of the key is {value}") from error
 
@@ -117,10 +118,11 @@ def _typed_part(batch: pa.RecordBatch, part: MappedColumn) -> Array:
 def _encoded(batch: pa.RecordBatch, column: MappedColumn, keys: Array) -> Array:
     try:
         return _encoded_values(batch, column)
-    except MappingError as error:
-        place = _refused_place(batch, column, error)
-        if place is None:
+    except MappingError:
+        found = _refused(batch, column)
+        if found is None:
             raise
+        place, error = found
         key: bytes = keys[place].as_py()
         raise MappingError(
             f"{error}; it is row {place}, with the key {key[:100]!r} and the value "
@@ -139,25 +141,39 @@ def _encoded_values(batch: pa.RecordBatch, column: MappedColumn) -> Array:
         raise MappingError(f"the column {column.name!r} can't be written: {error}") from error
 
 
-def _refused_place(batch: pa.RecordBatch, column: MappedColumn, error: MappingError) -> int | None:
-    """The first row whose value can't be written; None where that is the fault of no row."""
-    if batch.schema.get_field_index(column.name) < 0 or isinstance(error.__cause__, pa.ArrowNotImplementedError):
-        return None
+def _refused(batch: pa.RecordBatch, column: MappedColumn) -> tuple[int, MappingError] | None:
+    """The first row whose value can't be written, and why; None where that is the fault of no row but of the types."""
 
     def encode(values: Array) -> Array:
         return _encoded_values(pa.RecordBatch.from_arrays([values], [column.name]), column)
 
-    return first_refused(encode, batch.column(column.name))
+    if batch.schema.get_field_index(column.name) < 0:
+        return None
+    values = batch.column(column.name)
+    try:
+        encode(pa.nulls(1, values.type))
+    except MappingError:
+        return None
+    place = first_refused(encode, values)
+    try:
+        encode(values.slice(place, 1))
+    except MappingError as error:
+        # Of this value alone: Arrow tells of the last one that it can't read.
+        return place, error
+    return None
 
 
 def _shown(values: Array, place: int) -> str:
     """The value, shortened, also one that Python has no object for."""
+    one = values.slice(place, 1)
+    if isinstance(one.type, pa.DictionaryType):
+        one = one.cast(one.type.value_type)
     try:
-        value: object = values[place].as_py()
+        value: object = one[0].as_py()
     except (ValueError, OverflowError):
         # A date or time of a far year.
-        number = values.slice(place, 1).view(pa.int32() if values.type == pa.date32() else pa.int64())
-        return f"{number[0]} ({values.type})"
+        number = one.view(pa.int32() if one.type == pa.date32() else pa.int64())
+        return f"{number[0]} ({one.type})"
     return f"{value!r:.100}" if isinstance(value, bytes | str) else f"{value!s:.100}"
 
 

@@ -43,8 +43,9 @@ def send_of(*keys: list[str]) -> tuple[BulkSend, Sequences]:
 
 
 def put_on_stream(send: BulkSend, region: Region = WHOLE) -> list[region_pb2.BulkBatch]:
-    """All that may be sent now."""
+    """All that may be sent now, after the pause if there is one."""
     sent = []
+    send.pause_s = 0.0
     while (bulk := send.next(0.0)) is not None:
         sent.append(send.message(bulk, region))
     return sent
@@ -112,6 +113,18 @@ def test_a_busy_server_gets_the_batch_again_after_the_others_were_answered() -> 
     send.answered(applied(), 1.0)
     send.answered(applied(), 1.0)
     assert [message.sequence for message in put_on_stream(send)] == [1, 4]
+
+
+def test_a_batch_comes_again_after_the_pause_that_the_server_asked_for() -> None:
+    send, _ = send_of(["a"], ["b"])
+    put_on_stream(send)
+    busy = error(Error.REGION_TOO_BUSY)
+    busy.retry_after_ms = 5000
+    send.answered(region_pb2.BulkAnswer(error=busy), 1.0)
+    send.answered(applied(), 1.0)
+    assert send.pause_s == 5.0
+    assert send.next(1.0) is None
+    assert [message.sequence for message in put_on_stream(send)] == [1]
 
 
 def test_a_refused_batch_ends_it_and_every_row_is_told() -> None:
@@ -195,6 +208,7 @@ def test_a_part_for_another_region_comes_again_before_what_is_later_in_the_input
     send, _ = send_of(["a", "n"], ["o"])
     put_on_stream(send)
     send.lost(ServerUnavailableError("the region was split"), 1.0)
+    send.pause_s = 0.0
     bulk = send.next(1.0)
     assert bulk is not None
     send.message(bulk, LEFT)
@@ -343,6 +357,18 @@ def test_put_arrow_goes_on_after_a_loss_under_the_same_numbers(db: rowlock.Clien
     numbers = [message.sequence for message in fake_server.bulks]
     assert numbers[0] == 1
     assert numbers[-2:] == [2, 3]
+
+
+def test_put_arrow_pauses_before_it_repeats_a_batch_that_a_busy_server_refused(
+    db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[tuple[float, int]] = []
+    monkeypatch.setattr("rowlock.bulk.time.sleep", lambda pause: pauses.append((pause, len(fake_server.bulks))))
+    busy = error(Error.REGION_TOO_BUSY)
+    busy.retry_after_ms = 5000
+    fake_server.bulk_script.append(busy)
+    assert db.table("t").put_arrow(rows("a"), MAPPING).row_count == 1
+    assert pauses == [(5.0, 1), (0.0, 2)]
 
 
 def test_put_arrow_without_an_answer_is_told_as_unknown(db: rowlock.Client, fake_server: FakeServer) -> None:

@@ -309,6 +309,10 @@ _FAR_MICROS = 253402300800000000
         ("n INT :key, v STRING f:v", pa.int64(), [1, 2, 5000000000], "in row 2 this part of the key is 5000000000"),
         ("n DATE :key, v STRING f:v", pa.date32(), [0, 2932897, 0], "the key column 'n' can't be written in row 1"),
         ("n DATE f:n", pa.list_(pa.int32()), [[], [], []], "does not fit DATE: Unsupported cast"),
+        ("n INT f:n", pa.string(), ["1", "two", "three"], "parse string: 'two'.* is row 1, .* and the value 'two'"),
+        ("n INT f:n", pa.string_view(), ["1", "2", "three"], "is row 2, .* and the value 'three'"),
+        ("n DECIMAL(10,2) f:n", pa.int64(), [None, 1, 2], r"does not fit DECIMAL: [^;]*\Z"),
+        ("n DECIMAL(10,2) :key, v STRING f:v", pa.int64(), [1, 2, 3], r"does not fit DECIMAL: [^;]*\Z"),
     ],
 )
 def test_the_first_value_that_can_not_be_written_is_told_with_its_row_and_key(
@@ -317,6 +321,12 @@ def test_the_first_value_that_can_not_be_written_is_told_with_its_row_and_key(
     data = {"id": pa.array(["a", "b", "c"]), "n": pa.array(values, column), "v": pa.array(["v"] * 3)}
     with pytest.raises(MappingError, match=said):
         cells_from_rows(pa.RecordBatch.from_pydict(data), Mapping(f"id STRING :key, {text}"), 1)
+
+
+def test_a_far_time_of_a_dictionary_is_told_as_any_other_value_that_can_not_be_written() -> None:
+    far = pa.array([_FAR_MICROS + 1], pa.timestamp("us")).dictionary_encode()
+    with pytest.raises(MappingError, match=r"is row 0, with the key b'0000' and the value 253402300800000001 "):
+        cast_to("DATE", far)
 
 
 def test_millis_hold_every_date_and_all_whole_milliseconds_of_a_timestamp() -> None:
