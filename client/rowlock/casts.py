@@ -85,8 +85,10 @@ def _is_infinite(array: Array) -> Array:
 
 
 def _is_rounded(array: Array, made: Array) -> Array:
-    """Whether a float is farther from its decimal than by its last bits."""
+    """Whether a float is farther from its decimal than by its last bits, or a billionth of the decimal's last place."""
     floats: Floats = array.to_numpy(zero_copy_only=False)
     back: Floats = made.cast(array.type).to_numpy(zero_copy_only=False)
-    is_far = np.abs(back - floats) > _LAST_BITS * np.spacing(np.abs(floats))
+    scale: int = made.type.scale
+    nearly: Floats = np.maximum(_LAST_BITS * np.spacing(np.abs(floats)), 1e-9 * 10.0**-scale)
+    is_far: npt.NDArray[np.bool_] = np.abs(back - floats) > nearly
     return pa.array(is_far)

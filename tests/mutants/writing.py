@@ -128,7 +128,7 @@ WRITING = [
     Mutant(
         "the rows of one answer have room for each alone",
         "region/write_path.py",
-        "                    room -= byte_count\n",
+        "                    room = min(room - byte_count, self._config.request_bytes_max)\n",
         "",
         f"{SIZES}::test_the_rows_of_a_request_that_its_answer_has_no_room_for_are_refused",
     ),

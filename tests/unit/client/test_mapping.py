@@ -240,7 +240,8 @@ def test_casts_that_only_round_to_the_nearest_float_or_change_nothing_are_made()
     prices = [Decimal(cents).scaleb(-2) for cents in range(-1100, 1100)]
     for kind in (pa.float64(), pa.float32()):
         assert cast_to("DECIMAL(5,2)", pa.array([float(price) for price in prices], kind)) == prices
-    assert cast_to("DECIMAL(5,2)", pa.array([None, 0.1 + 0.2])) == [Decimal("0.30")]
+    sums = pa.array([None, 0.1 + 0.2, 0.1 + 0.2 - 0.3])
+    assert cast_to("DECIMAL(5,2)", sums) == [Decimal("0.30"), Decimal("0.00")]
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,11 @@ class Hold:
 
         return held
 
+    def wait_reached(self, by: threading.Thread) -> None:
+        """AssertionError when the thread ends without reaching it, as in a broken build."""
+        while not self.reached.wait(0.01):
+            assert by.is_alive()
+
     def _stop(self) -> None:
         if not self.reached.is_set():
             self.reached.set()
@@ -135,7 +140,7 @@ def between_compare_and_begin(engine: Engine, monkeypatch: pytest.MonkeyPatch) -
     write_path = engine.region._write_path
     monkeypatch.setattr(write_path, "_begin_append_apply", hold.before(write_path._begin_append_apply))
     thread = in_background(lambda: engine.change(b"r", Increment(b"f", b"n", 1)))
-    assert hold.reached.wait(WAIT_S)
+    hold.wait_reached(thread)
     return Held(hold, thread)
 
 
@@ -144,7 +149,7 @@ def test_a_write_is_appended_before_any_that_began_after_it(engine: Engine, monk
     numbering = engine.region._write_path._numbering
     monkeypatch.setattr(numbering, "begin", hold.after(numbering.begin))
     first = in_background(lambda: engine.change(b"a", Put(b"f", b"q", b"1")))
-    assert hold.reached.wait(WAIT_S)
+    hold.wait_reached(first)
     second = in_background(lambda: engine.change(b"b", Put(b"f", b"q", b"2")))
     second.join(0.1)
     hold.let_go.set()
@@ -159,7 +164,7 @@ def test_a_write_is_not_published_before_it_is_applied(engine: Engine, monkeypat
     applier = engine.region._contents.applier
     monkeypatch.setattr(applier, "apply_row", hold.before(applier.apply_row))
     writer = in_background(lambda: engine.change(b"r", Put(b"f", b"q", b"1")))
-    assert hold.reached.wait(WAIT_S)
+    hold.wait_reached(writer)
     sync = in_background(engine.server._log.sync)
     sync.join(0.2)
     assert engine.region.statistics().read_point == before
@@ -227,7 +232,7 @@ def test_a_flush_waits_for_the_write_that_is_between_begin_and_apply(
     applier = engine.region._contents.applier
     monkeypatch.setattr(applier, "apply_row", hold.before(applier.apply_row))
     writer = in_background(lambda: engine.change(b"r", Put(b"f", b"q", b"1")))
-    assert hold.reached.wait(WAIT_S)
+    hold.wait_reached(writer)
     flusher = in_background(engine.region.flush)
     flusher.join(0.2)
     assert flusher.is_alive()
