@@ -106,11 +106,8 @@ def _typed(batch: pa.RecordBatch, column: MappedColumn) -> Array:
 def _typed_part(batch: pa.RecordBatch, part: MappedColumn) -> Array:
     try:
         return _typed(batch, part)
-    except MappingError:
-        found = _refused(batch, part)
-        if found is None:
-            raise
-        place, error = found
+    except MappingError as refused:
+        place, error = _refused(batch, part, refused)
         value = _shown(batch.column(part.name), place)
         raise MappingError(f"{error}; in row {place} this part of the key is {value}") from error
 
@@ -118,11 +115,8 @@ def _typed_part(batch: pa.RecordBatch, part: MappedColumn) -> Array:
 def _encoded(batch: pa.RecordBatch, column: MappedColumn, keys: Array) -> Array:
     try:
         return _encoded_values(batch, column)
-    except MappingError:
-        found = _refused(batch, column)
-        if found is None:
-            raise
-        place, error = found
+    except MappingError as refused:
+        place, error = _refused(batch, column, refused)
         key: bytes = keys[place].as_py()
         raise MappingError(
             f"{error}; it is row {place}, with the key {key[:100]!r} and the value "
@@ -141,26 +135,26 @@ def _encoded_values(batch: pa.RecordBatch, column: MappedColumn) -> Array:
         raise MappingError(f"the column {column.name!r} can't be written: {error}") from error
 
 
-def _refused(batch: pa.RecordBatch, column: MappedColumn) -> tuple[int, MappingError] | None:
-    """The first row whose value can't be written, and why; None where that is the fault of no row but of the types."""
+def _refused(batch: pa.RecordBatch, column: MappedColumn, refused: MappingError) -> tuple[int, MappingError]:
+    """The first row whose value can't be written, and why; raises `refused` if no row is at fault, but the types."""
 
     def encode(values: Array) -> Array:
         return _encoded_values(pa.RecordBatch.from_arrays([values], [column.name]), column)
 
     if batch.schema.get_field_index(column.name) < 0:
-        return None
+        raise refused
     values = batch.column(column.name)
     try:
         encode(pa.nulls(1, values.type))
     except MappingError:
-        return None
+        raise refused from refused.__cause__
     place = first_refused(encode, values)
     try:
         encode(values.slice(place, 1))
     except MappingError as error:
         # Of this value alone: Arrow tells of the last one that it can't read.
         return place, error
-    return None
+    raise refused
 
 
 def _shown(values: Array, place: int) -> str:

@@ -3,8 +3,8 @@
 A region answers batches of cells at one read point. Cells are handed on only as whole rows: a row that goes on in the
 next batch is held back until it is complete; in row form each is. So after a lost connection the scan can go on behind
 the last whole row, or from the row that the server has reached without answering one, at a new read point, and no row
-is ever pieced together from two. A strict scan fails instead, once
-a region has begun to answer. A scan of a snapshot goes on at the same read point, so nothing is lost.
+is ever pieced together from two. A strict scan fails instead, once a region has begun to answer. A scan of a snapshot
+goes on at the same read point, so nothing is lost.
 """
 
 from __future__ import annotations

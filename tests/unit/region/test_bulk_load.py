@@ -217,18 +217,24 @@ def test_a_batch_is_in_order_for_a_stamp_that_it_gets_much_later(
     engine.server.stop()
 
 
+def advance_before_each_stamp(
+    engine: Engine, clock: ManualClock, milliseconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    next_stamp = engine.region._stamps.next
+
+    def next_later() -> int:
+        clock.advance(milliseconds)
+        return next_stamp()
+
+    monkeypatch.setattr(engine.region._stamps, "next", next_later)
+
+
 def test_a_batch_that_is_never_in_order_for_its_stamp_gives_up_at_its_deadline(
     tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = ManualClock()
     engine = Engine(tmp_path, config, clock, Files(), Durability.OS)
-    next_stamp = engine.region._stamps.next
-
-    def next_much_later() -> int:
-        clock.advance(30_000)
-        return next_stamp()
-
-    monkeypatch.setattr(engine.region._stamps, "next", next_much_later)
+    advance_before_each_stamp(engine, clock, 30_000, monkeypatch)
     until_ms = int(WAIT_S) * 1000 + 60_000
     ahead: list[Cell] = [(b"r", b"f", b"q", clock.now_ms() + ms, b"v") for ms in range(0, until_ms, 10_000)]
     with pytest.raises(DeadlineError):
@@ -244,13 +250,7 @@ def test_cells_ahead_of_the_stamp_in_columns_where_all_have_timestamps_keep_no_b
     """A forecast, say, of which some cells are stamped: the stamp passes one of its timestamps each millisecond."""
     clock = ManualClock()
     engine = Engine(tmp_path, config, clock, Files(), Durability.OS)
-    next_stamp = engine.region._stamps.next
-
-    def next_later() -> int:
-        clock.advance(1)
-        return next_stamp()
-
-    monkeypatch.setattr(engine.region._stamps, "next", next_later)
+    advance_before_each_stamp(engine, clock, 1, monkeypatch)
     first_ms = clock.now_ms()
     ahead: list[Cell] = [(b"r", b"f", b"t", first_ms + ms, b"v") for ms in range(1, 400)]
     outcome = engine.bulk(bulk_batch(*ahead, (b"r", b"f", b"q", None, b"v"), (b"r", b"g", b"t", None, b"v")))
