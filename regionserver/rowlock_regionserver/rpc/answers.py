@@ -34,6 +34,20 @@ def mutate_answer(request_id: int, outcomes: Sequence[RowOutcome]) -> bytes:
     return message.SerializeToString()
 
 
+def put_answers(request_ids: Sequence[int], outcomes: Sequence[RowOutcome]) -> bytes:
+    """The answers of mutates of one mutation each, in their order. Raises nothing: the changes are made."""
+    message = PointAnswers()
+    add = message.answers.add
+    for request_id, outcome in zip(request_ids, outcomes, strict=True):
+        answer = add()
+        answer.id = request_id
+        try:
+            fill_mutate_answer(answer.mutate, (outcome,))
+        except Exception as error:
+            answer.error.CopyFrom(error_message(error, "answering a change"))
+    return message.SerializeToString()
+
+
 def error_answer(request_id: int, error: BaseException, doing: str) -> bytes:
     """The answer of a request that failed as a whole."""
     message = PointAnswers()

@@ -28,6 +28,8 @@ from rowlock_regionserver.rpc.enums import member_of
 from rowlock_regionserver.rpc.filters import row_filter
 
 CLIENT_ID_BYTES = 16
+# Of one mutation that is made together with others.
+PLAIN_PUTS_MAX = 4
 
 
 def check_client_id(client_id: bytes) -> None:
@@ -99,6 +101,27 @@ def row_mutations(
             error.row = mutation.row
             refused[len(read) + len(refused)] = error.without_frames()
     return Mutations(tuple(read), refused)
+
+
+def plain_puts(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int) -> RowMutation | None:
+    """The mutation, if it is the only one and has nothing but a few puts; else None. `client_id` was checked."""
+    mutations = message.mutations
+    if len(mutations) != 1:
+        return None
+    mutation = mutations[0]
+    changes = mutation.changes
+    if not 0 < len(changes) <= PLAIN_PUTS_MAX or mutation.HasField("condition") or mutation.otherwise:
+        return None
+    puts: list[Change] = []
+    for change in changes:
+        if not change.HasField("put"):
+            return None
+        puts.append(_change(change))
+    sequence = mutation.sequence
+    if sequence and not client_id:
+        return None
+    request = RequestId(client_id, sequence, sequence_floor) if sequence else None
+    return RowMutation(mutation.row, tuple(puts), request=request)
 
 
 def request_id(client_id: bytes, sequence: int, sequence_floor: int) -> RequestId | None:

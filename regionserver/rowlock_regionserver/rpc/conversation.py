@@ -1,7 +1,7 @@
 """The long-lived point stream: requests in, answers out in any order, many of each in one message.
 
-1. A message's requests are begun in its order; those that have nothing to wait for are answered before the next
-   message is read, together in one message unless they take long.
+1. A message's requests are begun in its order, neighbouring puts together (put_company.py); those that have nothing to
+   wait for are answered before the next message is read, together in one message unless they take long.
 2. Whatever is finished later joins the outbox, and leaves with all else that is finished by then.
 3. A client that does not take its answers is not read from either, once the outbox holds as much as a message may,
    nor is more begun of a message that was read. What workers have been given meanwhile is refused, see
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from rowlock_proto.v1.region_pb2 import PointRequests
 
@@ -25,6 +26,7 @@ from rowlock_regionserver.rpc.failures import parsed
 from rowlock_regionserver.rpc.outbox import Outbox
 from rowlock_regionserver.rpc.point_run import Asker
 from rowlock_regionserver.rpc.points import Points
+from rowlock_regionserver.rpc.put_company import PutCompany
 
 # A larger message is parsed, converted and made by workers.
 INLINE_MESSAGE_BYTES_MAX = 256 * KIB
@@ -80,19 +82,26 @@ class Conversation:
 
     async def _begin_all(self, message: PointRequests, asker: Asker, *, is_large: bool) -> None:
         client_id, sequence_floor = message.client_id, message.sequence_floor
-        accept, monotonic = self._points.accept, self._points.clock.monotonic
+        accept = partial(
+            self._points.accept, client_id=client_id, sequence_floor=sequence_floor, asker=asker, is_large=is_large
+        )
         requests = message.requests
         self._open_count += len(requests)
         self._is_taking = True
         if len(requests) == 1:
-            accept(requests[0], client_id, sequence_floor, asker, is_large=is_large, has_company=False)
+            accept(requests[0], has_company=False)
         else:
+            company = PutCompany(self._points, client_id, sequence_floor, asker, accept)
+            monotonic = self._points.clock.monotonic
             since = monotonic()
             rest = iter(requests)
             try:
                 for request in rest:
-                    accept(request, client_id, sequence_floor, asker, is_large=is_large)
+                    if is_large or not company.join(request):
+                        company.make()
+                        accept(request)
                     if monotonic() - since > _LOOP_HELD_MAX:
+                        company.make()
                         self._is_taking = False
                         self._outbox.flush_soon()
                         await asyncio.sleep(0)
@@ -100,6 +109,7 @@ class Conversation:
                         await self._outbox_with_room()
                         self._is_taking = True
                         since = monotonic()
+                company.make()
             except BaseException:
                 # The client is gone. What has not begun never begins, but counts as answered: the asker may hold bytes.
                 self._is_taking = False
@@ -115,9 +125,9 @@ class Conversation:
     def coming(self, byte_count: int) -> None:
         self._outbox.coming(byte_count)
 
-    def answered(self, answer: bytes) -> None:
-        """Takes an answer into the outbox. Those given while a message is being taken leave together."""
-        self._open_count -= 1
+    def answered(self, answer: bytes, count: int = 1) -> None:
+        """Takes answers into the outbox. Those given while a message is being taken leave together."""
+        self._open_count -= count
         self._outbox.add(answer)
         if not self._is_taking:
             self._outbox.flush_soon()
@@ -159,8 +169,8 @@ class LargeMessage:
     def coming(self, byte_count: int) -> None:
         self._conversation.coming(byte_count)
 
-    def answered(self, answer: bytes) -> None:
-        self._unanswered_count -= 1
+    def answered(self, answer: bytes, count: int = 1) -> None:
+        self._unanswered_count -= count
         if not self._unanswered_count:
             self._budget.give(self._byte_count)
-        self._conversation.answered(answer)
+        self._conversation.answered(answer, count)

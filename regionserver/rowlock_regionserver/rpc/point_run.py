@@ -64,8 +64,8 @@ class Asker(Protocol):
     def coming(self, byte_count: int) -> None:
         """A worker has made an answer of so many bytes; negative: it is there. From any thread."""
 
-    def answered(self, answer: bytes) -> None:
-        """Takes a PointAnswers message with the one answer; on the loop, once for each request."""
+    def answered(self, answer: bytes, count: int = 1) -> None:
+        """Takes a PointAnswers message with the answers of so many requests; on the loop, once for each request."""
 
 
 def got(points: Points, request: PointRequest, *, may_wait: bool) -> bytes | None:
@@ -208,14 +208,9 @@ class PointRun:
     def _mutate_answer(self, outcomes: list[RowOutcome]) -> bytes:
         """Raises nothing: the changes are made, and whoever published them must hear of no failure."""
         assert self._mutations is not None
-        try:
-            if (refusal := self._points.unread_refusal(self._asker)) is not None and _have_cells(outcomes):
-                return error_answer(self._request.id, _untold(refusal), "")
-            if self._mutations.refused:
-                outcomes = self._mutations.outcomes_in_order(outcomes)
-            return mutate_answer(self._request.id, outcomes)
-        except Exception as error:
-            return error_answer(self._request.id, error, "answering a change")
+        if self._mutations.refused:
+            outcomes = self._mutations.outcomes_in_order(outcomes)
+        return outcomes_answer(self._points, self._asker, self._request.id, outcomes)
 
     def _answer_coming(self, answer: bytes) -> None:
         self._asker.coming(-len(answer))
@@ -231,7 +226,17 @@ class PointRun:
         self._asker.answered(answer)
 
 
-def _have_cells(outcomes: Sequence[RowOutcome]) -> bool:
+def outcomes_answer(points: Points, asker: Asker, request_id: int, outcomes: Sequence[RowOutcome]) -> bytes:
+    """The answer of changes that were made, or an error when there is no room for it. Raises nothing."""
+    try:
+        if have_cells(outcomes) and (refusal := points.unread_refusal(asker)) is not None:
+            return error_answer(request_id, _untold(refusal), "")
+        return mutate_answer(request_id, outcomes)
+    except Exception as error:
+        return error_answer(request_id, error, "answering a change")
+
+
+def have_cells(outcomes: Sequence[RowOutcome]) -> bool:
     """Whether their answer may be large."""
     return any(isinstance(outcome, RowResult) and (outcome.results or outcome.seen) for outcome in outcomes)
 

@@ -112,6 +112,19 @@ class Points:
             self._handed_over_count += 1
             run.hand_over(self.workers.points, self._loop, timeout_ms / 1000)
 
+    def accept_company(self, count: int) -> bool:
+        """Counts so many requests that are made together; False when not all of them may be in flight."""
+        if self._in_flight + count > self.config.requests_in_flight_max:
+            return False
+        self._accepted_count += count
+        self._in_flight += count
+        return True
+
+    def send_away(self, count: int) -> None:
+        """So many requests that were accepted in company were not begun; each will be accepted alone."""
+        self._accepted_count -= count
+        self._in_flight -= count
+
     def _too_busy(self) -> RegionTooBusyError:
         return RegionTooBusyError(
             f"{self._in_flight} requests are in flight, as many as requests_in_flight_max allows; try again",
@@ -147,7 +160,7 @@ class Points:
         else:
             self._completions.post(callback)
 
-    def finished(self) -> None:
-        """One accepted request less; on the loop."""
-        assert self._in_flight > 0, self._in_flight
-        self._in_flight -= 1
+    def finished(self, count: int = 1) -> None:
+        """So many accepted requests less; on the loop."""
+        assert self._in_flight >= count, (self._in_flight, count)
+        self._in_flight -= count

@@ -216,6 +216,6 @@ class OneAnswer:
     def coming(self, byte_count: int) -> None:
         pass
 
-    def answered(self, answer: bytes) -> None:
+    def answered(self, answer: bytes, count: int = 1) -> None:
         if not self.future.done():
             self.future.set_result(answer)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import struct
 import sys
-import time
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
@@ -24,7 +23,6 @@ from rowlock_regionserver.cells import (
 from rowlock_regionserver.operations import Append, Change, Delete, DeleteKind, Increment, Put
 from rowlock_regionserver.region.answer_size import AnswerSize
 from rowlock_regionserver.region.changes import RowChanger
-from rowlock_regionserver.region.family_change import FamilyChange
 from rowlock_regionserver.region.row_state import RowState
 from rowlock_regionserver.scan.visibility_rows import visible_cells
 from rowlock_regionserver.wal.mutation import number_cells
@@ -206,21 +204,3 @@ def lines_run(kind: str, column_count: int) -> int:
 )
 def test_a_mutation_twice_as_long_takes_twice_the_work(kind: str) -> None:
     assert lines_run(kind, 400) < 2.5 * lines_run(kind, 200)
-
-
-def seconds_of_puts(count: int) -> float:
-    """What puts of one column take, each older than the one before, and deletes of half of them."""
-    change = FamilyChange()
-    since = time.thread_time()
-    for timestamp in range(count, 0, -1):
-        change.put(b"q", timestamp, ONE)
-    for timestamp in range(1, count, 2):
-        change.delete_version(b"q", timestamp)
-    assert len(change.cells()) == count // 2 * 2
-    return time.thread_time() - since
-
-
-def test_puts_of_one_column_take_no_longer_if_each_is_older_than_the_one_before() -> None:
-    # Moving a list's elements runs no line of Python.
-    shorter = min(seconds_of_puts(5_000) for _ in range(3))
-    assert seconds_of_puts(80_000) < 48 * shorter

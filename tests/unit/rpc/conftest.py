@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
+from rowlock_regionserver.config import Config
 from rowlock_regionserver.rpc.workers import Workers
 
 from tests.unit.rpc.fakes import FakeRegion
+from tests.unit.rpc.loops import run as run_on_loop
+from tests.unit.rpc.loops import until
+from tests.unit.rpc.stream import Client, Run
 
 
 @pytest.fixture
@@ -22,3 +26,25 @@ def workers(region: FakeRegion) -> Iterator[Workers]:
     yield workers
     region.gate.set()
     workers.stop()
+
+
+@pytest.fixture
+def config() -> Config:
+    return Config()
+
+
+@pytest.fixture
+def run(region: FakeRegion, workers: Workers, config: Config) -> Run:
+    """Runs a test's coroutine with a client; afterwards nothing may be in flight."""
+
+    def run(test: Callable[[Client], Awaitable[None]]) -> None:
+        async def on_loop() -> None:
+            client = Client(region, workers, config)
+            await test(client)
+            region.gate.set()
+            await until(lambda: client.points.statistics().in_flight == 0)
+            assert client.points.large_messages.taken == 0
+
+        run_on_loop(on_loop)
+
+    return run

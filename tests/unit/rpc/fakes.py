@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 from rowlock_regionserver.cells import ANSWER_SCHEMA
-from rowlock_regionserver.errors import NotServingRegionError
+from rowlock_regionserver.errors import NotServingRegionError, RegionTooBusyError
 from rowlock_regionserver.operations import (
     AnswerCell,
     RequestId,
@@ -30,7 +30,8 @@ Done = Callable[[list[RowOutcome]], None]
 class FakeRegion:
     """Answers rows that begin with b"slow" only from a thread that may wait, and then only when `gate` is open.
 
-    Changes of rows that begin with b"later" are published when the test calls what is in `unpublished`.
+    Changes of rows that begin with b"later" are published when the test calls what is in `unpublished`; those that come
+    with b"full" are refused.
     """
 
     def __init__(self) -> None:
@@ -38,6 +39,7 @@ class FakeRegion:
         self.waiting = threading.Semaphore(0)  # released by each request that has begun to wait
         self.unpublished: list[Callable[[], None]] = []
         self.begun: list[bytes] = []  # rows, in the order in which their requests were made
+        self.changed_together: list[list[bytes]] = []  # the rows of each call that changed some
         self.alone: list[bytes] = []  # of these, the changes that were told to be alone
         self.value = b"v"
         self.timestamp = 5
@@ -70,11 +72,17 @@ class FakeRegion:
         return [[(b"f", b"q", 1, self.value)] for _ in rows]
 
     def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
-        row = mutations[0].row if mutations else b""
-        if row.startswith(b"slow") and not may_wait:
+        rows = [mutation.row for mutation in mutations]
+        row = rows[0] if rows else b""
+        if any(row.startswith(b"slow") for row in rows) and not may_wait:
             return False
+        if b"full" in rows:
+            raise RegionTooBusyError("no room for it", retry_after_ms=1)
         self._wait(row)
         self.begun.append(row)
+        self.changed_together.append(rows)
+        if b"bug" in rows:
+            raise ZeroDivisionError("a bug")
         if options.is_alone:
             self.alone.append(row)
         outcomes: list[RowOutcome] = [RowResult(timestamp=self.timestamp, results=self.results) for _ in mutations]

@@ -4,98 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
 
 import pytest
-from rowlock_proto.v1 import region_pb2, types_pb2
+from rowlock_proto.v1 import region_pb2
 from rowlock_proto.v1.types_pb2 import Error
-from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.rpc.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
 from rowlock_regionserver.rpc.point_run import INLINE_PARTS_MAX
-from rowlock_regionserver.rpc.points import Points
 from rowlock_regionserver.rpc.workers import Workers
 
-from tests.unit.rpc.fakes import REGION_ID, FakeRegion
+from tests.unit.rpc.fakes import FakeRegion
 from tests.unit.rpc.loops import run as run_on_loop
 from tests.unit.rpc.loops import until
-
-Answers = list[region_pb2.PointAnswer]
-
-
-class Client:
-    """The other end of a stream: what was written to it, message by message."""
-
-    def __init__(self, region: FakeRegion, workers: Workers, config: Config) -> None:
-        self.clock = ManualClock()
-        self.open_calls = 1
-        self.points = Points(region.region, workers, config, self.clock, lambda: self.open_calls)
-        self.messages: list[Answers] = []
-        self._arrived = asyncio.Event()
-        self.may_write = asyncio.Event()
-        self.may_write.set()
-        self.conversation = Conversation(self.points, self._write)
-
-    async def _write(self, data: bytes) -> None:
-        await self.may_write.wait()
-        self.messages.append(list(region_pb2.PointAnswers.FromString(data).answers))
-        self._arrived.set()
-
-    @property
-    def answers(self) -> dict[int, region_pb2.PointAnswer]:
-        return {answer.id: answer for message in self.messages for answer in message}
-
-    async def send(self, *requests: region_pb2.PointRequest, client_id: bytes = b"") -> None:
-        message = region_pb2.PointRequests(client_id=client_id, requests=requests)
-        await self.conversation.take(message.SerializeToString())
-
-    async def until(self, *ids: int) -> None:
-        """Waits until these are answered."""
-        while not set(ids) <= self.answers.keys():
-            self._arrived.clear()
-            await self._arrived.wait()
-
-
-def get(request_id: int, row: bytes, timeout_ms: int = 0, region_id: int = REGION_ID) -> region_pb2.PointRequest:
-    get = region_pb2.Get(rows=[row])
-    return region_pb2.PointRequest(id=request_id, region_id=region_id, timeout_ms=timeout_ms, get=get)
-
-
-def put(request_id: int, *rows: bytes, timeout_ms: int = 0) -> region_pb2.PointRequest:
-    change = types_pb2.Change(put=types_pb2.Put(family=b"f", qualifier=b"q", value=b"v"))
-    mutations = [region_pb2.RowMutation(row=row, changes=[change] if row != b"bad" else []) for row in rows]
-    for mutation in mutations:
-        if mutation.row == b"bad":
-            mutation.changes.append(types_pb2.Change())
-    return region_pb2.PointRequest(
-        id=request_id, region_id=REGION_ID, timeout_ms=timeout_ms, mutate=region_pb2.Mutate(mutations=mutations)
-    )
-
-
-Run = Callable[[Callable[[Client], Awaitable[None]]], None]
-
-
-@pytest.fixture
-def config() -> Config:
-    return Config()
-
-
-@pytest.fixture
-def run(region: FakeRegion, workers: Workers, config: Config) -> Run:
-    """Runs a test's coroutine with a client; afterwards nothing may be in flight."""
-
-    def run(test: Callable[[Client], Awaitable[None]]) -> None:
-        async def on_loop() -> None:
-            client = Client(region, workers, config)
-            await test(client)
-            region.gate.set()
-            await until(lambda: client.points.statistics().in_flight == 0)
-            assert client.points.large_messages.taken == 0
-
-        run_on_loop(on_loop)
-
-    return run
+from tests.unit.rpc.stream import Client, Run, get, put
 
 
 def test_requests_with_nothing_to_wait_for_are_answered_in_one_message(run: Run) -> None:
@@ -164,7 +86,8 @@ def test_changes_published_together_are_answered_in_one_message(run: Run, region
 def test_the_loop_is_woken_for_what_comes_after_a_drain(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         for number in range(200):
-            await client.send(put(number, b"later"), put(1000 + number, b"later"))
+            await client.send(put(number, b"later"))
+            await client.send(put(1000 + number, b"later"))
             first, second = region.unpublished[-2:]
             threads = [threading.Thread(target=first), threading.Thread(target=second)]
             for thread in threads:

@@ -1,0 +1,195 @@
+"""Puts of one message are made together, and nobody can tell but by the time that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from rowlock_proto.v1 import region_pb2, types_pb2
+from rowlock_proto.v1.types_pb2 import Error
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.rpc.changes import PLAIN_PUTS_MAX
+from rowlock_regionserver.rpc.put_company import COMPANY_MAX
+
+from tests.unit.rpc.fakes import FakeRegion
+from tests.unit.rpc.stream import Client, Run, get, put
+
+CLIENT_ID = b"0123456789abcdef"
+
+
+def numbered(rows: Sequence[bytes]) -> list[region_pb2.PointRequest]:
+    return [put(number, row) for number, row in enumerate(rows)]
+
+
+def test_neighbours_are_made_in_one_call_and_answered_in_one_message(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        await client.send(*numbered([b"later a", b"b", b"b", b"c"]))
+        assert region.changed_together == [[b"later a", b"b", b"b", b"c"]]
+        assert client.points.statistics().in_flight == 4
+        region.unpublished[0]()
+        await client.until(0, 1, 2, 3)
+        assert [[answer.id for answer in message] for message in client.messages] == [[0, 1, 2, 3]]
+        assert all(answer.mutate.results[0].timestamp == 5 for answer in client.answers.values())
+        statistics = client.points.statistics()
+        assert (statistics.in_flight, statistics.accepted_count, statistics.handed_over_count) == (0, 4, 0)
+
+    run(test)
+
+
+def test_they_are_no_more_than_leaves_the_client_something_to_do(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        await client.send(*numbered([b"row"] * (COMPANY_MAX + 3)))
+        assert [len(rows) for rows in region.changed_together] == [COMPANY_MAX, 3]
+
+    run(test)
+
+
+def changed(request: region_pb2.PointRequest, kind: str) -> region_pb2.PointRequest:
+    """The put made into something that is not made together with the puts beside it."""
+    mutate = request.mutate
+    mutation = mutate.mutations[0]
+    if kind == "durability":
+        mutate.durability = types_pb2.DURABILITY_FSYNC
+    elif kind == "rows":
+        mutate.mutations.append(mutation)
+    elif kind == "increment":
+        mutation.changes[0].increment.amount = 1
+    elif kind == "condition":
+        mutation.condition.existence = region_pb2.Condition.EXISTENCE_ABSENT
+    elif kind == "otherwise":
+        mutation.otherwise.add().put.value = b"v"
+    elif kind == "changes":
+        mutation.changes.extend(mutation.changes[:1] * PLAIN_PUTS_MAX)
+    elif kind == "put and delete":
+        mutation.changes.append(types_pb2.Change(delete=types_pb2.Delete(kind=types_pb2.Delete.KIND_VERSION)))
+    return request
+
+
+KINDS = ("durability", "rows", "increment", "condition", "otherwise", "changes", "put and delete")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_plain_put_is_made_in_its_place(run: Run, region: FakeRegion, kind: str) -> None:
+    async def test(client: Client) -> None:
+        other = changed(put(3, b"other"), kind)
+        await client.send(put(1, b"a"), put(2, b"b"), other, put(4, b"c"), put(5, b"d"))
+        assert region.changed_together[0] == [b"a", b"b"]
+        assert set(region.changed_together[1]) == {b"other"}
+        assert region.changed_together[2] == [b"c", b"d"]
+        assert sorted(client.answers) == [1, 2, 3, 4, 5]
+
+    run(test)
+
+
+def test_a_get_between_them_is_made_in_its_place(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        await client.send(put(1, b"a"), put(2, b"b"), get(3, b"got"), put(4, b"c"))
+        assert region.begun == [b"a", b"got", b"c"]
+        assert [[answer.id for answer in message] for message in client.messages] == [[1, 2, 3, 4]]
+
+    run(test)
+
+
+def test_when_one_would_have_to_wait_the_others_do_not(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        await client.send(*numbered([b"a", b"slow", b"b"]))
+        assert region.changed_together == [[b"a"], [b"b"]]
+        assert client.answers.keys() == {0, 2}
+        region.gate.set()
+        await client.until(1)
+        statistics = client.points.statistics()
+        assert (statistics.accepted_count, statistics.handed_over_count) == (3, 1)
+
+    run(test)
+
+
+def test_what_the_region_refuses_together_is_tried_alone(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        await client.send(*numbered([b"a", b"full", b"b"]))
+        assert region.changed_together == [[b"a"], [b"b"]]
+        assert client.answers[0].HasField("mutate")
+        assert client.answers[1].error.code == Error.REGION_TOO_BUSY
+        assert client.answers[2].HasField("mutate")
+
+    run(test)
+
+
+def test_of_an_unknown_region_each_is_told_so(run: Run) -> None:
+    async def test(client: Client) -> None:
+        requests = numbered([b"a", b"b"])
+        for request in requests:
+            request.region_id = 99
+        await client.send(*requests)
+        assert {answer.error.code for answer in client.answers.values()} == {Error.NOT_SERVING_REGION}
+        assert client.points.statistics().accepted_count == 2
+
+    run(test)
+
+
+def test_an_unknown_durability_is_told_to_each(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        requests = numbered([b"a", b"b"])
+        for request in requests:
+            request.mutate.durability = 77  # type: ignore[assignment]  # as a newer client may send
+        await client.send(*requests)
+        assert all("durability is 77" in answer.error.message for answer in client.answers.values())
+        assert region.changed_together == []
+
+    run(test)
+
+
+@pytest.mark.parametrize(("client_id", "reason"), [(b"", "without a client_id"), (b"short", "5 bytes")])
+def test_bad_client_ids_are_told_to_each(run: Run, region: FakeRegion, client_id: bytes, reason: str) -> None:
+    async def test(client: Client) -> None:
+        requests = numbered([b"a", b"b"])
+        for request in requests:
+            request.mutate.mutations[0].sequence = 1 + request.id
+        await client.send(*requests, client_id=client_id)
+        # Without an id of the client each mutation is refused in its place, with a wrong one the whole request.
+        errors = [
+            answer.error if answer.HasField("error") else answer.mutate.results[0].error for answer in answers(client)
+        ]
+        assert [reason in error.message for error in errors] == [True, True]
+        assert all(not rows for rows in region.changed_together)
+
+    run(test)
+
+
+def answers(client: Client) -> list[region_pb2.PointAnswer]:
+    return [client.answers[request_id] for request_id in sorted(client.answers)]
+
+
+@pytest.mark.parametrize("config", [Config(requests_in_flight_max=3)])
+def test_of_more_than_may_be_in_flight_as_many_are_made(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        await client.send(*numbered([b"later"] * 5))
+        assert region.changed_together == [[b"later"]] * 3
+        assert [client.answers[number].error.code for number in (3, 4)] == [Error.REGION_TOO_BUSY] * 2
+        for publish in region.unpublished:
+            publish()
+        await client.until(0, 1, 2)
+
+    run(test)
+
+
+def test_a_bug_is_told_to_each(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(client: Client) -> None:
+        await client.send(*numbered([b"a", b"bug"]))
+        assert [answer.error.code for answer in answers(client)] == [Error.INTERNAL] * 2
+        assert client.points.statistics().in_flight == 0
+
+    run(test)
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("config", [Config(answer_bytes_held_max=100, request_bytes_max=1000)])
+def test_answers_with_cells_are_bounded_as_those_of_other_changes_are(run: Run, region: FakeRegion) -> None:
+    region.results = ((b"f", b"q", 1, bytes(300)),)
+
+    async def test(client: Client) -> None:
+        await client.send(*numbered([b"a", b"b", b"c"]))
+        told = [answer.HasField("mutate") for answer in answers(client)]
+        assert told == [True, False, False]
+        assert {answer.error.code for answer in answers(client)[1:]} == {Error.UNKNOWN_OUTCOME}
+
+    run(test)
