@@ -6,7 +6,6 @@ is printed; giving it again makes the same choices, though threads and processes
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 from tests.consistency import durability_levels, exactly_once, linearizability, overload, row_atomicity
@@ -22,4 +21,4 @@ CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {
 }
 
 if __name__ == "__main__":
-    sys.exit(command_line.run(CAMPAIGNS, "tests.consistency.campaign", __doc__, sys.argv[1:]))
+    command_line.main(CAMPAIGNS, "tests.consistency.campaign", __doc__)

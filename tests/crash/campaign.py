@@ -6,7 +6,6 @@ is printed; giving it again repeats the lives, though not the order in which thr
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 from tests.crash import bit_flips, command_line, disk_full, every_call, every_system_call, failed_sync, kills, torn_tail
@@ -23,4 +22,4 @@ CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {
 }
 
 if __name__ == "__main__":
-    sys.exit(command_line.run(CAMPAIGNS, "tests.crash.campaign", __doc__, sys.argv[1:]))
+    command_line.main(CAMPAIGNS, "tests.crash.campaign", __doc__)

@@ -12,8 +12,16 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
 
+from bench.processes import end_in_order_when_told
 from tests.crash.account import Account, Settings
+
+
+def main(campaigns: Mapping[str, Callable[[Settings], Account]], package: str, about: str) -> NoReturn:
+    """Runs what the program's words ask for, and ends it. Servers that it started end with it, also by SIGTERM."""
+    end_in_order_when_told()
+    sys.exit(run(campaigns, package, about, sys.argv[1:]))
 
 
 def run(campaigns: Mapping[str, Callable[[Settings], Account]], package: str, about: str, words: Sequence[str]) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+import select
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import IO
 
 from tests.crash.children import ChildFailedError
 
@@ -42,7 +42,11 @@ class Server:
     def wait_until_ready(self) -> None:
         """Until it serves; ChildFailedError with its words when it does not."""
         assert self._process is not None
-        found = re.search(r"ready on (\S+:\d+)", _line(self._process.stdout))
+        output = self._process.stdout
+        assert output is not None
+        if not select.select([output], [], [], START_SECONDS_MAX)[0]:
+            raise ChildFailedError(f"the server said nothing for {START_SECONDS_MAX:.0f} s")
+        found = re.search(r"ready on (\S+:\d+)", output.readline())
         if found is None:
             raise ChildFailedError(f"the server did not start: {self._errors.read_text()[-2000:]}")
         self.address = found[1]
@@ -69,8 +73,3 @@ class Server:
         self._process.stdout.close()
         if code != expected:
             raise ChildFailedError(f"the server ended with {code}: {self._errors.read_text()[-2000:]}")
-
-
-def _line(stream: IO[str] | None) -> str:
-    assert stream is not None
-    return stream.readline()

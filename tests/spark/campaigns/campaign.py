@@ -7,7 +7,6 @@ in which tasks take turns.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 from tests.crash import command_line
@@ -33,4 +32,4 @@ CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {
 }
 
 if __name__ == "__main__":
-    sys.exit(command_line.run(CAMPAIGNS, "tests.spark.campaigns.campaign", __doc__, sys.argv[1:]))
+    command_line.main(CAMPAIGNS, "tests.spark.campaigns.campaign", __doc__)
