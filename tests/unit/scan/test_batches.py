@@ -66,6 +66,21 @@ def test_row_larger_than_a_batch_goes_on_in_the_next() -> None:
     assert [answer.row_count for answer in answers] == [1, 0, 0, 2]
 
 
+def test_batches_are_cut_alike_however_many_chunks_the_window_has() -> None:
+    chance = random.Random(7)
+    for _ in range(50):
+        rows = [(chr(97 + i), [chance.randrange(40) for _ in range(chance.randrange(1, 6))]) for i in range(20)]
+        table, starts = window(rows)
+        padded = pa.concat_tables([table.slice(0, 2), table]).combine_chunks().slice(2)  # offsets that don't begin at 0
+        step = chance.randrange(1, 9)
+        chunked = pa.concat_tables([table.slice(i, step) for i in range(0, table.num_rows, step)])
+        answers = []
+        for same in (table, padded, chunked):
+            batches = Batches(200, 100)
+            answers.append(shown([*batches.add(same, starts), *batches.rest()]))
+        assert answers[0] == answers[1] == answers[2]
+
+
 def test_cell_larger_than_a_batch_stands_alone() -> None:
     answers = cut(Batches(CELL, 100), [("a", [10, 500, 10])], [("b", [500])])
     assert shown(answers) == ["a+", "a+", "a", "b"]
