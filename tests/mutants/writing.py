@@ -11,6 +11,8 @@ INTERLEAVINGS = "unit/region/test_interleavings.py"
 LOCKS = "unit/region/test_locks.py"
 MVCC = "unit/region/test_mvcc.py"
 REPLAY = "unit/region/test_replay.py"
+EACH = "unit/region/test_mutate_each.py"
+COMPANY = "unit/rpc/test_put_company.py"
 WRITES = "unit/region/test_write_path.py"
 
 # An answer from reading alone, by what was read.
@@ -35,8 +37,8 @@ WRITING = [
     Mutant(
         "a bad row fails the whole batch",
         "region/write_path.py",
-        "            except RegionServerError as error:\n                outcomes[i] = ",
-        "            except RegionServerError as error:\n                raise\n                outcomes[i] = ",
+        "            except RegionServerError as error:\n                told[i] = ",
+        "            except RegionServerError as error:\n                raise\n                told[i] = ",
         f"{WRITES}::test_a_batch_with_bad_rows_tells_the_others_results",
     ),
     Mutant(
@@ -114,8 +116,8 @@ WRITING = [
     Mutant(
         "a write that was checked before an alter is not judged again",
         "region/write_path.py",
-        "            if self.table is not table:",
-        "            if False:",
+        "        if self.table is not table:",
+        "        if False:",
         f"{INTERLEAVINGS}::test_a_write_that_meets_an_alter_is_judged_by_the_families_there_are_then",
     ),
     Mutant(
@@ -128,17 +130,17 @@ WRITING = [
     Mutant(
         "the rows of one answer have room for each alone",
         "region/write_path.py",
-        "                    room = min(room - byte_count, self._config.request_bytes_max)\n",
-        "",
+        "                if is_one_answer:\n",
+        "                if False:\n",
         f"{SIZES}::test_the_rows_of_a_request_that_its_answer_has_no_room_for_are_refused",
     ),
     # ---- COMPARE
     Mutant(
         "unlock before compare",
         "region/write_path.py",
-        "                for i in checked:\n                    outcomes[i], number",
-        "                self._row_locks.release(rows)\n                rows = []\n"
-        "                for i in checked:\n                    outcomes[i], number",
+        "            for i in checked:\n                told[i] = ",
+        "            self._row_locks.release(rows)\n            rows = []\n"
+        "            for i in checked:\n                told[i] = ",
         f"{INTERLEAVINGS}::test_a_writer_compares_after_the_one_before_it_has_applied",
     ),
     Mutant(
@@ -349,5 +351,27 @@ WRITING = [
         "    if failure is not None:\n",
         "    if False:\n",
         f"{WRITES}::test_after_a_failed_sync_nothing_is_acknowledged_and_the_server_ends",
+    ),
+    Mutant(
+        "puts in company are answered before they are published",
+        "region/write_path.py",
+        "            self._mvcc.when_published(newest, partial(_tell, partial(done, later), ",
+        "            _tell(partial(done, later), [told[i][0] for i in later], None)\n"
+        "            self._mvcc.when_published(newest, partial(_tell, lambda *_: None, ",
+        f"{EACH}::test_a_repeat_of_what_is_not_published_waits_for_it",
+    ),
+    Mutant(
+        "a put in company forgets its request id",
+        "rpc/changes.py",
+        "tuple(puts), request=request_id(client_id, sequence, sequence_floor))",
+        "tuple(puts))",
+        f"{COMPANY}::test_each_keeps_its_puts_and_its_request_id",
+    ),
+    Mutant(
+        "puts of two regions are made in one of them",
+        "rpc/put_company.py",
+        "        if region_id != self._region_id or ",
+        "        if ",
+        f"{COMPANY}::test_those_of_another_region_are_made_there",
     ),
 ]

@@ -22,7 +22,7 @@ from rowlock_regionserver.region.requests import RequestIdStatistics
 from rowlock_regionserver.region.row_locks import RowLocks, RowLockStatistics
 from rowlock_regionserver.region.stamps import Stamps
 from rowlock_regionserver.region.table import Table
-from rowlock_regionserver.region.write_path import Done, WritePath
+from rowlock_regionserver.region.write_path import Done, DoneEach, WritePath
 from rowlock_regionserver.scan.scanner import ScanAnswer
 from rowlock_regionserver.scan.split_points import Part
 from rowlock_regionserver.wal.log import Log
@@ -118,6 +118,12 @@ class Region:
         self._check_serving()
         self._long_work.meet_request()
         return self._write_path.mutate(mutations, options, done, may_wait=may_wait)
+
+    def mutate_each(self, mutations: Sequence[RowMutation], options: WriteOptions, done: DoneEach) -> bool:
+        """Changes rows of several requests; see WritePath.mutate_each."""
+        self._check_serving()
+        self._long_work.meet_request()
+        return self._write_path.mutate_each(mutations, options, done)
 
     def bulk_put(
         self, batch: pa.Table, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]

@@ -64,6 +64,7 @@ from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.mutation import KIND_ROW, UnnumberedCell, encode_row, number_cells
 
 Done = Callable[[list[RowOutcome]], None]
+DoneEach = Callable[[list[int], list[RowOutcome]], None]
 # An outcome, the write number that must be published before it is told, and what its cells take in the answer.
 Told = tuple[RowOutcome, int, int]
 
@@ -112,35 +113,67 @@ class WritePath:
         finally:
             self._log.end_turn()  # 8 and 9 in this thread: `done` is called before this returns.
 
+    def mutate_each(self, mutations: Sequence[RowMutation], options: WriteOptions, done: DoneEach) -> bool:
+        """Makes row mutations of several requests, in order, each as `mutate` makes it; never waits.
+
+        `done` gets the places of some in `mutations`, and their outcomes: first of those that nothing has to be
+        published for, then of the others, when all are. False, or an error: nothing was done, as with `mutate`.
+        """
+        told = self._make(mutations, options, may_wait=False, is_one_answer=False)
+        if told is None:
+            return False
+        read_point = self._mvcc.read_point
+        at_once = [i for i in range(len(mutations)) if told[i][1] <= read_point]
+        if at_once:
+            done(at_once, [told[i][0] for i in at_once])
+        if len(at_once) < len(mutations):
+            later = [i for i in range(len(mutations)) if told[i][1] > read_point]
+            newest = max([told[i][1] for i in later])
+            self._mvcc.when_published(newest, partial(_tell, partial(done, later), [told[i][0] for i in later]))
+        return True
+
     def _mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
-        """Steps 1 to 7."""
-        table = self.table
-        durability = self.durability(options.durability)
-        outcomes: dict[int, RowOutcome] = {}
-        checked = self._check(mutations, outcomes)
-        newest = 0
-        room = self._config.request_bytes_max
-        if len(mutations) > 1:
-            room = room_for_cells(mutations, room)
-        if checked:
-            rows = _distinct_ascending([mutations[i].row for i in checked])
-            if not self._lock(rows, options.deadline, may_wait=may_wait):
-                return False
-            if self.table is not table:  # Altered between CHECK and LOCK: judge by the families there are now.
-                self._unlock(rows)
-                return self._mutate(mutations, options, done, may_wait=may_wait)
-            try:
-                if not may_wait and self._stores.has_files and not self._is_all_in_memory(mutations, checked):
-                    return False
-                for i in checked:
-                    outcomes[i], number, byte_count = self._change_row(mutations[i], durability, room)
-                    newest = max(newest, number)
-                    room = min(room - byte_count, self._config.request_bytes_max)
-            finally:
-                self._unlock(rows)
-        in_order = [outcomes[i] for i in range(len(mutations))]
+        """Steps 1 to 7, and who is told at 9."""
+        told = self._make(mutations, options, may_wait=may_wait, is_one_answer=True)
+        if told is None:
+            return False
+        in_order = [told[i][0] for i in range(len(mutations))]
+        newest = max([number for _, number, _ in told.values()], default=0)
         self._mvcc.when_published(newest, partial(_tell, done, in_order))
         return True
+
+    def _make(
+        self, mutations: Sequence[RowMutation], options: WriteOptions, *, may_wait: bool, is_one_answer: bool
+    ) -> dict[int, Told] | None:
+        """Steps 1 to 7. What is to be told of each mutation, by its place; None when it would have to wait.
+
+        `is_one_answer`: the cells that all of them answer must have room in one message.
+        """
+        table = self.table
+        durability = self.durability(options.durability)
+        told: dict[int, Told] = {}
+        checked = self._check(mutations, told)
+        if not checked:
+            return told
+        room = self._config.request_bytes_max
+        if is_one_answer and len(mutations) > 1:
+            room = room_for_cells(mutations, room)
+        rows = _distinct_ascending([mutations[i].row for i in checked])
+        if not self._lock(rows, options.deadline, may_wait=may_wait):
+            return None
+        if self.table is not table:  # Altered between CHECK and LOCK: judge by the families there are now.
+            self._unlock(rows)
+            return self._make(mutations, options, may_wait=may_wait, is_one_answer=is_one_answer)
+        try:
+            if not may_wait and self._stores.has_files and not self._is_all_in_memory(mutations, checked):
+                return None
+            for i in checked:
+                told[i] = self._change_row(mutations[i], durability, room)
+                if is_one_answer:
+                    room = min(room - told[i][2], self._config.request_bytes_max)
+        finally:
+            self._unlock(rows)
+        return told
 
     def durability(self, asked: Durability | None) -> Durability:
         """What a call gets that asked for this. Raises InvalidRequestError for less than the table's."""
@@ -155,8 +188,8 @@ class WritePath:
             )
         return asked
 
-    def _check(self, mutations: Sequence[RowMutation], outcomes: dict[int, RowOutcome]) -> list[int]:
-        """1 CHECK. Which mutations may go on; the others' errors are put into `outcomes`."""
+    def _check(self, mutations: Sequence[RowMutation], told: dict[int, Told]) -> list[int]:
+        """1 CHECK. Which mutations may go on; the others' errors are put into `told`."""
         now_ms = self._clock.now_ms()
         checked: list[int] = []
         byte_count = cell_count = 0
@@ -165,7 +198,7 @@ class WritePath:
                 byte_count += check_mutation(mutation, self.table, self._config, now_ms) + _RECORD_OVERHEAD_BYTES
                 check_in_region(mutation.row, self._start, self._stop, self._region_id)
             except RegionServerError as error:
-                outcomes[i] = error.without_frames()
+                told[i] = error.without_frames(), 0, 0
             else:
                 checked.append(i)
                 cell_count += len(mutation.changes)

@@ -6,6 +6,7 @@ one PointAnswers with all of them. So each answer is made where it is convenient
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 
 from rowlock_proto.v1.region_pb2 import GetAnswer, MutateAnswer, PointAnswers
@@ -14,6 +15,8 @@ from rowlock_proto.v1.types_pb2 import Cell
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.operations import AnswerCell, RowOutcome
 from rowlock_regionserver.rpc.failures import error_message
+
+logger = logging.getLogger(__name__)
 
 
 def get_answer(request_id: int, rows: Sequence[Sequence[AnswerCell]]) -> bytes:
@@ -34,18 +37,19 @@ def mutate_answer(request_id: int, outcomes: Sequence[RowOutcome]) -> bytes:
     return message.SerializeToString()
 
 
-def put_answers(request_ids: Sequence[int], outcomes: Sequence[RowOutcome]) -> bytes:
-    """The answers of mutates of one mutation each, in their order. Raises nothing: the changes are made."""
+def put_answers(request_ids: Sequence[int], outcomes: Sequence[RowOutcome]) -> bytes | None:
+    """The answers of mutates of one mutation each, in their order. None: something went wrong with one of them."""
     message = PointAnswers()
     add = message.answers.add
-    for request_id, outcome in zip(request_ids, outcomes, strict=True):
-        answer = add()
-        answer.id = request_id
-        try:
+    try:
+        for request_id, outcome in zip(request_ids, outcomes, strict=True):
+            answer = add()
+            answer.id = request_id
             fill_mutate_answer(answer.mutate, (outcome,))
-        except Exception as error:
-            answer.error.CopyFrom(error_message(error, "answering a change"))
-    return message.SerializeToString()
+        return message.SerializeToString()
+    except Exception:
+        logger.exception("unexpected error while answering puts; each is answered by itself")
+        return None
 
 
 def error_answer(request_id: int, error: BaseException, doing: str) -> bytes:

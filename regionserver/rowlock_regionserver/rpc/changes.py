@@ -28,7 +28,7 @@ from rowlock_regionserver.rpc.enums import member_of
 from rowlock_regionserver.rpc.filters import row_filter
 
 CLIENT_ID_BYTES = 16
-# Of one mutation that is made together with others.
+# The puts of one mutation that `plain_puts` takes.
 PLAIN_PUTS_MAX = 4
 
 
@@ -104,7 +104,10 @@ def row_mutations(
 
 
 def plain_puts(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int) -> RowMutation | None:
-    """The mutation, if it is the only one and has nothing but a few puts; else None. `client_id` was checked."""
+    """The mutation, if it is the only one, can be read and has nothing but a few puts; else None.
+
+    `client_id` was checked.
+    """
     mutations = message.mutations
     if len(mutations) != 1:
         return None
@@ -120,8 +123,7 @@ def plain_puts(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int
     sequence = mutation.sequence
     if sequence and not client_id:
         return None
-    request = RequestId(client_id, sequence, sequence_floor) if sequence else None
-    return RowMutation(mutation.row, tuple(puts), request=request)
+    return RowMutation(mutation.row, tuple(puts), request=request_id(client_id, sequence, sequence_floor))
 
 
 def request_id(client_id: bytes, sequence: int, sequence_floor: int) -> RequestId | None:

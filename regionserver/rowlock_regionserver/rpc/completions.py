@@ -38,7 +38,8 @@ class Completions:
             self._drain()
             return
         # The poster lost the interpreter while it woke the loop. One more turn of the loop lets it go on first, so
-        # that the rest of its group commit is drained together with its first completion.
+        # that the rest of its group commit is drained together with its first completion. (Or one callback is for
+        # many requests, and then the turn is hardly felt.)
         self._loop.call_soon(self._drain)
 
     def _drain(self) -> None:

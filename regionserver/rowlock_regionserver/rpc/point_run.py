@@ -49,6 +49,14 @@ class PointRegion(Protocol):
     ) -> bool:
         """Makes the changes and calls `done` once, from any thread; False: it would have to wait and may not."""
 
+    def mutate_each(
+        self,
+        mutations: Sequence[RowMutation],
+        options: WriteOptions,
+        done: Callable[[list[int], list[RowOutcome]], None],
+    ) -> bool:
+        """The same for changes of several requests, without waiting; `done` gets the places of some, until all came."""
+
 
 class Asker(Protocol):
     """Who waits for an answer."""

@@ -11,6 +11,8 @@ The outline of one request, which is accepted and answered exactly once:
    unread, this one too.
 4. Answer: on the loop. A change's comes when the log's thread says that it is published, carried by completions.py.
 
+Neighbouring puts of one message share 2 and 4, see put_company.py.
+
 A change that has begun is never cancelled: a deadline that passes later is the client's matter.
 """
 
@@ -112,18 +114,16 @@ class Points:
             self._handed_over_count += 1
             run.hand_over(self.workers.points, self._loop, timeout_ms / 1000)
 
-    def accept_company(self, count: int) -> bool:
-        """Counts so many requests that are made together; False when not all of them may be in flight."""
+    def begin_together(self, count: int) -> bool:
+        """Whether so many requests may be in flight besides; they are then, until they are `finished`."""
         if self._in_flight + count > self.config.requests_in_flight_max:
             return False
-        self._accepted_count += count
         self._in_flight += count
         return True
 
-    def send_away(self, count: int) -> None:
-        """So many requests that were accepted in company were not begun; each will be accepted alone."""
-        self._accepted_count -= count
-        self._in_flight -= count
+    def begun_together(self, count: int) -> None:
+        """So many requests were accepted and begun."""
+        self._accepted_count += count
 
     def _too_busy(self) -> RegionTooBusyError:
         return RegionTooBusyError(

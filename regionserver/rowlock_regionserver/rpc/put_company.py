@@ -1,8 +1,9 @@
-"""Plain puts that came in one message, made together: one call of the region, one hop from the log, one answer message.
+"""Plain puts that came beside each other in one message: made by one call of the region, and answered together.
 
-Most of what a put costs is not its own: the gate, row locks, limits, and the way of its answer to the event loop. Puts
-in company pay that once. They stay changes of their own all the same, each atomic and with a number, a log record and
-an outcome; only when one of them would have to wait, or the region refuses them together, is each made alone.
+Much of what a put costs is not its own: the gate, the ways to the region, the log and back, a message for the answer.
+Puts in company share that. They stay changes of their own all the same, each with its row lock, number, log record,
+request id and outcome. One that is by itself goes the way of all other requests (Points.accept), and so does each of
+those of which one would have to wait, which the region refuses as a whole, or which are too many to be in flight.
 """
 
 from __future__ import annotations
@@ -47,9 +48,11 @@ class PutCompany:
         self._asker = asker
         self._accept_alone = accept_alone
         self._is_open = not client_id or len(client_id) == CLIENT_ID_BYTES
+        # Those that have joined, and what they have in common.
         self._requests: list[PointRequest] = []
         self._mutations: list[RowMutation] = []
-        self._kind = (0, 0)  # region and durability of those that have joined
+        self._region_id = 0
+        self._durability = 0
 
     def join(self, request: PointRequest) -> bool:
         """Takes the request if it is a plain put; makes those that joined before if it can't be made with them."""
@@ -59,10 +62,10 @@ class PutCompany:
         mutation = plain_puts(mutate, self._client_id, self._sequence_floor)
         if mutation is None:
             return False
-        kind = request.region_id, mutate.durability
-        if kind != self._kind or len(self._requests) == COMPANY_MAX:
+        region_id, asked = request.region_id, mutate.durability
+        if region_id != self._region_id or asked != self._durability or len(self._requests) == COMPANY_MAX:
             self.make()
-            self._kind = kind
+            self._region_id, self._durability = region_id, asked
         self._requests.append(request)
         self._mutations.append(mutation)
         return True
@@ -78,34 +81,37 @@ class PutCompany:
     def _make_together(self, requests: Sequence[PointRequest], mutations: Sequence[RowMutation]) -> bool:
         """False: nothing was done."""
         points, count = self._points, len(requests)
-        if not points.accept_company(count):
+        if not points.begin_together(count):
             return False
-        region_id, asked = self._kind
-        done = partial(self._done, requests)
         try:
-            options = WriteOptions(points.clock.monotonic(), durability(asked))
-            is_made = points.region(region_id).mutate(mutations, options, done, may_wait=False)
+            options = WriteOptions(points.clock.monotonic(), durability(self._durability))
+            is_made = points.region(self._region_id).mutate_each(mutations, options, partial(self._done, requests))
         except RegionServerError:  # Nothing was changed. Alone each hears what is wrong, or there is room for it.
             is_made = False
         except Exception as error:
+            # A bug, or too little memory: some of them may have been made.
             points.finished(count)
             for request in requests:
                 self._asker.answered(error_answer(request.id, error, "making a point request"))
             return True
-        if not is_made:
-            points.send_away(count)
+        if is_made:
+            points.begun_together(count)
+        else:
+            points.finished(count)
         return is_made
 
-    def _done(self, requests: Sequence[PointRequest], outcomes: list[RowOutcome]) -> None:
-        """Every put is published, or not made; called by the region from any thread, most often the log's."""
-        self._points.on_loop(partial(self._answer_outcomes, requests, outcomes))
+    def _done(self, requests: Sequence[PointRequest], places: Sequence[int], outcomes: Sequence[RowOutcome]) -> None:
+        """These puts are published, or not made; called by the region from any thread, most often the log's."""
+        self._points.on_loop(partial(self._answer, [requests[place].id for place in places], outcomes))
 
-    def _answer_outcomes(self, requests: Sequence[PointRequest], outcomes: list[RowOutcome]) -> None:
-        points, asker, count = self._points, self._asker, len(requests)
-        points.finished(count)
-        if not have_cells(outcomes):
-            asker.answered(put_answers([request.id for request in requests], outcomes), count)
+    def _answer(self, request_ids: Sequence[int], outcomes: Sequence[RowOutcome]) -> None:
+        """4 Answer, on the loop. Raises nothing: the changes are made."""
+        points, asker = self._points, self._asker
+        points.finished(len(request_ids))
+        # A request that was sent before, as another change, is answered with the cells of that one: perhaps many.
+        answer = None if have_cells(outcomes) else put_answers(request_ids, outcomes)
+        if answer is not None:
+            asker.answered(answer, len(request_ids))
             return
-        # Answers of requests that were sent before and were other changes then: each may be large.
-        for request, outcome in zip(requests, outcomes, strict=True):
-            asker.answered(outcomes_answer(points, asker, request.id, [outcome]))
+        for request_id, outcome in zip(request_ids, outcomes, strict=True):
+            asker.answered(outcomes_answer(points, asker, request_id, [outcome]))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 from rowlock_regionserver.cells import ANSWER_SCHEMA
-from rowlock_regionserver.errors import NotServingRegionError, RegionTooBusyError
+from rowlock_regionserver.errors import InvalidRequestError, NotServingRegionError, RegionTooBusyError
 from rowlock_regionserver.operations import (
     AnswerCell,
     RequestId,
@@ -25,6 +25,7 @@ from rowlock_regionserver.scan.batches import ScanAnswer
 
 REGION_ID = 7
 Done = Callable[[list[RowOutcome]], None]
+DoneEach = Callable[[list[int], list[RowOutcome]], None]
 
 
 class FakeRegion:
@@ -35,11 +36,12 @@ class FakeRegion:
     """
 
     def __init__(self) -> None:
+        self.neighbour: FakeRegion | None = None  # another region
         self.gate = threading.Event()
         self.waiting = threading.Semaphore(0)  # released by each request that has begun to wait
         self.unpublished: list[Callable[[], None]] = []
         self.begun: list[bytes] = []  # rows, in the order in which their requests were made
-        self.changed_together: list[list[bytes]] = []  # the rows of each call that changed some
+        self.changed: list[list[RowMutation]] = []  # by each call
         self.alone: list[bytes] = []  # of these, the changes that were told to be alone
         self.value = b"v"
         self.timestamp = 5
@@ -51,6 +53,8 @@ class FakeRegion:
         self.unpublished_bulk: list[Callable[[BulkOutcome], None]] = []
 
     def region(self, region_id: int) -> FakeRegion:
+        if self.neighbour is not None and region_id == REGION_ID + 1:
+            return self.neighbour
         if region_id != REGION_ID:
             raise NotServingRegionError(f"region {region_id} is not here")
         return self
@@ -72,17 +76,12 @@ class FakeRegion:
         return [[(b"f", b"q", 1, self.value)] for _ in rows]
 
     def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
-        rows = [mutation.row for mutation in mutations]
-        row = rows[0] if rows else b""
-        if any(row.startswith(b"slow") for row in rows) and not may_wait:
+        row = mutations[0].row if mutations else b""
+        if row.startswith(b"slow") and not may_wait:
             return False
-        if b"full" in rows:
-            raise RegionTooBusyError("no room for it", retry_after_ms=1)
         self._wait(row)
+        self._begin(mutations)
         self.begun.append(row)
-        self.changed_together.append(rows)
-        if b"bug" in rows:
-            raise ZeroDivisionError("a bug")
         if options.is_alone:
             self.alone.append(row)
         outcomes: list[RowOutcome] = [RowResult(timestamp=self.timestamp, results=self.results) for _ in mutations]
@@ -91,6 +90,38 @@ class FakeRegion:
         else:
             done(outcomes)
         return True
+
+    def mutate_each(self, mutations: Sequence[RowMutation], options: WriteOptions, done: DoneEach) -> bool:
+        if any(mutation.row.startswith(b"slow") for mutation in mutations):
+            return False
+        self._begin(mutations)
+        self.begun += [mutation.row for mutation in mutations]
+        outcomes = [self._outcome(place, mutation.row) for place, mutation in enumerate(mutations)]
+        later = [place for place, mutation in enumerate(mutations) if mutation.row.startswith(b"later")]
+        at_once = [place for place in range(len(mutations)) if place not in later]
+        if at_once:
+            done(at_once, [outcomes[place] for place in at_once])
+        if later:
+            self.unpublished.append(lambda: done(later, [outcomes[place] for place in later]))
+        return True
+
+    def _begin(self, mutations: Sequence[RowMutation]) -> None:
+        rows = [mutation.row for mutation in mutations]
+        if b"full" in rows:
+            raise RegionTooBusyError("no room for it", retry_after_ms=1)
+        self.changed.append(list(mutations))
+        if b"bug" in rows:
+            raise ZeroDivisionError("a bug")
+
+    def _outcome(self, place: int, row: bytes) -> RowOutcome:
+        if row == b"refused":
+            return InvalidRequestError("a bad row")
+        return RowResult(timestamp=self.timestamp + place, results=self.results)
+
+    @property
+    def changed_together(self) -> list[list[bytes]]:
+        """The rows that each call changed."""
+        return [[mutation.row for mutation in mutations] for mutations in self.changed]
 
     @contextmanager
     def scan(self, plan: ScanPlan, *, is_turn_over: Callable[[], bool]) -> Iterator[tuple[int, Iterator[ScanAnswer]]]:

@@ -39,8 +39,8 @@ class Client:
     def answers(self) -> dict[int, region_pb2.PointAnswer]:
         return {answer.id: answer for message in self.messages for answer in message}
 
-    async def send(self, *requests: region_pb2.PointRequest, client_id: bytes = b"") -> None:
-        message = region_pb2.PointRequests(client_id=client_id, requests=requests)
+    async def send(self, *requests: region_pb2.PointRequest, client_id: bytes = b"", sequence_floor: int = 0) -> None:
+        message = region_pb2.PointRequests(client_id=client_id, sequence_floor=sequence_floor, requests=requests)
         await self.conversation.take(message.SerializeToString())
 
     async def until(self, *ids: int) -> None:

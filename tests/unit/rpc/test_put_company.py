@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Sequence
 
 import pytest
 from rowlock_proto.v1 import region_pb2, types_pb2
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.operations import Put, RequestId, RowOutcome, RowResult
+from rowlock_regionserver.rpc import answers as answers_module
+from rowlock_regionserver.rpc import conversation
 from rowlock_regionserver.rpc.changes import PLAIN_PUTS_MAX
 from rowlock_regionserver.rpc.put_company import COMPANY_MAX
 
@@ -23,15 +27,66 @@ def numbered(rows: Sequence[bytes]) -> list[region_pb2.PointRequest]:
 
 def test_neighbours_are_made_in_one_call_and_answered_in_one_message(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
-        await client.send(*numbered([b"later a", b"b", b"b", b"c"]))
-        assert region.changed_together == [[b"later a", b"b", b"b", b"c"]]
+        rows = [b"later a", b"later b", b"later b", b"later c"]
+        await client.send(*numbered(rows))
+        assert region.changed_together == [rows]
         assert client.points.statistics().in_flight == 4
         region.unpublished[0]()
         await client.until(0, 1, 2, 3)
         assert [[answer.id for answer in message] for message in client.messages] == [[0, 1, 2, 3]]
-        assert all(answer.mutate.results[0].timestamp == 5 for answer in client.answers.values())
+        # Each has its own outcome.
+        assert [answer.mutate.results[0].timestamp for answer in answers(client)] == [5, 6, 7, 8]
         statistics = client.points.statistics()
         assert (statistics.in_flight, statistics.accepted_count, statistics.handed_over_count) == (0, 4, 0)
+        await client.conversation.all_answered()
+
+    run(test)
+
+
+def test_each_keeps_its_puts_and_its_request_id(run: Run, region: FakeRegion) -> None:
+    requests = numbered([b"a", b"b", b"c"])
+    for request in requests[:2]:
+        request.mutate.mutations[0].sequence = 10 + request.id
+    requests[1].mutate.mutations[0].changes.add().put.qualifier = b"second"
+
+    async def test(client: Client) -> None:
+        await client.send(*requests, client_id=CLIENT_ID, sequence_floor=9)
+        (made,) = region.changed
+        assert [mutation.request for mutation in made] == [
+            RequestId(CLIENT_ID, 10, 9),
+            RequestId(CLIENT_ID, 11, 9),
+            None,
+        ]
+        first = Put(b"f", b"q", b"v")
+        assert [mutation.changes for mutation in made] == [(first,), (first, Put(b"", b"second", b"")), (first,)]
+
+    run(test)
+
+
+def test_who_is_refused_or_was_answered_before_does_not_wait_for_the_others(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        await client.send(*numbered([b"refused", b"later", b"made", b"later"]))
+        assert client.answers.keys() == {0, 2}
+        assert client.answers[0].mutate.results[0].error.code == Error.INVALID_ARGUMENT
+        assert client.answers[2].mutate.results[0].timestamp == 7
+        assert client.points.statistics().in_flight == 2
+        region.unpublished[0]()
+        await client.until(1, 3)
+        assert [client.answers[number].mutate.results[0].timestamp for number in (1, 3)] == [6, 8]
+
+    run(test)
+
+
+def test_those_of_another_region_are_made_there(run: Run, region: FakeRegion) -> None:
+    region.neighbour = neighbour = FakeRegion()
+
+    async def test(client: Client) -> None:
+        requests = numbered([b"a", b"b", b"c", b"d", b"e"])
+        for request in requests[2:4]:
+            request.region_id += 1
+        await client.send(*requests)
+        assert region.changed_together == [[b"a", b"b"], [b"e"]]
+        assert neighbour.changed_together == [[b"c", b"d"]]
 
     run(test)
 
@@ -40,6 +95,35 @@ def test_they_are_no_more_than_leaves_the_client_something_to_do(run: Run, regio
     async def test(client: Client) -> None:
         await client.send(*numbered([b"row"] * (COMPANY_MAX + 3)))
         assert [len(rows) for rows in region.changed_together] == [COMPANY_MAX, 3]
+
+    run(test)
+
+
+def test_one_by_itself_goes_the_way_of_all_others(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        await client.send(put(1, b"a"), get(2, b"got"), put(3, b"b"))
+        assert region.changed_together == [[b"a"], [b"b"]]
+        assert [answer.mutate.results[0].timestamp for answer in (client.answers[1], client.answers[3])] == [5, 5]
+
+    run(test)
+
+
+def test_whoever_leaves_while_the_loop_turns_leaves_nothing_half_begun(
+    run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "_LOOP_HELD_MAX", -1)  # The loop turns after each request.
+
+    async def test(client: Client) -> None:
+        taking = asyncio.ensure_future(client.send(*numbered([b"later"] * 5)))
+        while len(region.changed) < 2:
+            await asyncio.sleep(0)
+        taking.cancel()
+        await asyncio.wait([taking])
+        begun = len(region.changed)
+        assert client.points.statistics().in_flight == begun < 5
+        for publish in region.unpublished:
+            publish()
+        await client.conversation.all_answered()
 
     run(test)
 
@@ -84,7 +168,7 @@ def test_what_is_no_plain_put_is_made_in_its_place(run: Run, region: FakeRegion,
 def test_a_get_between_them_is_made_in_its_place(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         await client.send(put(1, b"a"), put(2, b"b"), get(3, b"got"), put(4, b"c"))
-        assert region.begun == [b"a", b"got", b"c"]
+        assert region.begun == [b"a", b"b", b"got", b"c"]
         assert [[answer.id for answer in message] for message in client.messages] == [[1, 2, 3, 4]]
 
     run(test)
@@ -160,11 +244,24 @@ def answers(client: Client) -> list[region_pb2.PointAnswer]:
 
 
 @pytest.mark.parametrize("config", [Config(requests_in_flight_max=3)])
+def test_as_many_as_may_be_in_flight_are_made_together(run: Run, region: FakeRegion) -> None:
+    async def test(client: Client) -> None:
+        await client.send(*numbered([b"later"] * 3))
+        assert region.changed_together == [[b"later"] * 3]
+        await client.send(put(3, b"a"), put(4, b"b"))
+        assert [client.answers[number].error.code for number in (3, 4)] == [Error.REGION_TOO_BUSY] * 2
+        region.unpublished[0]()
+        await client.until(0, 1, 2)
+
+    run(test)
+
+
+@pytest.mark.parametrize("config", [Config(requests_in_flight_max=3)])
 def test_of_more_than_may_be_in_flight_as_many_are_made(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
-        await client.send(*numbered([b"later"] * 5))
+        await client.send(*numbered([b"later"] * 4))
         assert region.changed_together == [[b"later"]] * 3
-        assert [client.answers[number].error.code for number in (3, 4)] == [Error.REGION_TOO_BUSY] * 2
+        assert client.answers[3].error.code == Error.REGION_TOO_BUSY
         for publish in region.unpublished:
             publish()
         await client.until(0, 1, 2)
@@ -190,6 +287,32 @@ def test_answers_with_cells_are_bounded_as_those_of_other_changes_are(run: Run, 
         await client.send(*numbered([b"a", b"b", b"c"]))
         told = [answer.HasField("mutate") for answer in answers(client)]
         assert told == [True, False, False]
+        assert client.answers[0].mutate.results[0].timestamp == 5
         assert {answer.error.code for answer in answers(client)[1:]} == {Error.UNKNOWN_OUTCOME}
 
     run(test)
+
+
+def test_an_outcome_that_can_not_be_said_leaves_the_others_theirs(
+    run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill = answers_module.fill_mutate_answer
+
+    def broken(message: region_pb2.MutateAnswer, outcomes: Iterable[RowOutcome]) -> None:
+        (outcome,) = outcomes
+        if isinstance(outcome, RowResult) and outcome.timestamp == 6:
+            raise MemoryError
+        fill(message, [outcome])
+
+    monkeypatch.setattr(answers_module, "fill_mutate_answer", broken)
+
+    async def test(client: Client) -> None:
+        await client.send(*numbered([b"later a", b"later b", b"later c"]))
+        await asyncio.to_thread(region.unpublished[0])
+        await client.until(0, 1, 2)
+        assert [answer.HasField("mutate") for answer in answers(client)] == [True, False, True]
+        assert client.answers[1].error.code == Error.INTERNAL
+        assert client.points.statistics().in_flight == 0
+
+    run(test)
+    assert "MemoryError" in caplog.text
