@@ -18,7 +18,7 @@ $(VENV)/.ready: pyproject.toml requirements.lock requirements-java.lock .ci/setu
 	@python3 .ci/setup.py $(VENV) $(UV_VERSION)
 	@touch $@
 
-demo: setup ## the main job on real data
+demo: setup ## the main job on real data: flights loaded, raced for, counted, a server killed, joined by Spark
 	@$(PYTHON) -m bench.demo $(ARGS)
 
 test: setup ## every test that fits in ten minutes; the few that fail have a second chance, and are named
@@ -39,7 +39,7 @@ crash: setup ## the long campaigns: kills, crashes at each file-system call, bit
 spark-crash: setup ## the long campaigns with Spark: failing tasks, speculation, killed drivers and servers
 	@$(PYTHON) -m tests.spark.campaigns.campaign $(ARGS)
 
-bench: setup ## every figure of the README, each a ratio in one run
+bench: setup ## the figures of the README but for Spark's, each a ratio in one run
 	@$(PYTHON) -m bench $(ARGS)
 
 spark-bench: setup ## what rowlock costs from Spark, beside Parquet and HBase
@@ -54,5 +54,5 @@ lock: setup ## pin the newest dependencies that fit
 	@sed -n 's/^java = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(UV) pip compile -q --universal - \
 	  --generate-hashes --no-header --upgrade -o requirements-java.lock
 
-clean: ## remove .venv and caches
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+clean: ## remove .venv, caches, and what was built
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -23,7 +23,7 @@ from bench.processes import ServerProcess
 ROOT = Path(__file__).parents[2]
 PAGE = "docs/spark.md"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_PORT, _FOLDER = "7460", "/tmp/rowlock-spark"
+_PORT, _FOLDER = "7461", "/tmp/rowlock-spark"
 _READY_SECONDS_MAX = 300.0
 
 
