@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypedDict
 
 from rowlock.escapes import EscapeError, typed, unescaped
 
 if TYPE_CHECKING:
     from rowlock.checks import CompareOp
-    from rowlock.schema import Compression, Durability
+    from rowlock.schema import Compression, Durability, Family
 
 # A word as the type that the client takes.
 _DURABILITIES: dict[str, Durability] = {"skip": "skip", "async": "async", "os": "os", "fsync": "fsync"}
@@ -18,6 +18,7 @@ _COMPARE_OPS: dict[str, CompareOp] = {"=": "=", "!=": "!=", "<": "<", "<=": "<="
 _COMPRESSIONS: dict[str, Compression] = {"none": "none", "lz4": "lz4", "zstd": "zstd"}
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _UNIT_BYTES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20}
+_SHOWN_UNIT_BYTES = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 
 
 class ArgumentError(ValueError):
@@ -48,7 +49,6 @@ def bound(text: str | None) -> bytes | None:
     return None if text is None else bytes_of(text)
 
 
-def column(text: str) -> bytes:
 def row_range(
     start: str | None, stop: str | None, prefix: str | None, or_else: str = ""
 ) -> tuple[bytes | None, bytes | None, bytes | None]:
@@ -64,6 +64,7 @@ def row_range(
     return first, last, bound(prefix)
 
 
+def column(text: str) -> bytes:
     """b"family:qualifier" of FAMILY:QUALIFIER; the qualifier may be empty, the family not."""
     data = bytes_of(text)
     if data.find(b":") < 1:
@@ -196,6 +197,12 @@ def _milliseconds(value: str) -> int:
             f"time-to-live is forever or a number with a unit (500ms, 30s, 15m, 12h, 7d), not {typed(value)}"
         )
     return int(match.group(1)) * _UNIT_MS[match.group(2)]
+
+
+def _in_unit(number: int, units: Mapping[str, int]) -> str:
+    """The number in the largest unit that it is a multiple of; `units` ascend from 1."""
+    unit = [name for name, size in units.items() if number % size == 0][-1]
+    return f"{number // units[unit]}{unit}"
 
 
 def _bytes(value: str) -> int:
