@@ -105,7 +105,7 @@ def test_rows_are_changed(run: Run, orders: rowlock.Table[bytes]) -> None:
         (["get", "nosuch", "r"], "nosuch"),
         (["put", "orders", "r", "nosuch:a=1"], "nosuch"),
         (["increment", "orders", "text", "info:a"], "8 bytes"),
-        (["scan", "orders", "--start", "b", "--stop", "a"], "before its start"),
+        (["scan", "orders", "--start", "b", "--stop", "a"], "comes before --start"),
         (["scan", "orders", "--where", "info:a as int > 1"], "not an integer"),
         (["create", "../x", "info"], "../x"),
         (["put", "orders", "", "info:a=1"], "row"),

@@ -78,7 +78,6 @@ def export_rows(
 
     The file appears when it is whole. If the server was lost meanwhile, the rows are not of one moment, and that is
     told on standard error. A row without any of the mapping's columns is left out; a missing cell is null.
-    CONDITION is explained at scan.
 
     --json: {"table", "file", "rows": number}
     """
@@ -98,7 +97,7 @@ def export_rows(
         raise arguments.ArgumentError(f"{file} {problem}")
     parsed = Mapping(mapping)
     condition = filter_of(where)
-    first, last, begins = arguments.bound(start), arguments.bound(stop), arguments.bound(prefix)
+    first, last, begins = arguments.row_range(start, stop, prefix)
     found = call.client.table(table).scan(first, last, begins, where=condition)
     rows = 0
     partial = file.with_name(f".{file.name}.partial-{os.getpid()}")
