@@ -66,6 +66,15 @@ MappingOption = Annotated[
 FormatOption = Annotated[
     str | None, typer.Option("--format", metavar="csv|parquet", help="Default: by the file's name.")
 ]
+SeparatorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--separator",
+        metavar="CHARACTER",
+        show_default=False,
+        help=r"CSV: what stands between fields: , (the default) ; | or \t.",
+    ),
+]
 StartOption = Annotated[str | None, typer.Option("--start", metavar="ROW", help="The first row.")]
 StopOption = Annotated[str | None, typer.Option("--stop", metavar="ROW", help="The row to stop before.")]
 PrefixOption = Annotated[str | None, typer.Option("--prefix", metavar="ROW", help="Only rows that begin so.")]

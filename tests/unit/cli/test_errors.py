@@ -6,10 +6,11 @@ import errno
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from rowlock.cli.main import COMMANDS, main
-from rowlock.errors import ServerUnavailableError, TableNotFoundError
+from rowlock.errors import BulkError, ServerUnavailableError, TableNotFoundError
 from rowlock.schema import Family, TableDescription
 
 from tests.unit.cli.recording import Console
@@ -92,6 +93,18 @@ def test_an_error_of_the_server_is_one_line(console: Console) -> None:
     console.client.answers["row"] = TableNotFoundError("there is no table\n'nosuch'", table="nosuch")
     assert console.run("get", "nosuch", "r") == 2
     assert (console.out, console.err) == ("", "rowlock: there is no table 'nosuch'\n")
+
+
+def test_an_import_in_doubt_says_what_to_do(console: Console, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("id,n\na,1\n")
+    console.client.answers["put_arrow"] = BulkError("rows 0 to 9 may or may not have been written: lost.", table="t")
+    assert console.run("import", "t", str(path), "-m", "id STRING :key, n INT f:n", "--json") == 2
+    assert json.loads(console.err) == {
+        "error": "BulkError",
+        "message": "rows 0 to 9 may or may not have been written: lost. To be sure of all rows import again, the same "
+        "rows end up the same",
+    }
 
 
 def test_an_error_is_json_when_results_are(console: Console) -> None:
