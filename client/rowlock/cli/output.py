@@ -108,7 +108,8 @@ class Output:
                 indent = "  " if title else ""
                 self._stdout.write(f"\n{title}\n" if title else "")
                 self._stdout.writelines(
-                    f"{indent}{name:{width}}  {value}".rstrip() + "\n" for name, value in values.items()
+                    f"{indent}{name:{width}}  {value}\n" if value else f"{indent}{name}\n"
+                    for name, value in values.items()
                 )
 
     def rows(self, rows: Iterable[ShownRow]) -> None:
