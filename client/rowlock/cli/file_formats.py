@@ -144,6 +144,9 @@ def _parsed(
             for column in columns:
                 if column.is_key and batch.column(column.name).null_count:
                     raise NoKeyError(f"column {column.name!r} has no value in some row, which is to be its key")
+                if pa.types.is_decimal(column.codec.arrow):
+                    # Arrow counts the digits as they stand, and not with the zeros that the scale adds.
+                    batch.column(column.name).validate(full=True)
             yield _from_text(batch, schema)
 
 

@@ -99,6 +99,7 @@ def fault(path: Path, content: bytes, mapping: Mapping = TYPED, nulls: Sequence[
         (b"x,b,1,,2013-13-01 00:00:00,,", "column 'at': '2013-13-01 00:00:00' is no TIMESTAMP"),
         (b"x,b,1,,,\\xZZ,", r"column 'raw': bad escape at character 1 of '\xZZ'"),
         (b"x,b,1,,,,12.345", "column 'p': '12.345' is no DECIMAL(5,2)"),
+        (b"x,b,1,,,,1234.5", "column 'p': '1234.5' is no DECIMAL(5,2)"),
     ],
 )
 def test_what_a_csv_file_can_not_be_read_for_is_told_with_line_and_column(
