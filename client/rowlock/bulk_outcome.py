@@ -73,8 +73,11 @@ class BulkOutcome:
         if is_the_caller_s and not self._applied and not self._unknown:
             raise cause
         told = "were not written" if not self._unknown else "may or may not have been written"
+        why = str(error)
+        if isinstance(error, UnknownOutcomeError) and error.reason:
+            why = f"{error.reason}. Read them to find out."
         raise BulkError(
-            f"{self.row_count} rows were written; rows {rows.start} to {rows.stop - 1} {told}: {error}",
+            f"{self.row_count} rows were written; rows {rows.start} to {rows.stop - 1} {told}: {why}",
             applied=self._applied,
             failed=self._failed,
             unknown=self._unknown,

@@ -166,8 +166,11 @@ class ServerStoppingError(ServerUnavailableError):
 class UnknownOutcomeError(RowlockError):
     """The change was sent, and no answer came: it may or may not have happened.
 
-    `__cause__` is what was met last. To find out, read the row.
+    `__cause__` is what was met last. To find out, read the row. reason: why it is not known, without an advice; empty
+    where the server says that it is not known.
     """
+
+    reason: str = ""
 
 
 class NotTextError(RowlockError, ValueError):

@@ -19,7 +19,7 @@ class EscapeError(ValueError):
     def __init__(self, text: str, position: int) -> None:
         is_escape = text[position] == "\\"
         super().__init__(
-            f"bad {'escape' if is_escape else 'character'} at character {position + 1} of {text!r}: "
+            f"bad {'escape' if is_escape else 'character'} at character {position + 1} of {typed(text)}: "
             + (
                 r"after a backslash write xNN (a byte in hexadecimal) or a second backslash"
                 if is_escape
@@ -60,6 +60,11 @@ def unescaped(text: str) -> bytes:
         end = match.end()
     parts.append(text[end:].encode("utf-8", "surrogateescape"))
     return b"".join(parts)
+
+
+def typed(text: str) -> str:
+    """What somebody typed, in quotes, with the backslashes that it has; as Python writes it if it can't be printed."""
+    return repr(text).replace("\\\\", "\\") if text.isprintable() else repr(text)
 
 
 def _escaped_character(character: str) -> str:

@@ -128,16 +128,17 @@ class Attempts:
     def _unknown(self, error: RowlockError | None, *, is_late: bool) -> UnknownOutcomeError:
         """is_late: the call ends because its time is over, and not for the error."""
         met = f"; met last: {error.message}" if error is not None else ""
-        if self._kind is Kind.PLAIN_CHANGE:
-            return UnknownOutcomeError(
-                f"the change was sent, and no answer came: it may or may not have happened{met}. Look at the list of "
-                "tables, and describe the table, to find out."
-            )
-        within = f" within {self.timeout_s:g} s" if is_late else ""
-        return UnknownOutcomeError(
-            f"the change was sent, and no answer came{within}: it may or may not have happened{met}. Read the row to "
-            "find out."
+        within = f" within {self.timeout_s:g} s" if is_late and self._kind is not Kind.PLAIN_CHANGE else ""
+        advice = (
+            "Look at the list of tables, and describe the table, to find out."
+            if self._kind is Kind.PLAIN_CHANGE
+            else "Read the row to find out."
         )
+        unknown = UnknownOutcomeError(
+            f"the change was sent, and no answer came{within}: it may or may not have happened{met}. {advice}"
+        )
+        unknown.reason = f"no answer came{within}{met}"
+        return unknown
 
     def timed_out(self, *, was_sent: bool) -> RowlockError:
         """What the call ends with when its last attempt was not answered by the deadline."""

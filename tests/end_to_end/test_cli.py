@@ -105,7 +105,7 @@ def test_rows_are_changed(run: Run, orders: rowlock.Table[bytes]) -> None:
         (["get", "nosuch", "r"], "nosuch"),
         (["put", "orders", "r", "nosuch:a=1"], "nosuch"),
         (["increment", "orders", "text", "info:a"], "8 bytes"),
-        (["scan", "orders", "--start", "b", "--stop", "a"], "before its start"),
+        (["scan", "orders", "--start", "b", "--stop", "a"], "comes before --start"),
         (["scan", "orders", "--where", "info:a as int > 1"], "not an integer"),
         (["create", "../x", "info"], "../x"),
         (["put", "orders", "", "info:a=1"], "row"),
@@ -222,9 +222,9 @@ def test_a_part_of_the_rows_is_exported(run: Run, many: rowlock.Table[bytes], tm
 @pytest.mark.parametrize(
     ("content", "mapping", "message"),
     [
-        (b"key,n\na,x\n", "key STRING :key, n INT info:n", "invalid value 'x'"),
+        (b"key,n\na,x\n", "key STRING :key, n INT info:n", "line 2, column 'n': 'x' is no INT"),
         (b"key,n\na,1\n", "key STRING :key, m INT info:n", "'m'"),
-        (b"key,n\n,1\n", "key STRING :key, n INT info:n", "key"),
+        (b"key,n\n,1\n", "key STRING :key, n INT info:n", "line 2, column 'key': '' is no key"),
         (b"key,n\na,1\n", "key STRING", "mapping"),
         (b"key,n\na,1\n", "key STRING :key, n INT nosuch:n", "nosuch"),
         (b"key,n\na,\\q\n", "key STRING :key, n BINARY info:n", "bad escape"),
@@ -240,6 +240,46 @@ def test_a_file_that_does_not_fit_is_refused(
     assert (exit_code, out) == (2, "")
     assert message in err
     assert list(orders.scan()) == []
+
+
+def test_a_file_that_is_wrong_in_the_middle_is_told_with_what_was_written(
+    run: Run, orders: rowlock.Table[bytes], tmp_path: Path
+) -> None:
+    source = tmp_path / "source.csv"
+    with source.open("w") as file:
+        file.write("key;text;n\n")
+        file.writelines(f"{number:06};{'x' * 10_000};{number}\n" for number in range(6_000))
+        file.write("last;x;many\n")
+    words = ["import", "orders", str(source), "-m", "key STRING :key, n INT info:n", "--separator", ";"]
+    exit_code, _, err = run(*words)
+    assert exit_code == 2
+    written = sum(1 for _ in orders.scan())
+    assert 0 < written < 6_000
+    assert err.startswith(
+        f"rowlock: {source} can't be read as csv with this mapping: line 6002, column 'n': 'many' is "
+    )
+    assert err.endswith(
+        f" say --null many. {written} rows were written: mend the file and import again, the same rows end up the "
+        "same\n"
+    )
+
+
+def test_fields_are_separated_as_told(run: Run, orders: rowlock.Table[bytes], tmp_path: Path) -> None:
+    orders.put(b"a;b", {b"info:n": b"1"})
+    target = tmp_path / "out.csv"
+    mapping = ("-m", "key STRING :key, n STRING info:n")
+    assert run("export", "orders", str(target), *mapping, "--separator", r"\t") == (0, "1 rows\n", "")
+    assert target.read_text() == '"key"\t"n"\n"a;b"\t"1"\n'
+    assert run("import", "orders", str(target), *mapping, "--separator", "\t") == (0, "1 rows, 1 cells\n", "")
+    for separator, file, problem in [
+        ("-", "out.csv", r"--separator is one of , ; | or \t, not '-'"),
+        (";", "out.parquet", "--separator is for csv, and the format is parquet"),
+    ]:
+        for command in ("import", "export"):
+            found = run(
+                command, "orders", str(tmp_path / file), *mapping, "--separator", separator, "--format", file[4:]
+            )
+            assert found == (2, "", f"rowlock: {problem}\n")
 
 
 def test_an_export_does_not_replace_a_device(run: Run, many: rowlock.Table[bytes], tmp_path: Path) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypedDict
 
-from rowlock.escapes import EscapeError, unescaped
+from rowlock.escapes import EscapeError, typed, unescaped
 
 if TYPE_CHECKING:
     from rowlock.checks import CompareOp
-    from rowlock.schema import Compression, Durability
+    from rowlock.schema import Compression, Durability, Family
 
 # A word as the type that the client takes.
 _DURABILITIES: dict[str, Durability] = {"skip": "skip", "async": "async", "os": "os", "fsync": "fsync"}
@@ -18,6 +18,7 @@ _COMPARE_OPS: dict[str, CompareOp] = {"=": "=", "!=": "!=", "<": "<", "<=": "<="
 _COMPRESSIONS: dict[str, Compression] = {"none": "none", "lz4": "lz4", "zstd": "zstd"}
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _UNIT_BYTES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20}
+_SHOWN_UNIT_BYTES = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 
 
 class ArgumentError(ValueError):
@@ -48,11 +49,26 @@ def bound(text: str | None) -> bytes | None:
     return None if text is None else bytes_of(text)
 
 
+def row_range(
+    start: str | None, stop: str | None, prefix: str | None, or_else: str = ""
+) -> tuple[bytes | None, bytes | None, bytes | None]:
+    """Start, stop and prefix of rows as keys; `or_else` is what else may help whose stop comes before the start."""
+    if prefix is not None and (start is not None or stop is not None):
+        raise ArgumentError("say --prefix, or --start and --stop, not both")
+    first, last = bound(start), bound(stop)
+    if first and last and first > last:
+        raise ArgumentError(
+            f"--stop {typed(stop or '')} comes before --start {typed(start or '')}: give the smaller one as --start"
+            f"{or_else}"
+        )
+    return first, last, bound(prefix)
+
+
 def column(text: str) -> bytes:
     """b"family:qualifier" of FAMILY:QUALIFIER; the qualifier may be empty, the family not."""
     data = bytes_of(text)
     if data.find(b":") < 1:
-        raise ArgumentError(f"{text!r} is not a column: write FAMILY:QUALIFIER")
+        raise ArgumentError(f"{typed(text)} is not a column: write FAMILY:QUALIFIER")
     return data
 
 
@@ -71,10 +87,12 @@ def cells(texts: Iterable[str]) -> dict[bytes, bytes]:
     for text in texts:
         name, separator, value = text.partition("=")
         if not separator:
-            raise ArgumentError(rf"{text!r} has no value: write FAMILY:QUALIFIER=VALUE (a '=' in a qualifier as \x3d)")
+            raise ArgumentError(
+                rf"{typed(text)} has no value: write FAMILY:QUALIFIER=VALUE (a '=' in a qualifier as \x3d)"
+            )
         key = column(name)
         if key in found:
-            raise ArgumentError(f"column {name!r} is given twice")
+            raise ArgumentError(f"column {typed(name)} is given twice")
         found[key] = bytes_of(value)
     return found
 
@@ -86,12 +104,12 @@ def time_range(text: str | None) -> tuple[int, int | None] | None:
     match = re.fullmatch(r"(\d*)\.\.(\d*)", text)
     if match is None:
         raise ArgumentError(
-            f"{text!r} is not a range of time: write START..STOP in milliseconds, either may be left out"
+            f"{typed(text)} is not a range of time: write START..STOP in milliseconds, either may be left out"
         )
     start, stop = match.groups()
     found = (int(start or 0), int(stop) if stop else None)
     if found[1] is not None and found[1] < found[0]:
-        raise ArgumentError(f"the range of time {text!r} stops before it starts")
+        raise ArgumentError(f"the range of time {typed(text)} stops before it starts")
     return found
 
 
@@ -103,28 +121,40 @@ def family(text: str) -> tuple[str, FamilySettings]:
     for word in words:
         key, separator, value = word.partition("=")
         if not separator:
-            raise ArgumentError(f"{word!r} in family {text!r} is not SETTING=VALUE")
+            raise ArgumentError(f"{typed(word)} in family {typed(text)} is not SETTING=VALUE")
         if key in seen:
-            raise ArgumentError(f"family {text!r} sets {key} twice")
+            raise ArgumentError(f"family {typed(text)} sets {key} twice")
         seen.add(key)
         _set(settings, key, value)
     try:
         return bytes_of(name).decode(), settings
     except UnicodeDecodeError as error:
-        raise ArgumentError(f"the family name {name!r} is not UTF-8") from error
+        raise ArgumentError(f"the family name {typed(name)} is not UTF-8") from error
+
+
+def settings_of(found: Family) -> dict[str, str]:
+    """All settings of a family, written as `family` reads them."""
+    return {
+        "versions": str(found.versions),
+        "min-versions": str(found.min_versions),
+        "time-to-live": _in_unit(found.time_to_live_ms, _UNIT_MS) if found.time_to_live_ms else "forever",
+        "block": _in_unit(found.block_bytes, _SHOWN_UNIT_BYTES),
+        "compression": found.compression,
+        "bloom": "row" if found.bloom_filter else "none",
+    }
 
 
 def durability(text: str) -> Durability:
     """The level of that name."""
     if text not in _DURABILITIES:
-        raise ArgumentError(f"durability is one of {', '.join(_DURABILITIES)}, not {text!r}")
+        raise ArgumentError(f"durability is one of {', '.join(_DURABILITIES)}, not {typed(text)}")
     return _DURABILITIES[text]
 
 
 def compare_op(text: str) -> CompareOp:
     """The operator written so."""
     if text not in _COMPARE_OPS:
-        raise ArgumentError(f"--op is one of {' '.join(_COMPARE_OPS)}, not {text!r}")
+        raise ArgumentError(f"--op is one of {' '.join(_COMPARE_OPS)}, not {typed(text)}")
     return _COMPARE_OPS[text]
 
 
@@ -140,21 +170,21 @@ def _set(settings: FamilySettings, key: str, value: str) -> None:
             settings["block_bytes"] = _bytes(value)
         case "compression":
             if value not in _COMPRESSIONS:
-                raise ArgumentError(f"compression is none, lz4 or zstd, not {value!r}")
+                raise ArgumentError(f"compression is none, lz4 or zstd, not {typed(value)}")
             settings["compression"] = _COMPRESSIONS[value]
         case "bloom":
             if value not in ("row", "none"):
-                raise ArgumentError(f"bloom is row or none, not {value!r}")
+                raise ArgumentError(f"bloom is row or none, not {typed(value)}")
             settings["bloom_filter"] = value == "row"
         case _:
             raise ArgumentError(
-                f"a family has no setting {key!r}: versions, min-versions, time-to-live, block, compression, bloom"
+                f"a family has no setting {typed(key)}: versions, min-versions, time-to-live, block, compression, bloom"
             )
 
 
 def _count(key: str, value: str) -> int:
     if not re.fullmatch(r"\d{1,9}", value):
-        raise ArgumentError(f"{key} is a number, not {value!r}")
+        raise ArgumentError(f"{key} is a number, not {typed(value)}")
     return int(value)
 
 
@@ -164,13 +194,19 @@ def _milliseconds(value: str) -> int:
     match = re.fullmatch(r"(\d{1,15})(ms|s|m|h|d)", value)
     if match is None:
         raise ArgumentError(
-            f"time-to-live is forever or a number with a unit (500ms, 30s, 15m, 12h, 7d), not {value!r}"
+            f"time-to-live is forever or a number with a unit (500ms, 30s, 15m, 12h, 7d), not {typed(value)}"
         )
     return int(match.group(1)) * _UNIT_MS[match.group(2)]
+
+
+def _in_unit(number: int, units: Mapping[str, int]) -> str:
+    """The number in the largest unit that it is a multiple of; `units` ascend from 1."""
+    unit = [name for name, size in units.items() if number % size == 0][-1]
+    return f"{number // units[unit]}{unit}"
 
 
 def _bytes(value: str) -> int:
     match = re.fullmatch(r"(\d{1,12})([a-z]*)", value.lower())
     if match is None or match.group(2) not in _UNIT_BYTES:
-        raise ArgumentError(f"block is a number of bytes or has a unit (128KiB, 1MiB), not {value!r}")
+        raise ArgumentError(f"block is a number of bytes or has a unit (128KiB, 1MiB), not {typed(value)}")
     return int(match.group(1)) * _UNIT_BYTES[match.group(2)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rowlock.cli import arguments
 from rowlock.cli.arguments import ArgumentError
+from rowlock.escapes import typed
 
 if TYPE_CHECKING:
     from rowlock.filters import ColumnExpression, Filter, Operand
@@ -23,6 +24,8 @@ _COMPARISON = re.compile(
 _PRESENCE = re.compile(r"(?P<column>\S+)\s+is\s+(?P<state>absent|present)", re.IGNORECASE)
 _NO_NAME = re.compile(r"\s|\A\(", re.ASCII)
 _QUOTED = re.compile(r"""\s*(['"]).*\1\s*""", re.DOTALL)
+# How an empty value is written: where nothing stands, a variable of the shell may have had nothing in it.
+_EMPTY = ("''", '""')
 _JOINED = re.compile(r"\s(?P<word>and|or)\s+\(?(?P<rest>[^\s:]+:.*)", re.DOTALL | re.IGNORECASE)
 _OPERATORS: dict[str, Callable[[ColumnExpression, Operand], Filter]] = {
     "=": lambda column, operand: column == operand,
@@ -54,27 +57,34 @@ def _condition(text: str) -> Filter:
     match = _COMPARISON.fullmatch(text)
     if match is None:
         raise ArgumentError(
-            f"{text!r} is no condition: write COLUMN=VALUE (or != < <= > >=), 'COLUMN as int > 15', 'COLUMN is absent' "
-            "or 'COLUMN is present'"
+            f"{typed(text)} is no condition: write COLUMN=VALUE (or != < <= > >=), 'COLUMN as int > 15', 'COLUMN is "
+            "absent' or 'COLUMN is present'"
         )
     name = _column(text, match["column"])
     kind = (match["type"] or "binary").lower()
-    if re.match(r"[=<>!]", match["value"]):
+    value = match["value"]
+    if re.match(r"[=<>!]", value):
         raise ArgumentError(
-            f"{text!r} has the operator {match['op']} and then {match['value'][0]!r}: operators are = != < <= > >=, "
-            rf"and a value that begins with such a sign is written with \x{ord(match['value'][0]):02x}"
+            f"{typed(text)} has the operator {match['op']} and then '{value[0]}': operators are = != < <= > >=, "
+            rf"and a value that begins with such a sign is written with \x{ord(value[0]):02x}"
         )
-    _check_one_value(text, match["value"])
+    if not value.strip():
+        raise ArgumentError(
+            rf"{typed(text)} has no value after {match['op']}: write an empty value as '', and a blank as \x20"
+        )
+    if value.strip() in _EMPTY:
+        value = ""
+    _check_one_value(text, value)
     expression = column(name, kind, "text" if match["text"] else "binary")
-    return _OPERATORS[match["op"]](expression, _operand(kind, match["value"]))
+    return _OPERATORS[match["op"]](expression, _operand(kind, value))
 
 
 def _column(text: str, name: str) -> bytes:
     if found := _NO_NAME.search(name):
         raise ArgumentError(
-            f"{text!r} would be a condition on the column {name!r}: write COLUMN=VALUE, 'COLUMN as int > 15', 'COLUMN "
-            "is absent' or 'COLUMN is present', without parentheses, 'or' and 'not'. In a column's name "
-            rf"{found[0]!r} is written with \x{ord(found[0]):02x}"
+            f"{typed(text)} would be a condition on the column {typed(name)}: write COLUMN=VALUE, 'COLUMN as int > 15'"
+            ", 'COLUMN is absent' or 'COLUMN is present', without parentheses, 'or' and 'not'. In a column's name "
+            rf"{typed(found[0])} is written with \x{ord(found[0]):02x}"
         )
     return arguments.column(name)
 
@@ -83,14 +93,15 @@ def _check_one_value(text: str, value: str) -> None:
     """Raises ArgumentError for a value that is meant as more than that."""
     if quoted := _QUOTED.fullmatch(value):
         raise ArgumentError(
-            rf"the value of {text!r} stands in quotes, which would be a part of it: leave them out, or write \x"
+            rf"the value of {typed(text)} stands in quotes, which would be a part of it: leave them out, or write \x"
             rf"{ord(quoted[1]):02x} for a quote that is meant"
         )
     joined = _JOINED.search(value)
     if joined and (_COMPARISON.fullmatch(joined["rest"]) or _PRESENCE.fullmatch(joined["rest"].rstrip(" )"))):
         raise ArgumentError(
-            f"{text!r} seems to be two conditions, and {value!r} would be one value: give each condition apart, all of "
-            rf"them have to hold; there is no 'or'. In a value ' {joined['word']} ' is written \x20{joined['word']}\x20"
+            f"{typed(text)} seems to be two conditions, and {typed(value)} would be one value: give each condition "
+            "apart, all of them have to hold; there is no 'or'. "
+            rf"In a value ' {joined['word']} ' is written \x20{joined['word']}\x20"
         )
 
 
@@ -101,9 +112,9 @@ def _operand(kind: str, text: str) -> Operand:
         if kind in _FLOATS:
             return float(text)
     except ValueError:
-        raise ArgumentError(f"{text!r} is not a number, and the column is read as {kind}") from None
+        raise ArgumentError(f"{typed(text)} is not a number, and the column is read as {kind}") from None
     if kind == "boolean":
         if text not in ("true", "false"):
-            raise ArgumentError(f"{text!r} is neither true nor false, and the column is read as boolean")
+            raise ArgumentError(f"{typed(text)} is neither true nor false, and the column is read as boolean")
         return text == "true"
     return arguments.bytes_of(text)

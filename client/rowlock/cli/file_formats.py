@@ -18,14 +18,24 @@ import pyarrow.parquet as pa_parquet
 
 from rowlock import Mapping
 from rowlock.cli.arguments import ArgumentError, bytes_of
+from rowlock.cli.csv_faults import NoKeyError, first_fault
 from rowlock.encodings import timestamps_of_text
+from rowlock.errors import MappingError
 from rowlock.escapes import escaped
+from rowlock.mapping import MappedColumn
 
+SEPARATOR_DEFAULT = ","
+# What may stand between fields of CSV, as it is given in a shell. Nothing that numbers and times hold.
+SEPARATORS = {",": ",", ";": "';'", "|": "'|'", "\t": r"'\t'"}
+_SEPARATOR_NAMES = {",": "a comma", ";": "a semicolon", "|": "a bar", "\t": "a tab"}
 # Rows of a Parquet file that are held at once.
 _BATCH_ROWS = 50_000
 # What of a CSV file is read at once: Arrow takes no row that is longer. Memory is several times that.
 _CSV_BLOCK_BYTES_MIN = 1 << 20
 _CSV_BLOCK_BYTES_MAX = 48 << 20
+# Python's csv takes no longer field.
+_HEADING_CHARACTERS_MAX = 128 << 10
+_UNREADABLE = (pa.ArrowException, ArgumentError, MappingError, NoKeyError)
 
 
 class Batches:
@@ -54,16 +64,22 @@ class Batches:
 
 
 @contextlib.contextmanager
-def reader(path: Path, kind: str, mapping: Mapping, nulls: Sequence[str]) -> Iterator[Batches]:
-    """The file's batches. Raises ArgumentError when it lacks a column or can't be read as what it should be."""
+def reader(
+    path: Path, kind: str, mapping: Mapping, nulls: Sequence[str], separator: str = SEPARATOR_DEFAULT
+) -> Iterator[Batches]:
+    """The file's batches. Raises ArgumentError when it lacks a column or can't be read as what it should be.
+
+    nulls, separator: of CSV, what stands for null beside an empty field, and what stands between fields.
+    """
     if not path.is_file():
         raise ArgumentError(f"{path} is no regular file" if path.exists() else f"there is no file {path}")
     names = [column.name for column in mapping.columns]
     try:
         if kind == "csv":
-            _check_heading(path, names)
+            _check_heading(path, names, separator)
             with pa.OSFile(str(path), "rb") as file:
-                yield Batches(_csv_batches(file, mapping, nulls), path.stat().st_size, "bytes", file.tell)
+                found = _csv_batches(path, file, mapping, nulls, separator)
+                yield Batches(found, path.stat().st_size, "bytes", file.tell)
             return
         with pa_parquet.ParquetFile(path) as parquet:
             _check_columns(path, names, parquet.schema_arrow.names)
@@ -74,19 +90,44 @@ def reader(path: Path, kind: str, mapping: Mapping, nulls: Sequence[str]) -> Ite
 
 
 @contextlib.contextmanager
-def writer(path: Path, kind: str, mapping: Mapping) -> Iterator[Callable[[pa.RecordBatch], None]]:
+def writer(
+    path: Path, kind: str, mapping: Mapping, separator: str = SEPARATOR_DEFAULT
+) -> Iterator[Callable[[pa.RecordBatch], None]]:
     """Gives what takes the batches; the file is whole when the block has ended without an error."""
     if kind == "parquet":
         with pa_parquet.ParquetWriter(path, mapping.schema, compression="zstd") as parquet:
             yield parquet.write_batch
         return
     schema = pa.schema([_as_text(field) for field in mapping.schema])
-    with pa_csv.CSVWriter(str(path), schema) as file:
+    with pa_csv.CSVWriter(str(path), schema, write_options=pa_csv.WriteOptions(delimiter=separator)) as file:
         yield lambda batch: file.write_batch(_with_escapes(batch, schema))
 
 
-def _csv_batches(file: pa.NativeFile, mapping: Mapping, nulls: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    text_schema = pa.schema([_as_read(field) for field in mapping.schema])
+def _csv_batches(
+    path: Path, file: pa.NativeFile, mapping: Mapping, nulls: Sequence[str], separator: str
+) -> Iterator[pa.RecordBatch]:
+    """The batches; what Arrow can't read is an ArgumentError that says where it stands."""
+
+    def refusal(data: bytes, columns: Sequence[MappedColumn]) -> Exception | None:
+        try:
+            for _ in _parsed(pa.BufferReader(data), columns, nulls, separator):
+                pass
+        except _UNREADABLE as error:
+            return error
+        return None
+
+    try:
+        yield from _parsed(file, mapping.columns, nulls, separator)
+    except _UNREADABLE as error:
+        found = first_fault(path, mapping.columns, separator, nulls, refusal, 2 * _CSV_BLOCK_BYTES_MAX)
+        raise ArgumentError(f"{path} can't be read as csv with this mapping: {found or error}") from error
+
+
+def _parsed(
+    file: pa.NativeFile, columns: Sequence[MappedColumn], nulls: Sequence[str], separator: str
+) -> Iterator[pa.RecordBatch]:
+    schema = pa.schema([(column.name, column.codec.arrow) for column in columns])
+    text_schema = pa.schema([_as_read(field) for field in schema])
     options = pa_csv.ConvertOptions(
         column_types=text_schema,
         include_columns=text_schema.names,
@@ -96,25 +137,41 @@ def _csv_batches(file: pa.NativeFile, mapping: Mapping, nulls: Sequence[str]) ->
     )
     # A row must lie within two blocks that follow one another.
     read = pa_csv.ReadOptions(block_size=max(_CSV_BLOCK_BYTES_MIN, min(_CSV_BLOCK_BYTES_MAX, file.size())))
-    parse = pa_csv.ParseOptions(newlines_in_values=True)
+    parse = pa_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
     # The stubs don't know that it takes pyarrow's own files; Python's would be read by other threads, under the GIL.
     with pa_csv.open_csv(file, read_options=read, parse_options=parse, convert_options=options) as batches:  # type: ignore[arg-type]
         for batch in batches:
-            yield _from_text(batch, mapping.schema)
+            for column in columns:
+                if column.is_key and batch.column(column.name).null_count:
+                    raise NoKeyError(f"column {column.name!r} has no value in some row, which is to be its key")
+                if pa.types.is_decimal(column.codec.arrow):
+                    # Arrow counts the digits as they stand, and not with the zeros that the scale adds.
+                    batch.column(column.name).validate(full=True)
+            yield _from_text(batch, schema)
 
 
-def _check_heading(path: Path, names: Sequence[str]) -> None:
+def _check_heading(path: Path, names: Sequence[str], separator: str) -> None:
     """Raises ArgumentError when the first line of a CSV file does not name every column once."""
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        heading = next(csv.reader(file), [])
-    _check_columns(path, names, heading)
+        line = file.readline(_HEADING_CHARACTERS_MAX)
+        file.seek(0)
+        try:
+            heading = next(csv.reader(file, delimiter=separator), [])
+        except csv.Error as error:
+            raise ArgumentError(f"{path} has no heading that can be read as csv: {error}") from error
+    hint = ""
+    for other, written in SEPARATORS.items():
+        fields = next(csv.reader([line], delimiter=other), [])
+        if len(fields) > len(heading) and set(names) <= set(fields):
+            hint = f". Between the names stands {_SEPARATOR_NAMES[other]}: say --separator {written}"
+    _check_columns(path, names, heading, hint)
 
 
-def _check_columns(path: Path, names: Sequence[str], present: Sequence[str]) -> None:
+def _check_columns(path: Path, names: Sequence[str], present: Sequence[str], hint: str = "") -> None:
     missing = [name for name in names if name not in present]
     if missing:
         raise ArgumentError(
-            f"{path} has no column {missing[0]!r}, which the mapping names; it has {', '.join(present) or 'none'}"
+            f"{path} has no column {missing[0]!r}, which the mapping names; it has {', '.join(present) or 'none'}{hint}"
         )
     twice = [name for name in names if present.count(name) > 1]
     if twice:

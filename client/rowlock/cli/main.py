@@ -80,7 +80,7 @@ def _show_version(asked: bool) -> None:
 def rowlock(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="And exit.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     server: ServerOption = None,
     timeout: TimeoutOption = None,

@@ -91,6 +91,27 @@ class Output:
                 self._write_lines(heading, [words for _, words in block])
         return count
 
+    def settings(self, groups: Iterable[tuple[str, Mapping[str, str]]]) -> None:
+        """For people: names and their values under each group's title, one a line. At a pipe: TITLE NAME, tab, value.
+
+        Without --json only. A title may be empty.
+        """
+        is_terminal = self._stdout.isatty()
+        with writing_to(self._stdout):
+            for title, values in groups:
+                if not is_terminal:
+                    self._stdout.writelines(
+                        f"{title} {name}".lstrip() + f"\t{value}\n" for name, value in values.items()
+                    )
+                    continue
+                width = max(map(len, values))
+                indent = "  " if title else ""
+                self._stdout.write(f"\n{title}\n" if title else "")
+                self._stdout.writelines(
+                    f"{indent}{name:{width}}  {value}\n" if value else f"{indent}{name}\n"
+                    for name, value in values.items()
+                )
+
     def rows(self, rows: Iterable[ShownRow]) -> None:
         """Rows with their cells. As JSON one object a row, else one line a cell."""
         if self._json_lines:

@@ -9,7 +9,16 @@ import typer
 from rowlock.cli import arguments
 from rowlock.cli.output import ShownRow
 from rowlock.cli.session import Call
-from rowlock.cli.words import CellWords, ColumnWord, ColumnWords, RowWord, TableWord, TimestampOption
+from rowlock.cli.words import (
+    CellWords,
+    ColumnWord,
+    ColumnWords,
+    RowWord,
+    TableWord,
+    TimestampOption,
+    count_from,
+    whole_number,
+)
 from rowlock.escapes import escaped
 
 CHECK_NOT_MET = 1
@@ -31,11 +40,17 @@ def get(
     row: RowWord,
     columns: ColumnWords = None,
     versions: Annotated[
-        int | None, typer.Option("--versions", metavar="COUNT", help="So many of each COLUMN, newest first.")
+        int | None,
+        typer.Option("--versions", parser=count_from(1), metavar="COUNT", help="So many of each COLUMN, newest first."),
     ] = None,
     timestamp: Annotated[
         int | None,
-        typer.Option("--timestamp", metavar="MILLISECONDS", help="Of each COLUMN the newest version up to it."),
+        typer.Option(
+            "--timestamp",
+            parser=whole_number,
+            metavar="MILLISECONDS",
+            help="Of each COLUMN the newest version up to it.",
+        ),
     ] = None,
     time_range: Annotated[
         str | None, typer.Option("--time-range", metavar="START..STOP", help="In milliseconds; stop is outside.")
@@ -70,7 +85,8 @@ def delete(
     row: RowWord,
     columns: ColumnWords = None,
     timestamp: Annotated[
-        int | None, typer.Option("--timestamp", metavar="MILLISECONDS", help="Only versions up to it.")
+        int | None,
+        typer.Option("--timestamp", parser=whole_number, metavar="MILLISECONDS", help="Only versions up to it."),
     ] = None,
 ) -> None:
     """Deletes a row, or only the columns and families named.
@@ -88,7 +104,7 @@ def increment(
     table: TableWord,
     row: RowWord,
     column: ColumnWord,
-    amount: Annotated[int, typer.Argument(metavar="AMOUNT", help="May be negative.")] = 1,
+    amount: Annotated[int, typer.Argument(metavar="AMOUNT", parser=whole_number, help="May be negative.")] = 1,
 ) -> None:
     """Adds to a counter and shows its new value.
 

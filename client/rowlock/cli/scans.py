@@ -13,7 +13,16 @@ from rowlock.cli import arguments
 from rowlock.cli.conditions import where as filter_of
 from rowlock.cli.output import ShownRow
 from rowlock.cli.session import Call
-from rowlock.cli.words import ColumnWords, PrefixOption, StartOption, StopOption, TableWord, WhereOption
+from rowlock.cli.words import (
+    ColumnWords,
+    ExplainedWhereOption,
+    PrefixOption,
+    StartOption,
+    StopOption,
+    TableWord,
+    WhereOption,
+    count_from,
+)
 
 if TYPE_CHECKING:
     from rowlock.rows import Cell
@@ -29,9 +38,12 @@ def scan(
     start: StartOption = None,
     stop: StopOption = None,
     prefix: PrefixOption = None,
-    where: WhereOption = None,
+    where: ExplainedWhereOption = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=0, metavar="ROWS", help=f"Default: {ROWS_SHOWN}, which is then told.")
+        int | None,
+        typer.Option(
+            "--limit", parser=count_from(0), metavar="ROWS", help=f"Default: {ROWS_SHOWN}, which is then told."
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="No limit.")] = False,
     reverse: Annotated[bool, typer.Option("--reverse", help="The same rows backwards.")] = False,
@@ -42,7 +54,7 @@ def scan(
     CONDITION: COLUMN=VALUE, or != < <= > >=, comparing bytes; 'COLUMN as int > 15' reads the column as that type
     (tinyint smallint int bigint float double boolean string; 'as int text' for decimal text); 'COLUMN is absent' or
     'COLUMN is present'. All conditions must hold. An absent column meets no comparison. A value stands without quotes
-    of its own; what looks like another condition than it would be is refused.
+    of its own, but '' is an empty one; what looks like another condition than it would be is refused.
     A value that begins with = < > or ! is written with \\xNN.
 
     --json: a line for each row, {"row", "cells": [{"column", "timestamp", "value"}, ...]}
@@ -53,7 +65,7 @@ def scan(
     shown = None if everything else ROWS_SHOWN if limit is None else min(limit, sys.maxsize)
     # One row more than the default limit tells whether there is more.
     asked = shown + 1 if shown is not None and limit is None else shown
-    first, last, begins = arguments.bound(start), arguments.bound(stop), arguments.bound(prefix)
+    first, last, begins = arguments.row_range(start, stop, prefix, "; for rows backwards say --reverse as well")
     wanted, condition = arguments.columns(columns), filter_of(where)
     found = call.client.table(table).scan(
         first,
@@ -81,13 +93,13 @@ def count(
     prefix: PrefixOption = None,
     where: WhereOption = None,
 ) -> None:
-    """Counts rows. CONDITION is explained at scan.
+    """Counts rows.
 
     --json: {"table", "rows": number}
     """
     from rowlock import CellFilter
 
-    first, last, begins = arguments.bound(start), arguments.bound(stop), arguments.bound(prefix)
+    first, last, begins = arguments.row_range(start, stop, prefix)
     condition = filter_of(where)
     found = call.client.table(table).scan(
         first, last, begins, where=condition, keys_only=True, cells=CellFilter(first_key_only=True)

@@ -7,18 +7,22 @@ A session outlives a command: the shell runs many in one, over one connection. `
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Protocol, TextIO, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TextIO, cast, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.output import Output
+from rowlock.cli.words import seconds
 
 if TYPE_CHECKING:
     from rowlock import Client
 
+_IN_BRACES = re.compile(r"\A\{(.*)\}")
 DEFAULT_SERVER = "127.0.0.1:7460"
 
 
@@ -104,9 +108,19 @@ ServerOption = Annotated[
 ]
 TIMEOUT_SECONDS = 60.0
 TimeoutOption = Annotated[
-    float | None, typer.Option("--timeout", metavar="SECONDS", help=f"For each request. Default: {TIMEOUT_SECONDS:g}.")
+    float | None,
+    typer.Option(
+        "--timeout", parser=seconds, metavar="SECONDS", help=f"For each request. Default: {TIMEOUT_SECONDS:g}."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Results as JSON, one object a line.")]
+
+
+class _Command(TyperCommand):
+    """A command whose usage line writes what is required as it is, and not in braces, as newer versions of typer do."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # Any: click's class, or typer's copy of it
+        return [_IN_BRACES.sub(r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
 
 
 # Where a command line's context keeps what stood before the command.
@@ -178,4 +192,5 @@ def register(
     command.__signature__ = inspect.Signature([context, *own, *shared])  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in (context, *own, *shared)}
     command.__doc__ = function.__doc__
-    application.command(name, context_settings={"ignore_unknown_options": dashes_are_words})(command)
+    settings = {"ignore_unknown_options": dashes_are_words}
+    application.command(name, cls=_Command, context_settings=settings)(command)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -111,7 +110,9 @@ def tables(call: Call) -> None:
 
 
 def describe(call: Call, table: TableWord) -> None:
-    """Shows a table's families, and what its regions hold.
+    """Shows a table's families with their settings, as create takes them, and what its regions hold.
+
+    Not at a terminal each line is a name, a tab and a value: 'family info versions', 3.
 
     --json: {"table", "durability", "families": [{"name", "versions", "min_versions", "time_to_live_ms",
     "block_bytes", "compression", "bloom_filter"}, ...], "regions": [{"region_id", "start", "stop", "server",
@@ -122,9 +123,14 @@ def describe(call: Call, table: TableWord) -> None:
         regions = [_region_record(region) for region in found.regions]
         call.output.record({**_record(found), "regions": regions}, "")
         return
-    call.output.record({}, f"{found.name}: durability {found.durability}")
-    _show(call, [{"name": name, **asdict(family)} for name, family in found.families.items()])
-    _show(call, [_region_record(region) for region in found.regions])
+    groups = [("", {"table": found.name, "durability": found.durability})]
+    for name, family in found.families.items():
+        groups.append((f"family {escaped(name.encode())}", arguments.settings_of(family)))
+    for region in map(_region_record, found.regions):
+        region_id = region.pop("region_id")
+        values = {name.replace("_", "-"): str(value) for name, value in region.items()}
+        groups.append((f"region {region_id}", values))
+    call.output.settings(groups)
 
 
 def flush(call: Call, table: TableWord) -> None:
@@ -136,18 +142,12 @@ def flush(call: Call, table: TableWord) -> None:
     call.output.record({"table": table, "store_files": result.store_file_count, "cells": result.cell_count}, "")
 
 
-def _show(call: Call, lines: Sequence[Record]) -> None:
-    """Records of one shape as lines for people, under their names."""
-    if lines:
-        call.output.listing(list(lines[0]), ((line, [str(value) for value in line.values()]) for line in lines))
-
-
 def _record(found: TableDescription) -> Record:
     families = [{"name": name, **asdict(family)} for name, family in found.families.items()]
     return {"table": found.name, "durability": found.durability, "families": families}
 
 
-def _region_record(found: RegionStatistics) -> Record:
+def _region_record(found: RegionStatistics) -> dict[str, object]:
     region = found.region
     return {
         "region_id": region.region_id,

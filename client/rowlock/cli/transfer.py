@@ -12,13 +12,24 @@ from rowlock.cli import arguments
 from rowlock.cli.conditions import where as filter_of
 from rowlock.cli.scans import note_if_resumed
 from rowlock.cli.session import Call
-from rowlock.cli.words import FormatOption, MappingOption, PrefixOption, StartOption, StopOption, TableWord, WhereOption
+from rowlock.cli.words import (
+    FormatOption,
+    MappingOption,
+    PrefixOption,
+    SeparatorOption,
+    StartOption,
+    StopOption,
+    TableWord,
+    WhereOption,
+)
+from rowlock.escapes import typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
 
+    from rowlock import BulkError
     from rowlock.cli import file_formats
     from rowlock.cli.output import Progress
 
@@ -35,6 +46,7 @@ def import_rows(
         list[str] | None,
         typer.Option("--null", metavar="TEXT", show_default=False, help="CSV: what else stands for no cell, NA say."),
     ] = None,
+    separator: SeparatorOption = None,
 ) -> None:
     r"""Loads the rows of a file, by a mapping.
 
@@ -46,16 +58,20 @@ def import_rows(
 
     --json: {"table", "rows": rows read, "cells": cells written}
     """
-    from rowlock import Mapping
+    from rowlock import BulkError, Mapping
     from rowlock.cli import file_formats
 
     kind = _format(file, file_format)
+    between = _separator(kind, separator)
     parsed = Mapping(mapping)
     with (
-        file_formats.reader(file, kind, parsed, null or ()) as batches,
+        file_formats.reader(file, kind, parsed, null or (), between) as batches,
         call.output.progress(f"importing {file.name}", batches.total, batches.unit) as progress,
     ):
-        result = call.client.table(table).put_arrow(_counted(batches, progress), parsed)
+        try:
+            result = call.client.table(table).put_arrow(_counted(batches, progress), parsed)
+        except BulkError as error:
+            raise _with_advice(error) from error
     call.output.record(
         {"table": table, "rows": result.row_count, "cells": result.cell_count},
         f"{result.row_count} rows, {result.cell_count} cells",
@@ -73,12 +89,12 @@ def export_rows(
     prefix: PrefixOption = None,
     where: WhereOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    separator: SeparatorOption = None,
 ) -> None:
     """Writes rows to a file, by a mapping.
 
     The file appears when it is whole. If the server was lost meanwhile, the rows are not of one moment, and that is
     told on standard error. A row without any of the mapping's columns is left out; a missing cell is null.
-    CONDITION is explained at scan.
 
     --json: {"table", "file", "rows": number}
     """
@@ -86,6 +102,7 @@ def export_rows(
     from rowlock.cli import file_formats
 
     kind = _format(file, file_format)
+    between = _separator(kind, separator)
     if file.exists() and not file.is_file() and not file.is_dir():
         # The finished file takes its place, so a device would be gone.
         raise arguments.ArgumentError(f"{file} is no regular file; name one")
@@ -98,7 +115,7 @@ def export_rows(
         raise arguments.ArgumentError(f"{file} {problem}")
     parsed = Mapping(mapping)
     condition = filter_of(where)
-    first, last, begins = arguments.bound(start), arguments.bound(stop), arguments.bound(prefix)
+    first, last, begins = arguments.row_range(start, stop, prefix)
     found = call.client.table(table).scan(first, last, begins, where=condition)
     rows = 0
     partial = file.with_name(f".{file.name}.partial-{os.getpid()}")
@@ -106,7 +123,7 @@ def export_rows(
         with (
             found,
             call.output.progress(f"exporting {table}", None, "rows") as progress,
-            file_formats.writer(partial, kind, parsed) as write,
+            file_formats.writer(partial, kind, parsed, between) as write,
         ):
             for batch in found.to_batches(parsed):
                 write(batch)
@@ -124,6 +141,37 @@ def _format(file: Path, given: str | None) -> str:
     if found not in FORMATS:
         raise arguments.ArgumentError(f"the format of {file.name} is unknown: say --format csv or --format parquet")
     return found
+
+
+def _separator(kind: str, given: str | None) -> str:
+    """What stands between fields. Raises ArgumentError for what can't, and for a format without it."""
+    from rowlock.cli.file_formats import SEPARATOR_DEFAULT, SEPARATORS
+
+    if given is None:
+        return SEPARATOR_DEFAULT
+    if kind != "csv":
+        raise arguments.ArgumentError(f"--separator is for csv, and the format is {kind}")
+    found = "\t" if given == r"\t" else given
+    if found not in SEPARATORS:
+        raise arguments.ArgumentError(rf"--separator is one of , ; | or \t, not {typed(given)}")
+    return found
+
+
+def _with_advice(error: BulkError) -> Exception:
+    """What a load that wrote a part of the rows ends with."""
+    advice = "import again, the same rows end up the same"
+    cause = error.__cause__
+    if isinstance(cause, arguments.ArgumentError):
+        # The file is at fault, and its line says more than the number of a row.
+        written = sum(map(len, error.applied))
+        return arguments.ArgumentError(f"{cause}. {written} rows were written: mend the file and {advice}")
+    return type(error)(
+        f"{error.message.rstrip('.')}. To be sure of all rows {advice}",
+        applied=error.applied,
+        failed=error.failed,
+        unknown=error.unknown,
+        table=error.table,
+    )
 
 
 def _counted(batches: file_formats.Batches, progress: Progress) -> Iterator[pa.RecordBatch]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from rowlock.cli import arguments
 from rowlock.cli.arguments import ArgumentError
+from rowlock.schema import Family
 
 
 def test_a_column_is_a_family_a_colon_and_a_qualifier() -> None:
@@ -111,3 +112,33 @@ def test_time_to_live_has_a_unit(text: str, milliseconds: int) -> None:
 def test_what_is_no_family_is_refused(text: str) -> None:
     with pytest.raises(ArgumentError):
         arguments.family(text)
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (Family(), "versions=1,min-versions=0,time-to-live=forever,block=128KiB,compression=none,bloom=row"),
+        (
+            Family(
+                versions=3,
+                min_versions=1,
+                time_to_live_ms=90_000,
+                block_bytes=1 << 20,
+                compression="zstd",
+                bloom_filter=False,
+            ),
+            "versions=3,min-versions=1,time-to-live=90s,block=1MiB,compression=zstd,bloom=none",
+        ),
+        (
+            Family(time_to_live_ms=86_400_001, block_bytes=5000),
+            "versions=1,min-versions=0,time-to-live=86400001ms,block=5000,compression=none,bloom=row",
+        ),
+        (
+            Family(time_to_live_ms=48 * 3_600_000),
+            "versions=1,min-versions=0,time-to-live=2d,block=128KiB,compression=none,bloom=row",
+        ),
+    ],
+)
+def test_settings_of_a_family_are_written_as_they_are_read(made: Family, told: str) -> None:
+    assert ",".join(f"{name}={value}" for name, value in arguments.settings_of(made).items()) == told
+    assert Family(**arguments.family(f"f,{told}")[1]) == made

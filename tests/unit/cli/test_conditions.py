@@ -11,7 +11,10 @@ from rowlock.cli.conditions import where
     [
         ("f:a=5", column("f:a") == b"5"),
         ("f:a = 5", column("f:a") == b"5"),
-        ("f:a=", column("f:a") == b""),
+        ("f:a=''", column("f:a") == b""),
+        ('f:a > "" ', column("f:a") > b""),
+        ("f:a as string != ''", column("f:a", "string") != ""),
+        (r"f:a = \x20", column("f:a") == b" "),
         ("f:a=x=y", column("f:a") == b"x=y"),
         ("f:a!=5", column("f:a") != b"5"),
         ("f:a<5", column("f:a") < b"5"),
@@ -78,6 +81,23 @@ def test_what_is_no_condition_is_refused(text: str) -> None:
 def test_what_would_be_read_as_another_condition_than_was_meant_is_refused(text: str, said: str) -> None:
     with pytest.raises(ArgumentError, match=said):
         where([text])
+
+
+@pytest.mark.parametrize("text", ["f:a=", "f:a = ", "f:a > ", "f:a as int > ", "f:a as string >=  ", "f:a !=\t"])
+def test_a_value_that_was_forgotten_is_not_taken_for_an_empty_one(text: str) -> None:
+    with pytest.raises(ArgumentError, match=r"has no value after [!<>=]+: write an empty value as ''"):
+        where([text])
+
+
+def test_an_empty_value_is_no_number() -> None:
+    with pytest.raises(ArgumentError, match="'' is not a number"):
+        where(["f:a as int > ''"])
+
+
+def test_a_condition_is_told_as_it_was_typed() -> None:
+    with pytest.raises(ArgumentError) as caught:
+        where([r"f:\x00 \x01 = 5"])
+    assert r"'f:\x00 \x01 = 5' would be" in str(caught.value)
 
 
 def test_a_type_that_there_is_not_is_refused() -> None:

@@ -6,10 +6,11 @@ import errno
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from rowlock.cli.main import COMMANDS, main
-from rowlock.errors import ServerUnavailableError, TableNotFoundError
+from rowlock.errors import BulkError, ServerUnavailableError, TableNotFoundError
 from rowlock.schema import Family, TableDescription
 
 from tests.unit.cli.recording import Console
@@ -47,10 +48,63 @@ def test_a_mistake_points_to_the_help_of_its_command(console: Console) -> None:
     assert console.err.endswith("Try 'rowlock --help'.\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["put", "t", "r", "f:a=1", "--timestamp", "abc"], "'--timestamp': 'abc' is no whole number"),
+        (["get", "t", "r", "--timestamp", "1.5"], "'--timestamp': '1.5' is no whole number"),
+        (["delete", "t", "r", "--timestamp", r"\q"], r"'--timestamp': '\q' is no whole number"),
+        (["increment", "t", "r", "f:n", "abc"], "'AMOUNT': 'abc' is no whole number"),
+        (["get", "t", "r", "--versions", "0"], "'--versions': 0 is less than 1"),
+        (["scan", "t", "--limit", "-1"], "'--limit': -1 is less than 0"),
+        (["tables", "--timeout", "abc"], "'--timeout': 'abc' is no number of seconds"),
+    ],
+)
+def test_a_number_that_is_none_is_told_with_its_option(console: Console, words: Sequence[str], told: str) -> None:
+    assert console.run(*words) == 2
+    assert f"Invalid value for {told}. Try 'rowlock {words[0]} --help'.\n" in console.err
+    assert not console.connected
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["scan", "t", "--start", "Z", "--stop", r"A\x00"],
+            r"--stop 'A\x00' comes before --start 'Z': give the smaller one as --start; "
+            "for rows backwards say --reverse as well",
+        ),
+        (
+            ["count", "t", "--start", "Z", "--stop", "A"],
+            "--stop 'A' comes before --start 'Z': give the smaller one as --start",
+        ),
+        (["count", "t", "--prefix", "a", "--start", "b"], "say --prefix, or --start and --stop, not both"),
+    ],
+)
+def test_rows_that_can_not_be_are_told_in_words_of_the_command_line(
+    console: Console, words: Sequence[str], told: str
+) -> None:
+    assert console.run(*words) == 2
+    assert console.err == f"rowlock: {told}\n"
+    assert not console.connected
+
+
 def test_an_error_of_the_server_is_one_line(console: Console) -> None:
     console.client.answers["row"] = TableNotFoundError("there is no table\n'nosuch'", table="nosuch")
     assert console.run("get", "nosuch", "r") == 2
     assert (console.out, console.err) == ("", "rowlock: there is no table 'nosuch'\n")
+
+
+def test_an_import_in_doubt_says_what_to_do(console: Console, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("id,n\na,1\n")
+    console.client.answers["put_arrow"] = BulkError("rows 0 to 9 may or may not have been written: lost.", table="t")
+    assert console.run("import", "t", str(path), "-m", "id STRING :key, n INT f:n", "--json") == 2
+    assert json.loads(console.err) == {
+        "error": "BulkError",
+        "message": "rows 0 to 9 may or may not have been written: lost. To be sure of all rows import again, the same "
+        "rows end up the same",
+    }
 
 
 def test_an_error_is_json_when_results_are(console: Console) -> None:
@@ -155,6 +209,19 @@ def test_every_command_has_help_and_speaks_json(
     assert "--json" in shown
     assert "--server" in shown
     assert '{"' in shown or name == "shell", "the shape of its JSON is not documented"
+
+
+def test_help_writes_what_is_required_without_braces(console: Console, capsys: pytest.CaptureFixture[str]) -> None:
+    assert console.run("put", "--help") == 0
+    assert capsys.readouterr().out.startswith("Usage: rowlock put [OPTIONS] TABLE ROW CELL...\n")
+
+
+@pytest.mark.parametrize("name", ["count", "export"])
+def test_help_says_where_conditions_are_explained(
+    console: Console, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert console.run(name, "--help") == 0
+    assert "see 'rowlock scan --help'" in " ".join(capsys.readouterr().out.split())
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.parquet as pa_parquet
 import pytest
 from rowlock import Mapping
 from rowlock.cli.arguments import ArgumentError
-from rowlock.cli.file_formats import reader
+from rowlock.cli.file_formats import reader, writer
 
 MAPPING = Mapping("k STRING :key, v STRING f:v")
 LONG = 16 << 20
@@ -65,7 +66,87 @@ def test_a_row_that_is_too_long_to_be_read_is_told_with_the_file(tmp_path: Path)
     path = tmp_path / "rows.csv"
     path.write_text(f"k,v\n1,{'x' * (100 << 20)}\n")
     with (
-        pytest.raises(ArgumentError, match=r"rows\.csv can't be read as csv"),
+        pytest.raises(ArgumentError, match=r"line 2 is longer than 96 MiB; is a quote left open\?"),
         reader(path, "csv", MAPPING, ()) as batches,
     ):
         list(batches)
+
+
+MAPPING_OF_TWO = Mapping("id STRING :key, delay INT f:d")
+TYPED = Mapping("id STRING :key, delay INT f:d, name STRING f:n, at TIMESTAMP f:t, raw BINARY f:r, p DECIMAL(5,2) f:p")
+HEADING = b"other,id,delay,name,at,raw,p\n"
+
+
+def fault(path: Path, content: bytes, mapping: Mapping = TYPED, nulls: Sequence[str] = (), separator: str = ",") -> str:
+    """What the refusal of such a file says behind the file's name."""
+    path.write_bytes(content)
+    with pytest.raises(ArgumentError) as caught, reader(path, "csv", mapping, nulls, separator) as batches:
+        list(batches)
+    return str(caught.value).removeprefix(f"{path} ").removeprefix("can't be read as csv with this mapping: ")
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("good_rows", [0, 3, 70_000])
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (b"x,b,12.5,,,,", "column 'delay': '12.5' is no INT"),
+        (b"x,,1,,,,", "column 'id': '' is no key, and every row needs one"),
+        (b"x,b,NA,,,,", "column 'delay': 'NA' is no INT; if it stands for no value, say --null NA"),
+        (b"x,b,#?,,,,", "column 'delay': '#?' is no INT; if it stands for no value, say --null '#?'"),
+        (b'x,b,"",,,,', "column 'delay': '' stands in quotes, so it is taken for a value, and is no INT"),
+        (b"x,b,1,M\xfcnchen,,,", r"column 'name': 'M\xfcnchen' is not UTF-8; convert the file first, with iconv for"),
+        (b"x,b,1,,2013-13-01 00:00:00,,", "column 'at': '2013-13-01 00:00:00' is no TIMESTAMP"),
+        (b"x,b,1,,,\\xZZ,", r"column 'raw': bad escape at character 1 of '\xZZ'"),
+        (b"x,b,1,,,,12.345", "column 'p': '12.345' is no DECIMAL(5,2)"),
+        (b"x,b,1,,,,1234.5", "column 'p': '1234.5' is no DECIMAL(5,2)"),
+    ],
+)
+def test_what_a_csv_file_can_not_be_read_for_is_told_with_line_and_column(
+    tmp_path: Path, row: bytes, told: str, good_rows: int, line_end: bytes
+) -> None:
+    content = HEADING + b"x,a,1,,,,\n" * good_rows + row + b"\nx,c,also wrong,,,,\n"
+    found = fault(tmp_path / "rows.csv", content.replace(b"\n", line_end))
+    assert found.startswith(f"line {good_rows + 2}, {told}")
+
+
+def test_lines_are_counted_as_editors_do(tmp_path: Path) -> None:
+    before = b'x,a,1,"two\nlines",,,\n\n\nx,"b\r\nb",'
+    assert fault(tmp_path / "rows.csv", HEADING + before + b"?,,,,\n").startswith("line 7, column 'delay'")
+    assert fault(tmp_path / "rows.csv", b"\xef\xbb\xbfid,delay\na,?", MAPPING_OF_TWO).startswith(
+        "line 2, column 'delay'"
+    )
+
+
+def test_a_row_with_other_fields_than_the_heading_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    assert fault(path, b"id,delay\na,1\nb,2,3\n", MAPPING_OF_TWO) == "line 3 has 3 fields, and the heading 2"
+    found = fault(path, b'id,delay\na,1\n"b,2\nc,3\nd,4\n', MAPPING_OF_TWO)
+    assert found == "line 3 has 1 fields, and the heading 2, and goes on to line 5: is a quote left open?"
+
+
+def test_a_value_that_stands_for_null_in_quotes_is_told_as_that(tmp_path: Path) -> None:
+    found = fault(tmp_path / "rows.csv", b'id,delay\na,NA\nb,"NA"\n', MAPPING_OF_TWO, ["NA"])
+    assert found == "line 3, column 'delay': 'NA' stands in quotes, so it is taken for a value, and is no INT"
+
+
+@pytest.mark.parametrize(
+    ("separator", "told"), [(";", "a semicolon: say --separator ';'"), ("\t", r"a tab: say --separator '\t'")]
+)
+def test_another_separator_is_named_and_read(tmp_path: Path, separator: str, told: str) -> None:
+    path = tmp_path / "rows.csv"
+    content = b"id,delay\na,1\n".replace(b",", separator.encode())
+    assert fault(path, content, MAPPING_OF_TWO).endswith(
+        f"; it has id{separator}delay. Between the names stands {told}"
+    )
+    path.write_bytes(content)
+    with reader(path, "csv", MAPPING_OF_TWO, (), separator) as batches:
+        assert [batch.to_pylist() for batch in batches] == [[{"id": "a", "delay": 1}]]
+    assert fault(path, content.replace(b"1", b"?"), MAPPING_OF_TWO, (), separator).startswith("line 2, column 'delay'")
+    with writer(path, "csv", MAPPING_OF_TWO, separator) as write:
+        write(pa.RecordBatch.from_pydict({"id": [f"a{separator}b", "c"], "delay": [1, None]}, MAPPING_OF_TWO.schema))
+    with reader(path, "csv", MAPPING_OF_TWO, (), separator) as batches:
+        assert [tuple(row.values()) for batch in batches for row in batch.to_pylist()] == [
+            (f"a{separator}b", 1),
+            ("c", None),
+        ]

@@ -39,6 +39,15 @@ def test_long_listings_are_shown_in_blocks() -> None:
     assert taken[-1] == 400
 
 
+def test_a_setting_that_ends_in_a_blank_keeps_it() -> None:
+    for stdout, told in (
+        (TerminalStream(), "\nregion 7\n  start\n  stop   a \n"),
+        (io.StringIO(), "region 7 start\t\nregion 7 stop\ta \n"),
+    ):
+        Output(stdout, io.StringIO(), json_lines=False).settings([("region 7", {"start": "", "stop": "a "})])
+        assert stdout.getvalue() == told
+
+
 def test_progress_is_shown_to_who_watches_only() -> None:
     quiet, watched = io.StringIO(), TerminalStream()
     for stderr in (quiet, watched):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from rowlock.schema import Family, FlushResult, Region, RegionStatistics, TableDescription
@@ -117,10 +118,56 @@ def test_describe_shows_families_and_regions(console: Console) -> None:
     console.client.answers["describe"] = DESCRIPTION
     assert console.run("describe", "t") == 0
     assert console.out.splitlines() == [
-        "t: durability fsync",
-        "info\t1\t0\t0\t131072\tnone\tTrue",
-        "stats\t3\t0\t0\t131072\tzstd\tTrue",
-        "7\t\tm\\x00\thost:1\t10\t2\t300\t40\t5",
+        "table\tt",
+        "durability\tfsync",
+        "family info versions\t1",
+        "family info min-versions\t0",
+        "family info time-to-live\tforever",
+        "family info block\t128KiB",
+        "family info compression\tnone",
+        "family info bloom\trow",
+        "family stats versions\t3",
+        "family stats min-versions\t0",
+        "family stats time-to-live\tforever",
+        "family stats block\t128KiB",
+        "family stats compression\tzstd",
+        "family stats bloom\trow",
+        "region 7 start\t",
+        "region 7 stop\tm\\x00",
+        "region 7 server\thost:1",
+        "region 7 memstore-bytes\t10",
+        "region 7 store-file-count\t2",
+        "region 7 store-file-bytes\t300",
+        "region 7 store-file-cells\t40",
+        "region 7 read-point\t5",
+    ]
+
+
+def test_describe_shows_people_one_setting_a_line(console: Console) -> None:
+    console.sit_down()
+    console.client.answers["describe"] = replace(DESCRIPTION, families={"info": Family(time_to_live_ms=604_800_000)})
+    assert console.run("describe", "t") == 0
+    assert console.out.splitlines() == [
+        "table       t",
+        "durability  fsync",
+        "",
+        "family info",
+        "  versions      1",
+        "  min-versions  0",
+        "  time-to-live  7d",
+        "  block         128KiB",
+        "  compression   none",
+        "  bloom         row",
+        "",
+        "region 7",
+        "  start",
+        r"  stop              m\x00",
+        "  server            host:1",
+        "  memstore-bytes    10",
+        "  store-file-count  2",
+        "  store-file-bytes  300",
+        "  store-file-cells  40",
+        "  read-point        5",
     ]
 
 

@@ -55,6 +55,13 @@ def test_a_backslash_that_starts_no_escape_is_refused_with_its_place(text: str, 
     assert caught.value.position == position
 
 
+def test_what_is_refused_is_told_as_it_was_typed() -> None:
+    for text, told in ((r"\xZZ", r"'\xZZ'"), (r"a 'b\q", r'''"a 'b\q"'''), ("a\n\\", r"'a\n\\'")):
+        with pytest.raises(EscapeError) as caught:
+            unescaped(text)
+        assert f" of {told}: " in str(caught.value)
+
+
 def test_a_character_that_no_text_has_is_refused_with_its_place() -> None:
     for half in (0xD800, 0xDC7F, 0xDD00, 0xDFFF):
         with pytest.raises(EscapeError, match="bad character at character 3 "):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from rowlock import MappingError
+from rowlock import MappingError, column
 from rowlock.errors import InvalidArgumentError
 from rowlock.spark.options import READ_OPTIONS, ReadOptions, checked_names, read_options
 
@@ -71,6 +71,11 @@ def test_conditions_are_joined_by_and() -> None:
     assert len(where.message.all.filters) == 3
     with pytest.raises(InvalidArgumentError, match=r"option where can't be read.*Conditions are joined"):
         _options(where="nonsense")
+    with pytest.raises(InvalidArgumentError, match="'info:dest =' has no value"):
+        _options(where="info:dest = ")
+    empty = _options(where="info:dest = ''").where
+    assert empty is not None
+    assert empty.message == (column("info:dest") == b"").message
 
 
 def test_a_mapping_is_parsed_and_excludes_infer() -> None:

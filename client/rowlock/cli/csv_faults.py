@@ -1,0 +1,190 @@
+"""Where a CSV file can't be read: the line, the column and the value, found by reading the file once more.
+
+Arrow says what is wrong, and not where. Here Python cuts the file into records, and Arrow tries them in blocks, then
+halves of the block that it refuses, then each column of one record: so it is always Arrow that judges. This costs
+time in proportion to what lies before the fault, and the memory of a few records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO, TypeAlias
+
+import pyarrow as pa
+
+from rowlock.escapes import escaped, typed
+from rowlock.mapping import MappedColumn
+
+# What Arrow tries at once.
+_BLOCK_BYTES = 1 << 20
+_SHOWN_CHARACTERS = 100
+_LINE_END = re.compile(r"\r\n|\r|\n")
+# Why these bytes of a file, heading and records, are no batches of these columns; None if they are.
+Refusal: TypeAlias = Callable[[bytes, Sequence[MappedColumn]], Exception | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A line, or several where line ends stand in quotes; each character of `fields` is a byte."""
+
+    line: int
+    raw: bytes
+    fields: Sequence[str]
+
+
+class NoKeyError(ValueError):
+    """A row has null in a part of its key."""
+
+
+class _TooLongError(Exception):
+    """A record that is longer than Arrow takes begins in `line`."""
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+
+
+def first_fault(
+    path: Path,
+    columns: Sequence[MappedColumn],
+    separator: str,
+    nulls: Sequence[str],
+    refusal: Refusal,
+    record_bytes_max: int,
+) -> str | None:
+    """What is wrong with the first record that is refused, and where; None if none is, taken alone.
+
+    Lines are counted from 1, as editors do. A record of more than `record_bytes_max` is a fault.
+    """
+    with _long_fields(), path.open(encoding="latin-1", newline="") as file:
+        records = _records(file, separator, record_bytes_max)
+        try:
+            heading = next(records, None)
+            if heading is None:
+                return None
+            for block in _blocks(records):
+                record = _first_refused(block, lambda part: refusal(heading.raw + _raw(part), columns) is not None)
+                if record is not None:
+                    return _told(heading, record, columns, nulls, refusal)
+        except _TooLongError as error:
+            return (
+                f"the row that begins in line {error.line} is longer than {record_bytes_max >> 20} MiB; "
+                "is a quote left open?"
+            )
+        except csv.Error:
+            return None
+    return None
+
+
+@contextlib.contextmanager
+def _long_fields() -> Iterator[None]:
+    before = csv.field_size_limit(sys.maxsize)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _records(file: TextIO, separator: str, bytes_max: int) -> Iterator[_Record]:
+    """The file's records, without empty lines, which Arrow leaves out."""
+    raw: list[str] = []
+    ended = 0
+
+    def lines() -> Iterator[str]:
+        size = 0
+        while line := file.readline(bytes_max + 1):
+            size = size + len(line) if raw else len(line)
+            if size > bytes_max:
+                raise _TooLongError(ended + 1)
+            raw.append(line)
+            yield line
+
+    reader = csv.reader(lines(), delimiter=separator)
+    for fields in reader:
+        if fields:
+            yield _Record(ended + 1, "".join(raw).encode("latin-1"), fields)
+        ended = reader.line_num
+        raw.clear()
+
+
+def _blocks(records: Iterator[_Record]) -> Iterator[list[_Record]]:
+    block: list[_Record] = []
+    size = 0
+    try:
+        for record in records:
+            block.append(record)
+            size += len(record.raw)
+            if size >= _BLOCK_BYTES:
+                yield block
+                block, size = [], 0
+    except _TooLongError:
+        # What lies before it may be wrong as well.
+        yield block
+        raise
+    yield block
+
+
+def _raw(records: Sequence[_Record]) -> bytes:
+    return b"".join(record.raw for record in records)
+
+
+def _first_refused(block: Sequence[_Record], is_refused: Callable[[Sequence[_Record]], bool]) -> _Record | None:
+    if not block or not is_refused(block):
+        return None
+    start, stop = 0, len(block)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        if is_refused(block[start:middle]):
+            stop = middle
+        else:
+            start = middle
+    return block[start] if is_refused(block[start:stop]) else None
+
+
+def _told(
+    heading: _Record, record: _Record, columns: Sequence[MappedColumn], nulls: Sequence[str], refusal: Refusal
+) -> str | None:
+    names = [_bytes(name).decode("utf-8-sig", "replace") for name in heading.fields]
+    if len(record.fields) != len(names):
+        last = record.line + len(_LINE_END.findall(record.raw.decode("latin-1").rstrip("\r\n")))
+        goes_on = f", and goes on to line {last}: is a quote left open?" if last > record.line else ""
+        return f"line {record.line} has {len(record.fields)} fields, and the heading {len(names)}{goes_on}"
+    for column in columns:
+        error = refusal(heading.raw + record.raw, [column])
+        if error is not None:
+            place = names.index(column.name)
+            line = record.line + sum(len(_LINE_END.findall(field)) for field in record.fields[:place])
+            problem = _problem(column, _bytes(record.fields[place]), nulls, error)
+            return f"line {line}, column {typed(column.name)}: {problem}"
+    return None
+
+
+def _bytes(field: str) -> bytes:
+    return field.encode("latin-1")
+
+
+def _problem(column: MappedColumn, value: bytes, nulls: Sequence[str], error: Exception) -> str:
+    arrow = column.codec.arrow
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return f"'{escaped(value)[:_SHOWN_CHARACTERS]}' is not UTF-8; convert the file first, with iconv for example"
+    shown = typed(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "...")
+    if isinstance(error, NoKeyError):
+        return f"{shown} is no key, and every row needs one"
+    if pa.types.is_binary(arrow):
+        return str(error)
+    kind = column.type.upper()
+    if pa.types.is_decimal(arrow):
+        kind += f"({arrow.precision},{arrow.scale})"
+    if not text or text in nulls:
+        return f"{shown} stands in quotes, so it is taken for a value, and is no {kind}"
+    if any(character.isdigit() for character in text):
+        return f"{shown} is no {kind}"
+    return f"{shown} is no {kind}; if it stands for no value, say --null {shlex.quote(text)}"
