@@ -8,7 +8,7 @@ from typing import Generic, Literal
 
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from rowlock.columns import Name, Text, Value, encoded_value, parse_cell_column
+from rowlock.columns import Name, Text, Value, encoded_value, listed, parse_cell_column
 from rowlock.errors import InvalidArgumentError
 from rowlock.filters import Filter
 
@@ -85,7 +85,7 @@ def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filt
     """
     columns: list[tuple[bytes, bytes]] = []
     filters: list[Filter] = []
-    for check in checks:
+    for check in listed("checks", "checks", checks):
         if isinstance(check, Filter):
             filters.append(check)
             continue

@@ -16,6 +16,7 @@ from rowlock.columns import (
     check_timestamp,
     encoded_row,
     encoded_value,
+    listed,
     parse_cell_column,
 )
 from rowlock.conversation import Request
@@ -142,8 +143,7 @@ def _deleted(columns: Sequence[Name] | None) -> Sequence[Name | None]:
     """What is deleted: None is the row."""
     if columns is None:
         return [None]
-    if isinstance(columns, bytes | str):
-        raise TypeError(f"columns is a list of columns, not one: [{columns!r}]")
+    listed("columns", "columns", columns)
     if not columns:
         raise InvalidArgumentError("the list of columns is empty; leave it out to delete the row")
     return columns
@@ -169,8 +169,8 @@ def check_and_mutate(
     encoded = encoded_row(row)
     message, mutation = new_mutation(table, encoded, durability)
     set_condition(mutation.condition, [checks] if isinstance(checks, Check | Filter) else checks)
-    add_changes(mutation.changes, then)
-    add_changes(mutation.otherwise, otherwise)
+    add_changes(mutation.changes, then, "then")
+    add_changes(mutation.otherwise, otherwise, "otherwise")
     if not mutation.changes and not mutation.otherwise:
         raise InvalidArgumentError("no change is given, neither for when the checks hold nor for when they don't")
     return Request(table, encoded, message, is_change=True)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from rowlock_proto.v1 import catalog_pb2, types_pb2
 
-from rowlock.columns import Name, check_family
+from rowlock.columns import Name, check_int, encoded_family
 from rowlock.errors import InvalidArgumentError
 
 Durability = Literal["fsync", "os", "async", "skip"]
@@ -60,6 +60,8 @@ class Family:
     """Whether store files know which rows they surely don't have."""
 
     def __post_init__(self) -> None:
+        for name in ("versions", "min_versions", "time_to_live_ms", "block_bytes"):
+            check_int(name, getattr(self, name))
         if not 1 <= self.versions < 1 << 31:
             raise InvalidArgumentError(f"versions is at least 1 and at most {(1 << 31) - 1}, not {self.versions}")
         if not 0 <= self.min_versions <= self.versions:
@@ -70,7 +72,7 @@ class Family:
             raise InvalidArgumentError(f"time_to_live_ms is not negative, 0 for ever; not {self.time_to_live_ms}")
         if not 4 * 1024 <= self.block_bytes <= 4 * 1024 * 1024:
             raise InvalidArgumentError(f"block_bytes is 4096 to 4194304, not {self.block_bytes}")
-        if self.compression not in _COMPRESSIONS:
+        if self.compression not in list(_COMPRESSIONS):
             raise InvalidArgumentError(
                 f"compression is one of {', '.join(map(repr, _COMPRESSIONS))}, not {self.compression!r}"
             )
@@ -165,10 +167,8 @@ def family_message(name: Name, family: Family) -> types_pb2.Family:
     """A family on the wire; raises InvalidArgumentError if its name is malformed, TypeError if it is no Family."""
     if not isinstance(family, Family):
         raise TypeError(f"a family's settings are a rowlock.Family, not {type(family).__name__}")
-    encoded = name.encode() if isinstance(name, str) else bytes(name)
-    check_family(encoded.removesuffix(b":"), encoded)
     return types_pb2.Family(
-        name=encoded.removesuffix(b":"),
+        name=encoded_family(name),
         versions=family.versions,
         min_versions=family.min_versions,
         time_to_live_ms=family.time_to_live_ms,
