@@ -414,6 +414,20 @@ def test_connecting_to_nobody_fails_at_once() -> None:
     assert time.monotonic() - began < 200
 
 
+def test_what_was_not_awaited_says_so(fake_server: FakeServer) -> None:
+    async def body(db: rowlock.aio.Client) -> None:
+        for unfinished in (rowlock.aio.connect(fake_server.address), db.snapshot("t")):
+            with pytest.raises(AttributeError, match=r"await it, or .* 'async with' \('tables' was asked of it\)"):
+                unfinished.tables()  # type: ignore[union-attr]
+            with pytest.raises(TypeError, match=r"await it, .* 'async with'\Z"), unfinished:  # type: ignore[union-attr]
+                pass
+            assert not hasattr(unfinished, "row")
+        with pytest.raises(rowlock.InvalidArgumentError, match="not <a snapshot that is being made: await it"):
+            db.table("t").scan(snapshot=db.snapshot("t"))  # type: ignore[arg-type]
+
+    run(fake_server, body)
+
+
 def test_scans_are_typed_as_async_iterators(fake_server: FakeServer) -> None:
     async def body(db: rowlock.aio.Client) -> None:
         rows: AsyncIterator[tuple[bytes, dict[bytes, bytes]]] = aiter(db.table("t").scan("b", "b"))
