@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock.changes import Change, Delete, Put, add_changes, add_delete, add_put, change_results, checked_amount
-from rowlock.checks import Check, CheckResult, set_condition
+from rowlock.checks import Check, CheckResult, decoded_results, set_condition
 from rowlock.columns import (
     Name,
     Text,
@@ -212,6 +212,7 @@ def new_text(request: Request, answer: region_pb2.PointAnswer, decode: Decode[Te
         raise NotTextError(
             f"the append was made, and the new value is not text: {error}; open the table without an encoding",
             value=value,
+            results=[value],
             table=request.table,
             row=request.row,
             family=change.family,
@@ -232,6 +233,27 @@ def results_of(changes: Sequence[Change], answer: region_pb2.PointAnswer) -> lis
         raise ServerError(f"the server answered only {len(cells)} new values; is it of another version?") from None
 
 
+def mutate_results(
+    request: Request, changes: Sequence[Change], answer: region_pb2.PointAnswer, decode: Decode[Text]
+) -> list[int | Text | None]:
+    """The same, appends' new values decoded; raises NotTextError, which has them as bytes, if one can't be."""
+    results = results_of(changes, answer)
+    try:
+        return decoded_results(results, decode)
+    except UnicodeDecodeError as error:
+        change = request.point.mutate.mutations[0].changes[results.index(error.object)].append
+        raise NotTextError(
+            f"the changes were made, and the new value of {change.family + b':' + change.qualifier!r} is not text: "
+            f"{error}; open the table without an encoding",
+            value=error.object,
+            results=results,
+            table=request.table,
+            row=request.row,
+            family=change.family,
+            qualifier=change.qualifier,
+        ) from error
+
+
 def check_result(
     request: Request,
     answer: region_pb2.PointAnswer,
@@ -247,7 +269,7 @@ def check_result(
         applied=result.condition_met,
         decode=decode,
         stored={c.family + b":" + c.qualifier: values.get((c.family, c.qualifier)) for c in checks},
-        results=results_of(then if result.condition_met else otherwise, answer),
+        stored_results=results_of(then if result.condition_met else otherwise, answer),
     )
 
 

@@ -83,14 +83,15 @@ class Table(Generic[Text]):
         """
         await self._call(point.delete(self._view.table, row, columns, timestamp, exact, self._view.durability))
 
-    async def mutate_row(self, row: Name, changes: Sequence[Change]) -> list[int | bytes | None]:
+    async def mutate_row(self, row: Name, changes: Sequence[Change]) -> list[int | Text | None]:
         """Makes changes of one row together, in order, each seeing those before it.
 
         A change is a rowlock.Put, Delete, Increment or Append: [rowlock.Put("f:z", b"1"), rowlock.Delete("f:y")].
-        Answers one result a change: an increment's new number, an append's new value, None for puts and deletes.
+        Answers one result a change: an increment's new number, an append's new value, None for puts and deletes. Raises
+        NotTextError as `append` does.
         """
-        answer = await self._call(point.mutate(self._view.table, row, changes, self._view.durability))
-        return point.results_of(changes, answer)
+        request = point.mutate(self._view.table, row, changes, self._view.durability)
+        return point.mutate_results(request, changes, await self._call(request), self._view.decode)
 
     async def check_and_put(
         self,

@@ -61,6 +61,7 @@ def test_calls_are_awaited(fake_server: FakeServer) -> None:
         assert await table.rows(["row", "no"]) == [("row", {"f:q": "value"}), ("no", {})]
         assert await table.increment("row", "f:n", 2) == 2
         assert await table.counter("row", "f:n") == 2
+        assert await table.mutate_row("row", [rowlock.Append("f:q", "s"), rowlock.Increment("f:n")]) == ["values", 3]
         async with table.batch(size=2) as changes:
             await changes.put("a", {"f:q": "1"})
             await changes.put("b", {"f:q": "2"})
