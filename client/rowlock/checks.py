@@ -42,6 +42,10 @@ class Check:
 class CheckResult(Generic[Text]):
     """What became of a conditional change; true when its condition held and `then` was made.
 
+    applied: the same as a bool.
+    stored: what every check saw, by column: the value, None when it was absent.
+    stored_results: one of each change that was made: an increment's new number, an append's new value, None for others.
+
     What was seen, and the new values of appends, are decoded only when they are looked at: by then the change is made,
     whether they are text or not.
     """
@@ -49,9 +53,7 @@ class CheckResult(Generic[Text]):
     applied: bool
     decode: Callable[[bytes], Text] = field(repr=False, compare=False)
     stored: Mapping[bytes, bytes | None] = field(default_factory=dict)
-    """What every check saw, by column: the value, None when it was absent."""
     stored_results: Sequence[int | bytes | None] = ()
-    """One of each change that was made: an increment's new number, an append's new value, None for others."""
 
     @property
     def current(self) -> Text | None:

@@ -45,19 +45,23 @@ BLOCK_BYTES_DEFAULT = 128 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A column family's settings. Raises InvalidArgumentError when one is out of range."""
+    """A column family's settings.
+
+    versions: newest versions kept of each column of a row, at least 1; what is beyond is dropped.
+    min_versions: of these, how many outlive time_to_live_ms; 0 to versions.
+    time_to_live_ms: milliseconds after its timestamp at which a version is gone; 0: it lives for ever.
+    block_bytes: uncompressed bytes of a store file's block, which is read as a whole, 4 KiB to 4 MiB.
+    compression: of blocks, "none", "lz4" or "zstd".
+    bloom_filter: whether store files know which rows they surely don't have, which spares gets of absent rows a read.
+    Raises InvalidArgumentError when one is out of range.
+    """
 
     versions: int = 1
-    """Newest versions kept of each cell, at least 1."""
     min_versions: int = 0
-    """Of these, how many outlive time_to_live_ms."""
     time_to_live_ms: int = 0
-    """A cell is gone when its timestamp is older than this; 0: never."""
     block_bytes: int = BLOCK_BYTES_DEFAULT
-    """Uncompressed size of a store file's block, 4 KiB to 4 MiB."""
     compression: Compression = "none"
     bloom_filter: bool = True
-    """Whether store files know which rows they surely don't have."""
 
     def __post_init__(self) -> None:
         for name in ("versions", "min_versions", "time_to_live_ms", "block_bytes"):
@@ -80,7 +84,10 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A range of rows [start, stop) of a table and the server that has it; empty bounds are open."""
+    """A range of rows [start, stop) of a table and the server that has it, host:port; empty bounds are open.
+
+    region_id is never used again, also not when the table is made anew.
+    """
 
     region_id: int
     table: str
@@ -89,25 +96,35 @@ class Region:
     server: str
 
     def holds(self, row: bytes) -> bool:
+        """Whether the row lies in it."""
         return self.start <= row and (not self.stop or row < self.stop)
 
 
 @dataclass(frozen=True, slots=True)
 class RegionStatistics:
-    """What a region held at one moment."""
+    """What a region held at one moment.
+
+    memstore_bytes: what the changes in memory take that are in no store file yet.
+    store_file_count, store_file_bytes: its files, and their size on disk.
+    store_file_cells: cells in them, before versions and tombstones are judged.
+    read_point: the newest change that reads saw, as the region counts its changes.
+    """
 
     region: Region
     memstore_bytes: int
     store_file_count: int
     store_file_bytes: int
     store_file_cells: int
-    """Cells in store files, before versions and tombstones are judged."""
     read_point: int
 
 
 @dataclass(frozen=True, slots=True)
 class TableDescription:
-    """A table's settings and, from `describe`, what its regions hold."""
+    """A table's settings and, from `describe`, what its regions hold.
+
+    table_id: never used again, also not by a table of the same name. families: by name.
+    durability: what an acknowledged write survives unless its caller asks for more; see docs/client.md.
+    """
 
     name: str
     table_id: int
@@ -118,7 +135,12 @@ class TableDescription:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the server refuses beyond."""
+    """What the server refuses beyond, with LimitExceededError.
+
+    row_bytes_max, qualifier_bytes_max, cell_bytes_max: of a row's key, a qualifier, and a cell's value.
+    request_bytes_max: of a message of any kind; an answer is no larger either.
+    timestamp_ahead_ms_max: milliseconds that an explicit timestamp may be ahead of the server's clock.
+    """
 
     row_bytes_max: int
     qualifier_bytes_max: int
@@ -129,23 +151,27 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """Who answers."""
+    """Who answers.
+
+    protocol: counts the features of rowlock.v1. data_folder_id: random, made with the data folder.
+    now_ms: the server's clock, milliseconds since the epoch, and never below a stamp that it has given.
+    incarnation_id: changes with each start of the server. uptime_ms: milliseconds since that start.
+    limits: what it refuses beyond. address: host:port.
+    """
 
     version: str
     protocol: int
     now_ms: int
     data_folder_id: str
     incarnation_id: str
-    """Changes with each start of the server."""
     uptime_ms: int
-    """How long ago the server was started."""
     limits: Limits
     address: str
 
 
 @dataclass(frozen=True, slots=True)
 class FlushResult:
-    """What a flush wrote."""
+    """What a flush wrote: how many store files, 0 if nothing was in memory, and how many cells into them."""
 
     store_file_count: int
     cell_count: int

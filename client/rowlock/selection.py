@@ -31,6 +31,8 @@ VERSIONS_ALL = (1 << 31) - 1
 class CellFilter:
     """Which cells of a matching row are answered; all that is set must hold.
 
+    qualifier_prefix: how qualifiers begin. qualifier_start, qualifier_stop: they lie in [start, stop).
+    first_key_only: of each row the first cell only.
     value: (op, operand) compares the cell's bytes, "stored op operand".
     offset, limit: paging inside wide rows, counted over the row's cells that passed all else; limit None: no limit.
     """
