@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rowlock_proto.v1 import region_pb2
 
 from rowlock.changes import Append, Change, Increment, add_changes
-from rowlock.columns import Name, Value, encoded_row
+from rowlock.columns import Name, Value, check_int, encoded_row
 from rowlock.errors import InvalidArgumentError
 from rowlock.point import ColumnName, Data, add_data, add_deletes
 
@@ -19,6 +19,8 @@ class BatchLines:
     """Not thread-safe. A call that is refused leaves what was collected before as it was."""
 
     def __init__(self, size: int, max_bytes: int) -> None:
+        check_int("the size of a batch", size)
+        check_int("max_bytes of a batch", max_bytes)
         if size < 1 or max_bytes < 1:
             raise InvalidArgumentError(f"a batch's size and max_bytes are at least 1, not {size} and {max_bytes}")
         self._size = size

@@ -12,7 +12,7 @@ import pyarrow as pa
 from rowlock.arrow_buffers import Array, int64_array
 from rowlock.errors import InvalidArgumentError, MappingError
 from rowlock.mapping import Mapping
-from rowlock.pivot import BULK_SCHEMA, cells_from_rows
+from rowlock.pivot import BULK_SCHEMA, ColumnsRefusedError, cells_from_rows
 
 
 class ArrowStream(Protocol):
@@ -82,16 +82,22 @@ def record_batches(data: ArrowInput) -> Iterator[pa.RecordBatch]:
         yield from data
     elif hasattr(data, "__arrow_c_stream__"):
         yield from pa.RecordBatchReader.from_stream(cast(ArrowStream, data))
-    elif isinstance(data, Iterable) and not isinstance(data, bytes | str):
+    elif isinstance(data, Iterable) and not isinstance(data, bytes | str | dict):
         for item in data:
             if isinstance(item, pa.Table):
                 yield from item.to_batches()
             elif isinstance(item, pa.RecordBatch):
                 yield item
             else:
-                raise TypeError(f"put_arrow takes Arrow tables or batches, and met {type(item).__name__}")
+                raise TypeError(
+                    f"put_arrow takes Arrow tables or batches, and met {type(item).__name__}; of a list of dicts "
+                    "pyarrow.Table.from_pylist() makes a table"
+                )
     else:
-        raise TypeError(f"put_arrow takes Arrow tables or batches, not {type(data).__name__}")
+        raise TypeError(
+            f"put_arrow takes Arrow tables or batches, not {type(data).__name__}; pyarrow.table() makes a table of a "
+            "dict of columns"
+        )
 
 
 def _sized(
@@ -102,6 +108,8 @@ def _sized(
     try:
         cells = as_cells(piece)
     except MappingError as error:
+        if isinstance(error, ColumnsRefusedError):
+            raise MappingError(error.message) from error.__cause__
         raise MappingError(f"{error} (rows counted from row {position} of the data)") from error
     made = CellBatch(rows, cells)
     if made.byte_count > _OVERSHOOT_MAX * batch_bytes and piece.num_rows > 1:

@@ -9,12 +9,14 @@ from rowlock.errors import BulkError, ClosedError, InvalidArgumentError, Rowlock
 
 @dataclass(frozen=True, slots=True)
 class BulkResult:
-    """What a put_arrow wrote."""
+    """What a put_arrow wrote.
+
+    row_count: rows of the input that were written.
+    cell_count: cells written; of several with the same key, timestamp and batch one.
+    """
 
     row_count: int
-    """Rows of the input that were written."""
     cell_count: int
-    """Cells written; of several with the same key, timestamp and batch one."""
 
 
 class Portion:

@@ -21,6 +21,7 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 from rowlock.arrow_buffers import binary_scalar
 from rowlock.bulk_input import CellBatch
 from rowlock.bulk_outcome import BulkOutcome, BulkResult, Portion
+from rowlock.columns import check_int
 from rowlock.errors import InvalidArgumentError, LimitExceededError, RowlockError, ServerUnavailableError
 from rowlock.retry import Attempts, Kind
 from rowlock.schema import Region
@@ -32,7 +33,8 @@ BATCH_BYTES_DEFAULT = 8 * 1024 * 1024
 
 
 def checked_batch_bytes(batch_bytes: int) -> int:
-    """About how large batches are to be; raises InvalidArgumentError unless at least 1."""
+    """About how large batches are to be; raises InvalidArgumentError unless at least 1, TypeError if it is no int."""
+    check_int("batch_bytes", batch_bytes)
     if batch_bytes < 1:
         raise InvalidArgumentError(f"batch_bytes is at least 1, not {batch_bytes}")
     return batch_bytes

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from rowlock_proto.v1 import catalog_pb2, types_pb2
 
-from rowlock.columns import Name, check_family, encoded_row
+from rowlock.columns import Name, encoded_family, encoded_row, listed
 from rowlock.errors import InvalidArgumentError
 from rowlock.schema import Family, durability_message, family_message
 
@@ -29,9 +29,13 @@ def create_request(
     name: str, families: Mapping[str, Family] | Iterable[str], durability: str, splits: Iterable[Name]
 ) -> catalog_pb2.CreateTableRequest:
     check_table_name(name)
-    if isinstance(families, str | bytes):
-        raise TypeError(f"families is a mapping of names to rowlock.Family, or a list of names: [{families!r}]")
-    named = families if isinstance(families, Mapping) else {family: Family() for family in families}
+    if isinstance(families, str | bytes) or not isinstance(families, Iterable):
+        raise TypeError(
+            "families is a mapping of names to rowlock.Family, or a list of names, as in ['f'], and not "
+            f"{families!r:.100}"
+        )
+    # By the encoded name: what can't be hashed is told as what it is.
+    named = families if isinstance(families, Mapping) else {encoded_family(family): Family() for family in families}
     if not named:
         raise InvalidArgumentError("a table has at least one column family")
     return catalog_pb2.CreateTableRequest(
@@ -40,24 +44,25 @@ def create_request(
             families=[family_message(family, settings) for family, settings in named.items()],
             durability=durability_message(durability),
         ),
-        splits=[encoded_row(split) for split in splits],
+        splits=[encoded_row(split) for split in listed("splits", "rows", splits)],
     )
 
 
 def alter_request(
-    name: str, set_families: Mapping[str, Family], drop_families: Iterable[str], durability: str | None
+    name: str, set_families: Mapping[str, Family] | None, drop_families: Iterable[str], durability: str | None
 ) -> catalog_pb2.AlterTableRequest:
     check_table_name(name)
-    if isinstance(drop_families, str | bytes):
-        raise TypeError(f"drop_families is a list of names: [{drop_families!r}]")
-    dropped = [family.encode() if isinstance(family, str) else bytes(family) for family in drop_families]
-    for family in dropped:
-        check_family(family, family)
+    if set_families is not None and not isinstance(set_families, Mapping):
+        raise TypeError(
+            "set_families is a mapping of names to all settings of these families, as in {'f': rowlock.Family()}, and "
+            f"not {set_families!r:.100}"
+        )
+    dropped = [encoded_family(family) for family in listed("drop_families", "names", drop_families)]
     if not set_families and not dropped and durability is None:
         raise InvalidArgumentError("nothing to alter is given: families to set, families to drop, or a durability")
     return catalog_pb2.AlterTableRequest(
         name=name,
-        set_families=[family_message(family, settings) for family, settings in set_families.items()],
+        set_families=[family_message(family, settings) for family, settings in (set_families or {}).items()],
         drop_families=dropped,
         durability=durability_message(durability),
     )

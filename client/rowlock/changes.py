@@ -8,7 +8,16 @@ from typing import Protocol
 
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from rowlock.columns import Name, Value, check_timestamp, encoded_value, parse_cell_column, parse_column
+from rowlock.columns import (
+    Name,
+    Value,
+    check_timestamp,
+    encoded_value,
+    listed,
+    parse_cell_column,
+    parse_cell_key,
+    parse_column,
+)
 from rowlock.errors import InvalidArgumentError
 
 AMOUNT_MAX = (1 << 63) - 1
@@ -65,7 +74,7 @@ class Changes(Protocol):
 def add_put(mutation: region_pb2.RowMutation, column: Name, value: Value, timestamp: int | None) -> None:
     """One put more; the hot path of `Table.put`, which has checked the timestamp."""
     put = mutation.changes.add().put
-    put.family, put.qualifier = parse_cell_column(column)
+    put.family, put.qualifier = parse_cell_key(column)
     put.value = value if type(value) is bytes else encoded_value(value)
     if timestamp is not None:
         put.timestamp = timestamp
@@ -92,12 +101,13 @@ def add_delete(changes: Changes, column: Name | None, timestamp: int | None, exa
         delete.timestamp = timestamp
 
 
-def add_changes(changes: Changes, given: Iterable[Change]) -> None:
+def add_changes(changes: Changes, given: Iterable[Change], name: str = "changes") -> None:
     """All of a caller's changes in their order.
 
-    Raises InvalidArgumentError for a malformed column, timestamp or amount, TypeError for anything that is no change.
+    name: of the argument. Raises InvalidArgumentError for a malformed column, timestamp or amount, TypeError for
+    anything that is no change, and for one in place of a list.
     """
-    for change in given:
+    for change in listed(name, "changes", given, Change):
         if isinstance(change, Put):
             check_timestamp(change.timestamp)
             put = changes.add().put
@@ -116,7 +126,10 @@ def add_changes(changes: Changes, given: Iterable[Change]) -> None:
             append.family, append.qualifier = parse_cell_column(change.column)
             append.suffix = encoded_value(change.suffix)
         else:
-            raise TypeError(f"a change is a Put, Delete, Increment or Append, not {type(change).__name__}")
+            raise TypeError(
+                f"a change is a rowlock.Put, Delete, Increment or Append, as in [rowlock.Put('f:q', b'1')], and not "
+                f"{type(change).__name__}"
+            )
 
 
 def checked_amount(amount: int) -> int:

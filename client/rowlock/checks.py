@@ -8,7 +8,7 @@ from typing import Generic, Literal
 
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from rowlock.columns import Name, Text, Value, encoded_value, parse_cell_column
+from rowlock.columns import Name, Text, Value, encoded_value, listed, parse_cell_column
 from rowlock.errors import InvalidArgumentError
 from rowlock.filters import Filter
 
@@ -42,15 +42,18 @@ class Check:
 class CheckResult(Generic[Text]):
     """What became of a conditional change; true when its condition held and `then` was made.
 
-    What was seen is decoded only when it is looked at: by then the change is made, whether it is text or not.
+    applied: the same as a bool.
+    stored: what every check saw, by column: the value, None when it was absent.
+    stored_results: one of each change that was made: an increment's new number, an append's new value, None for others.
+
+    What was seen, and the new values of appends, are decoded only when they are looked at: by then the change is made,
+    whether they are text or not.
     """
 
     applied: bool
     decode: Callable[[bytes], Text] = field(repr=False, compare=False)
     stored: Mapping[bytes, bytes | None] = field(default_factory=dict)
-    """What every check saw, by column: the value, None when it was absent."""
-    results: Sequence[int | bytes | None] = ()
-    """As mutate_row returns them, of the changes that were made."""
+    stored_results: Sequence[int | bytes | None] = ()
 
     @property
     def current(self) -> Text | None:
@@ -64,8 +67,18 @@ class CheckResult(Generic[Text]):
         decode = self.decode
         return {decode(name): None if value is None else decode(value) for name, value in self.stored.items()}
 
+    @property
+    def results(self) -> list[int | Text | None]:
+        """The same as mutate_row returns it: in a table with an encoding appends' new values are text, as `current`."""
+        return decoded_results(self.stored_results, self.decode)
+
     def __bool__(self) -> bool:
         return self.applied
+
+
+def decoded_results(results: Iterable[int | bytes | None], decode: Callable[[bytes], Text]) -> list[int | Text | None]:
+    """Results of changes in a table's encoding; raises UnicodeDecodeError for an append's value that is not text."""
+    return [decode(result) if isinstance(result, bytes) else result for result in results]
 
 
 def compare_op(op: str) -> types_pb2.CompareOp:
@@ -85,7 +98,7 @@ def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filt
     """
     columns: list[tuple[bytes, bytes]] = []
     filters: list[Filter] = []
-    for check in checks:
+    for check in listed("checks", "checks", checks):
         if isinstance(check, Filter):
             filters.append(check)
             continue

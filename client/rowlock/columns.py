@@ -8,8 +8,9 @@ refuse whatever its configuration is refused here, in the same words and before 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from types import UnionType
 from typing import TypeVar
 
 from rowlock.errors import InvalidArgumentError, LimitExceededError
@@ -19,6 +20,7 @@ Text = TypeVar("Text", bytes, str)
 
 Name = bytes | str
 Value = bytes | bytearray | memoryview | str
+T = TypeVar("T")
 
 FAMILY_BYTES_MAX = 127
 # HBase's: a row's length fits 15 bits. The server's own limit may be lower, never higher than what it tells.
@@ -47,9 +49,21 @@ def encoded_row(row: Name) -> bytes:
 
 def encoded_rows(rows: Iterable[Name]) -> list[bytes]:
     """Several rows as bytes; raises as encoded_row does, and TypeError for one row in place of a list."""
-    if isinstance(rows, bytes | str):
-        raise TypeError(f"rows is a list of rows, not one: [{rows!r}]")
-    return [encoded_row(row) for row in rows]
+    return [encoded_row(row) for row in listed("rows", "rows", rows)]
+
+
+def listed(name: str, what: str, given: Iterable[T], one: type | UnionType = bytes | str) -> Iterable[T]:
+    """What was given as the argument `name`; raises TypeError for `one` in place of a list, and for what is no list."""
+    if isinstance(given, one):
+        raise TypeError(f"{name} is a list of {what}, not one: [{given!r:.200}]")
+    if not isinstance(given, Iterable):
+        raise TypeError(f"{name} is a list of {what}, not {type(given).__name__}")
+    return given
+
+
+def is_pair(given: object) -> bool:
+    """Whether it is a sequence of two, and not a str of two letters, which could be taken apart like one."""
+    return isinstance(given, Sequence) and not isinstance(given, bytes | str) and len(given) == 2
 
 
 def encoded_bound(bound: Name | None) -> bytes:
@@ -80,21 +94,31 @@ def encoded_value(value: Value) -> bytes:
     )
 
 
-@lru_cache(maxsize=4096)
 def parse_column(column: Name) -> tuple[bytes, bytes | None]:
     """(family, qualifier), qualifier None when only a family is named.
 
     Raises InvalidArgumentError if the family's name is malformed, TypeError if it is neither bytes nor str.
     """
+    # What can't be hashed is not looked up: a dict, say.
+    return _parsed(column if isinstance(column, bytes | str) else _encoded(column, "a column"))
+
+
+@lru_cache(maxsize=4096)
+def _parsed(column: Name) -> tuple[bytes, bytes | None]:
     name = column if type(column) is bytes else _encoded(column, "a column")
     family, colon, qualifier = name.partition(b":")
     check_family(family, name)
     return family, qualifier if colon else None
 
 
-@lru_cache(maxsize=4096)
 def parse_cell_column(column: Name) -> tuple[bytes, bytes]:
-    """(family, qualifier) of one column; raises InvalidArgumentError if only a family is named."""
+    """(family, qualifier) of one column; raises as parse_column, and InvalidArgumentError if only a family is named."""
+    return parse_cell_key(column if isinstance(column, bytes | str) else _encoded(column, "a column"))
+
+
+@lru_cache(maxsize=4096)
+def parse_cell_key(column: Name) -> tuple[bytes, bytes]:
+    """The same of a key of a dict, which can be looked up as it is: the hot path of puts."""
     family, qualifier = parse_column(column)
     if qualifier is None:
         raise InvalidArgumentError(
@@ -104,8 +128,16 @@ def parse_cell_column(column: Name) -> tuple[bytes, bytes]:
     return family, qualifier
 
 
-def check_family(family: bytes, column: bytes) -> None:
-    """Raises InvalidArgumentError unless it can be a family's name; `column` is what the caller gave."""
+def encoded_family(name: Name) -> bytes:
+    """A family's name, with or without the colon behind it; raises InvalidArgumentError if it can't be one."""
+    encoded = _encoded(name, "the name of a family")
+    family = encoded.removesuffix(b":")
+    check_family(family, encoded, "the name of a family")
+    return family
+
+
+def check_family(family: bytes, given: bytes, what: str = "a column, 'family:qualifier'") -> None:
+    """Raises InvalidArgumentError unless it can be a family's name; `given` is what the caller gave for `what`."""
     if not family:
         reason = "the family is empty"
     elif len(family) > FAMILY_BYTES_MAX:
@@ -116,7 +148,7 @@ def check_family(family: bytes, column: bytes) -> None:
         reason = "the family holds a control character, ':', '/' or '\\'"
     else:
         return
-    raise InvalidArgumentError(f"{column[:200]!r} is not a column, 'family:qualifier': {reason}")
+    raise InvalidArgumentError(f"{given[:200]!r} is not {what}: {reason}")
 
 
 def check_timestamp(timestamp: int | None) -> None:
@@ -131,10 +163,15 @@ def check_timestamp(timestamp: int | None) -> None:
 
 def check_number(name: str, number: int, least: int, most: int) -> None:
     """Raises InvalidArgumentError unless it is at least `least` and at most `most`, TypeError if it is no int."""
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise TypeError(f"{name} is an int, not {type(number).__name__}")
+    check_int(name, number)
     if not least <= number <= most:
         raise InvalidArgumentError(f"{name} is {least} to {most}, not {number}")
+
+
+def check_int(name: str, number: int) -> None:
+    """Raises TypeError if it is no int."""
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise TypeError(f"{name} is an int, not {type(number).__name__}")
 
 
 def prefix_stop(prefix: bytes) -> bytes:
@@ -147,7 +184,7 @@ def decoder(encoding: str) -> Callable[[bytes], str]:
     """Decodes answers; raises InvalidArgumentError for anything but UTF-8, as which str is sent."""
     try:
         is_utf_8 = codecs.lookup(encoding).name == "utf-8"
-    except LookupError:
+    except (LookupError, TypeError):
         is_utf_8 = False
     if not is_utf_8:
         raise InvalidArgumentError(f"the encoding of a table is 'utf-8', as which str is sent, and not {encoding!r}")

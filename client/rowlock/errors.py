@@ -174,13 +174,17 @@ class UnknownOutcomeError(RowlockError):
 
 
 class NotTextError(RowlockError, ValueError):
-    """An append was made, and the new value, `value`, is not text in the encoding that the table was opened with."""
+    """An append was made, and the new value, `value`, is not text in the encoding that the table was opened with.
+
+    results: what mutate_row would have answered of all changes of the row, which were made, the appends' as bytes.
+    """
 
     def __init__(
         self,
         message: str,
         *,
         value: bytes = b"",
+        results: Sequence[int | bytes | None] = (),
         table: str = "",
         row: bytes = b"",
         family: bytes = b"",
@@ -191,6 +195,7 @@ class NotTextError(RowlockError, ValueError):
             message, table=table, row=row, family=family, qualifier=qualifier, retry_after_ms=retry_after_ms
         )
         self.value = value
+        self.results = list(results)
 
 
 class CorruptionError(RowlockError):

@@ -76,7 +76,7 @@ class ColumnExpression:
     def __init__(self, column: Name, kind: ValueType, encoding: str) -> None:
         self._family, self._qualifier = parse_cell_column(column)
         word = _WORDS.get(kind, "") if isinstance(kind, type) else kind
-        found = _TYPES.get((word, encoding))
+        found = _TYPES.get((word, encoding)) if isinstance(word, str) and isinstance(encoding, str) else None
         if found is None:
             known = ", ".join(sorted({name for name, _ in _TYPES}))
             raise InvalidArgumentError(

@@ -101,7 +101,7 @@ def _decoded_part(part: MappedColumn, taken: Array, rows: Array) -> Array:
     except MappingError as error:
         row: bytes = rows[first_refused(part.codec.decode, taken)].as_py()
         raise MappingError(
-            f"the key column {part.name!r} of row {row[:100]!r} can't be read as {part.type.upper()}: {error}", row=row
+            f"the key column {part.name!r} of row {row[:100]!r} can't be read as {part.type_text}: {error}", row=row
         ) from error
 
 

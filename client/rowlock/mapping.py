@@ -86,6 +86,13 @@ class MappedColumn:
     def column(self) -> bytes:
         return self.family + b":" + self.qualifier
 
+    @property
+    def type_text(self) -> str:
+        """The type as a mapping writes it: DECIMAL with its precision and scale."""
+        arrow = self.codec.arrow
+        digits = f"({arrow.precision},{arrow.scale})" if isinstance(arrow, pa.Decimal128Type) else ""
+        return self.type.upper() + digits
+
 
 class Mapping:
     """A parsed mapping; immutable. Raises MappingError if the text does not follow the grammar.
@@ -145,14 +152,14 @@ class Mapping:
 
 
 def as_mapping(mapping: Mapping | str) -> Mapping:
-    """The mapping itself, or the one that a text says."""
-    return Mapping(mapping) if isinstance(mapping, str) else mapping
+    """The mapping itself, or the one that a text says; raises TypeError for anything else."""
+    return mapping if isinstance(mapping, Mapping) else Mapping(mapping)
 
 
 def _split(text: str) -> tuple[list[re.Match[str]], bytes]:
     """The parsed columns and the separator; raises MappingError that points to where the text stops making sense."""
     if not isinstance(text, str):
-        raise TypeError(f"a mapping is written as str, not {type(text).__name__}")
+        raise TypeError(f"a mapping is a rowlock.Mapping, or its text, and not {type(text).__name__}")
     found: list[re.Match[str]] = []
     position = 0
     while True:

@@ -30,6 +30,10 @@ from rowlock.mapping import MappedColumn, Mapping
 BULK_SCHEMA = cells_schema(nullable=("timestamp", "value"))
 
 
+class ColumnsRefusedError(MappingError):
+    """Such columns can't be written, whatever is in them; the message names no row. Callers see a MappingError."""
+
+
 def cells_from_rows(
     batch: pa.RecordBatch, mapping: Mapping, timestamp: int | None, *, nulls_delete: bool = False
 ) -> pa.RecordBatch:
@@ -42,7 +46,7 @@ def cells_from_rows(
     keys = keys_of_rows(batch, mapping)
     columns = sorted(mapping.values, key=lambda column: (column.family, column.qualifier))
     if not columns:
-        raise MappingError(f"{mapping!r} has only a key; a row exists by having at least one cell")
+        raise ColumnsRefusedError(f"{mapping!r} has only a key; a row exists by having at least one cell")
     encoded = [_encoded(batch, column, keys) for column in columns]
     if sum(array.nbytes for array in encoded) > BINARY_BYTES_MAX:
         raise OverflowError("a batch of more than 2 GiB can't be turned into cells; use smaller ones")
@@ -91,15 +95,15 @@ def rows_from_form(form: pa.Table | pa.RecordBatch, mapping: Mapping) -> pa.Tabl
 def _typed(batch: pa.RecordBatch, column: MappedColumn) -> Array:
     """A column of the input as the mapping's type."""
     if batch.schema.get_field_index(column.name) < 0:
-        raise MappingError(
-            f"the column {column.name!r} is not in the data, or is there twice; it has {', '.join(batch.schema.names)}"
-        )
+        names = batch.schema.names
+        what = "is in the data more than once" if column.name in names else "is not in the data"
+        raise ColumnsRefusedError(f"the column {column.name!r} {what}; it has {', '.join(names)}")
     array = batch.column(column.name)
     try:
         return as_type(array, column.codec.arrow)
     except (MappingError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise MappingError(
-            f"the column {column.name!r} is {array.type} and does not fit {column.type.upper()}: {error}"
+            f"the column {column.name!r} is {array.type} and does not fit {column.type_text}: {error}"
         ) from error
 
 
@@ -147,7 +151,7 @@ def _refused(batch: pa.RecordBatch, column: MappedColumn, refused: MappingError)
     try:
         encode(pa.nulls(1, values.type))
     except MappingError:
-        raise refused from refused.__cause__
+        raise ColumnsRefusedError(refused.message) from refused.__cause__
     place = first_refused(encode, values)
     try:
         encode(values.slice(place, 1))
@@ -178,7 +182,7 @@ def _decoded(column: MappedColumn, values: Array, rows: Array) -> Array:
         row: bytes = rows[first_refused(column.codec.decode, values)].as_py()
         raise MappingError(
             f"{column.column.decode(errors='backslashreplace')} of row {row[:100]!r} can't be read as "
-            f"{column.type.upper()} {column.encoding}: {error}",
+            f"{column.type_text} {column.encoding}: {error}",
             row=row,
             family=column.family,
             qualifier=column.qualifier,

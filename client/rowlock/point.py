@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock.changes import Change, Delete, Put, add_changes, add_delete, add_put, change_results, checked_amount
-from rowlock.checks import Check, CheckResult, set_condition
+from rowlock.checks import Check, CheckResult, decoded_results, set_condition
 from rowlock.columns import (
     Name,
     Text,
@@ -16,6 +16,7 @@ from rowlock.columns import (
     check_timestamp,
     encoded_row,
     encoded_value,
+    listed,
     parse_cell_column,
 )
 from rowlock.conversation import Request
@@ -142,8 +143,7 @@ def _deleted(columns: Sequence[Name] | None) -> Sequence[Name | None]:
     """What is deleted: None is the row."""
     if columns is None:
         return [None]
-    if isinstance(columns, bytes | str):
-        raise TypeError(f"columns is a list of columns, not one: [{columns!r}]")
+    listed("columns", "columns", columns)
     if not columns:
         raise InvalidArgumentError("the list of columns is empty; leave it out to delete the row")
     return columns
@@ -169,8 +169,8 @@ def check_and_mutate(
     encoded = encoded_row(row)
     message, mutation = new_mutation(table, encoded, durability)
     set_condition(mutation.condition, [checks] if isinstance(checks, Check | Filter) else checks)
-    add_changes(mutation.changes, then)
-    add_changes(mutation.otherwise, otherwise)
+    add_changes(mutation.changes, then, "then")
+    add_changes(mutation.otherwise, otherwise, "otherwise")
     if not mutation.changes and not mutation.otherwise:
         raise InvalidArgumentError("no change is given, neither for when the checks hold nor for when they don't")
     return Request(table, encoded, message, is_change=True)
@@ -212,6 +212,7 @@ def new_text(request: Request, answer: region_pb2.PointAnswer, decode: Decode[Te
         raise NotTextError(
             f"the append was made, and the new value is not text: {error}; open the table without an encoding",
             value=value,
+            results=[value],
             table=request.table,
             row=request.row,
             family=change.family,
@@ -232,6 +233,27 @@ def results_of(changes: Sequence[Change], answer: region_pb2.PointAnswer) -> lis
         raise ServerError(f"the server answered only {len(cells)} new values; is it of another version?") from None
 
 
+def mutate_results(
+    request: Request, changes: Sequence[Change], answer: region_pb2.PointAnswer, decode: Decode[Text]
+) -> list[int | Text | None]:
+    """The same, appends' new values decoded; raises NotTextError, which has them as bytes, if one can't be."""
+    results = results_of(changes, answer)
+    try:
+        return decoded_results(results, decode)
+    except UnicodeDecodeError as error:
+        change = request.point.mutate.mutations[0].changes[results.index(error.object)].append
+        raise NotTextError(
+            f"the changes were made, and the new value of {change.family + b':' + change.qualifier!r} is not text: "
+            f"{error}; open the table without an encoding",
+            value=error.object,
+            results=results,
+            table=request.table,
+            row=request.row,
+            family=change.family,
+            qualifier=change.qualifier,
+        ) from error
+
+
 def check_result(
     request: Request,
     answer: region_pb2.PointAnswer,
@@ -247,7 +269,7 @@ def check_result(
         applied=result.condition_met,
         decode=decode,
         stored={c.family + b":" + c.qualifier: values.get((c.family, c.qualifier)) for c in checks},
-        results=results_of(then if result.condition_met else otherwise, answer),
+        stored_results=results_of(then if result.condition_met else otherwise, answer),
     )
 
 

@@ -43,6 +43,7 @@ class ScanCall(Protocol):
 class Scan(Generic[Text]):
     """Iterates (row, {column: value}) in row order, each region at one read point. Read once; one thread at a time.
 
+    An iterator, like a file: a second loop goes on where the first one was left, and after the end finds nothing.
     Nothing is asked of a server before the first row is. Used with `with`, or left to the garbage collector, what the
     server holds for it is freed when it is left early. Its timeout is for each batch of rows, or sign of life
     while there are none.
@@ -63,6 +64,7 @@ class Scan(Generic[Text]):
         return self._reader.progress.has_resumed
 
     def __iter__(self) -> Iterator[tuple[Text, dict[Text, Text]]]:
+        # Not refused after the end: `while rows := list(islice(scan, 100))` asks for it once more then.
         return self
 
     def __next__(self) -> tuple[Text, dict[Text, Text]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rowlock_proto.v1 import region_pb2
 
-from rowlock.columns import UINT32_MAX, UINT64_MAX, Name, check_number, encoded_bound, prefix_stop
+from rowlock.columns import UINT32_MAX, UINT64_MAX, Name, check_number, encoded_bound, is_pair, listed, prefix_stop
 from rowlock.errors import InvalidArgumentError
 from rowlock.row_form import ColumnsAsked, FormColumn
 from rowlock.selection import Selection
@@ -72,7 +72,7 @@ def _given_ranges(
     if sum((start is not None or stop is not None, prefix is not None, ranges is not None)) > 1:
         raise InvalidArgumentError("a scan has start and stop, or a prefix, or ranges: one of the three")
     if ranges is not None:
-        given = [_bounds(pair) for pair in ranges]
+        given = [_bounds(pair) for pair in listed("ranges", "pairs (start, stop)", ranges)]
         if not given:
             raise InvalidArgumentError("the list of ranges is empty; leave it out to scan everything")
     elif prefix is not None:
@@ -90,8 +90,7 @@ def _given_ranges(
 
 
 def _bounds(pair: tuple[Name | None, Name | None]) -> RowRange:
-    # A str of two letters would be taken apart like a pair.
-    if not isinstance(pair, Sequence) or isinstance(pair, bytes | str) or len(pair) != 2:
+    if not is_pair(pair):
         raise TypeError(f"a range is a pair (start, stop), and ranges a list of pairs; not {pair!r}")
     return encoded_bound(pair[0]), encoded_bound(pair[1])
 

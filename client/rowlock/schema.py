@@ -8,7 +8,7 @@ from typing import Literal
 
 from rowlock_proto.v1 import catalog_pb2, types_pb2
 
-from rowlock.columns import Name, check_family
+from rowlock.columns import Name, check_int, encoded_family
 from rowlock.errors import InvalidArgumentError
 
 Durability = Literal["fsync", "os", "async", "skip"]
@@ -45,21 +45,27 @@ BLOCK_BYTES_DEFAULT = 128 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A column family's settings. Raises InvalidArgumentError when one is out of range."""
+    """A column family's settings.
+
+    versions: newest versions kept of each column of a row, at least 1; what is beyond is dropped.
+    min_versions: of these, how many outlive time_to_live_ms; 0 to versions.
+    time_to_live_ms: milliseconds after its timestamp at which a version is gone; 0: it lives for ever.
+    block_bytes: uncompressed bytes of a store file's block, which is read as a whole, 4 KiB to 4 MiB.
+    compression: of blocks, "none", "lz4" or "zstd".
+    bloom_filter: whether store files know which rows they surely don't have, which spares gets of absent rows a read.
+    Raises InvalidArgumentError when one is out of range.
+    """
 
     versions: int = 1
-    """Newest versions kept of each cell, at least 1."""
     min_versions: int = 0
-    """Of these, how many outlive time_to_live_ms."""
     time_to_live_ms: int = 0
-    """A cell is gone when its timestamp is older than this; 0: never."""
     block_bytes: int = BLOCK_BYTES_DEFAULT
-    """Uncompressed size of a store file's block, 4 KiB to 4 MiB."""
     compression: Compression = "none"
     bloom_filter: bool = True
-    """Whether store files know which rows they surely don't have."""
 
     def __post_init__(self) -> None:
+        for name in ("versions", "min_versions", "time_to_live_ms", "block_bytes"):
+            check_int(name, getattr(self, name))
         if not 1 <= self.versions < 1 << 31:
             raise InvalidArgumentError(f"versions is at least 1 and at most {(1 << 31) - 1}, not {self.versions}")
         if not 0 <= self.min_versions <= self.versions:
@@ -70,7 +76,7 @@ class Family:
             raise InvalidArgumentError(f"time_to_live_ms is not negative, 0 for ever; not {self.time_to_live_ms}")
         if not 4 * 1024 <= self.block_bytes <= 4 * 1024 * 1024:
             raise InvalidArgumentError(f"block_bytes is 4096 to 4194304, not {self.block_bytes}")
-        if self.compression not in _COMPRESSIONS:
+        if self.compression not in list(_COMPRESSIONS):
             raise InvalidArgumentError(
                 f"compression is one of {', '.join(map(repr, _COMPRESSIONS))}, not {self.compression!r}"
             )
@@ -78,7 +84,10 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A range of rows [start, stop) of a table and the server that has it; empty bounds are open."""
+    """A range of rows [start, stop) of a table and the server that has it, host:port; empty bounds are open.
+
+    region_id is never used again, also not when the table is made anew.
+    """
 
     region_id: int
     table: str
@@ -87,25 +96,35 @@ class Region:
     server: str
 
     def holds(self, row: bytes) -> bool:
+        """Whether the row lies in it."""
         return self.start <= row and (not self.stop or row < self.stop)
 
 
 @dataclass(frozen=True, slots=True)
 class RegionStatistics:
-    """What a region held at one moment."""
+    """What a region held at one moment.
+
+    memstore_bytes: what the changes in memory take that are in no store file yet.
+    store_file_count, store_file_bytes: its files, and their size on disk.
+    store_file_cells: cells in them, before versions and tombstones are judged.
+    read_point: the newest change that reads saw, as the region counts its changes.
+    """
 
     region: Region
     memstore_bytes: int
     store_file_count: int
     store_file_bytes: int
     store_file_cells: int
-    """Cells in store files, before versions and tombstones are judged."""
     read_point: int
 
 
 @dataclass(frozen=True, slots=True)
 class TableDescription:
-    """A table's settings and, from `describe`, what its regions hold."""
+    """A table's settings and, from `describe`, what its regions hold.
+
+    table_id: never used again, also not by a table of the same name. families: by name.
+    durability: what an acknowledged write survives unless its caller asks for more; see docs/client.md.
+    """
 
     name: str
     table_id: int
@@ -116,7 +135,12 @@ class TableDescription:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the server refuses beyond."""
+    """What the server refuses beyond, with LimitExceededError.
+
+    row_bytes_max, qualifier_bytes_max, cell_bytes_max: of a row's key, a qualifier, and a cell's value.
+    request_bytes_max: of a message of any kind; an answer is no larger either.
+    timestamp_ahead_ms_max: milliseconds that an explicit timestamp may be ahead of the server's clock.
+    """
 
     row_bytes_max: int
     qualifier_bytes_max: int
@@ -127,23 +151,27 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """Who answers."""
+    """Who answers.
+
+    protocol: counts the features of rowlock.v1. data_folder_id: random, made with the data folder.
+    now_ms: the server's clock, milliseconds since the epoch, and never below a stamp that it has given.
+    incarnation_id: changes with each start of the server. uptime_ms: milliseconds since that start.
+    limits: what it refuses beyond. address: host:port.
+    """
 
     version: str
     protocol: int
     now_ms: int
     data_folder_id: str
     incarnation_id: str
-    """Changes with each start of the server."""
     uptime_ms: int
-    """How long ago the server was started."""
     limits: Limits
     address: str
 
 
 @dataclass(frozen=True, slots=True)
 class FlushResult:
-    """What a flush wrote."""
+    """What a flush wrote: how many store files, 0 if nothing was in memory, and how many cells into them."""
 
     store_file_count: int
     cell_count: int
@@ -165,10 +193,8 @@ def family_message(name: Name, family: Family) -> types_pb2.Family:
     """A family on the wire; raises InvalidArgumentError if its name is malformed, TypeError if it is no Family."""
     if not isinstance(family, Family):
         raise TypeError(f"a family's settings are a rowlock.Family, not {type(family).__name__}")
-    encoded = name.encode() if isinstance(name, str) else bytes(name)
-    check_family(encoded.removesuffix(b":"), encoded)
     return types_pb2.Family(
-        name=encoded.removesuffix(b":"),
+        name=encoded_family(name),
         versions=family.versions,
         min_versions=family.min_versions,
         time_to_live_ms=family.time_to_live_ms,

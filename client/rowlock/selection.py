@@ -16,6 +16,8 @@ from rowlock.columns import (
     check_timestamp,
     encoded_bound,
     encoded_value,
+    is_pair,
+    listed,
     parse_column,
 )
 from rowlock.errors import InvalidArgumentError
@@ -29,6 +31,8 @@ VERSIONS_ALL = (1 << 31) - 1
 class CellFilter:
     """Which cells of a matching row are answered; all that is set must hold.
 
+    qualifier_prefix: how qualifiers begin. qualifier_start, qualifier_stop: they lie in [start, stop).
+    first_key_only: of each row the first cell only.
     value: (op, operand) compares the cell's bytes, "stored op operand".
     offset, limit: paging inside wide rows, counted over the row's cells that passed all else; limit None: no limit.
     """
@@ -45,6 +49,8 @@ class CellFilter:
         check_number("the offset of cells", self.offset, 0, UINT32_MAX)
         if self.limit is not None:
             check_number("the limit of cells", self.limit, 1, UINT32_MAX)
+        if self.value is not None and not is_pair(self.value):
+            raise TypeError(f"value of a CellFilter is a pair (op, operand), not {self.value!r:.100}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,8 @@ class Selection:
         if self.keys_only:
             message.cells.keys_only = True
         if self.cells is not None:
+            if not isinstance(self.cells, CellFilter):
+                raise TypeError(f"cells is a rowlock.CellFilter, not {type(self.cells).__name__}")
             _write_cell_filter(message.cells, self.cells)
 
     def _write_time(self, message: region_pb2.Get | region_pb2.ScanRequest) -> None:
@@ -85,6 +93,8 @@ class Selection:
             return
         if self.timestamp is not None:
             raise InvalidArgumentError("give a timestamp or a time_range, not both")
+        if not is_pair(self.time_range):
+            raise TypeError(f"time_range is a pair (start, stop) of milliseconds, not {self.time_range!r:.100}")
         start, stop = self.time_range
         check_timestamp(start)
         check_timestamp(stop)
@@ -96,10 +106,8 @@ class Selection:
 
 def add_columns(message: region_pb2.Get | region_pb2.ScanRequest, columns: Sequence[Name]) -> None:
     """The columns and whole families to answer; raises InvalidArgumentError for an empty list or malformed names."""
-    if isinstance(columns, bytes | str):
-        raise TypeError(f"columns is a list of columns, not one: [{columns!r}]")
     count = 0
-    for column in columns:
+    for column in listed("columns", "columns", columns):
         family, qualifier = parse_column(column)
         added = message.columns.add()
         added.family = family

@@ -82,13 +82,15 @@ class Table(Generic[Text]):
         """
         self._call(point.delete(self._view.table, row, columns, timestamp, exact, self._view.durability))
 
-    def mutate_row(self, row: Name, changes: Sequence[Change]) -> list[int | bytes | None]:
+    def mutate_row(self, row: Name, changes: Sequence[Change]) -> list[int | Text | None]:
         """Makes changes of one row together, in order, each seeing those before it.
 
-        Answers one result a change: an increment's new number, an append's new value, None for puts and deletes.
+        A change is a rowlock.Put, Delete, Increment or Append: [rowlock.Put("f:z", b"1"), rowlock.Delete("f:y")].
+        Answers one result a change: an increment's new number, an append's new value, None for puts and deletes. Raises
+        NotTextError as `append` does.
         """
-        answer = self._call(point.mutate(self._view.table, row, changes, self._view.durability))
-        return point.results_of(changes, answer)
+        request = point.mutate(self._view.table, row, changes, self._view.durability)
+        return point.mutate_results(request, changes, self._call(request), self._view.decode)
 
     def check_and_put(
         self,
@@ -127,7 +129,8 @@ class Table(Generic[Text]):
     ) -> CheckResult[Text]:
         """Makes the changes of `then` if all checks hold, else those of `otherwise`, together.
 
-        A check is a rowlock.Check of one column, or a filter over the row.
+        A check is a rowlock.Check of one column, or a filter over the row: [rowlock.Check("f:z", b"1")]. A change is
+        what mutate_row takes: [rowlock.Put("f:z", b"2")].
         """
         request = point.check_and_mutate(self._view.table, row, checks, then, otherwise, self._view.durability)
         return point.check_result(request, self._call(request), then, otherwise, self._view.decode)

@@ -55,7 +55,7 @@ class Batch(Generic[Text]):
         await self._send_if_full()
 
     async def mutate_row(self, row: Name, changes: Sequence[Change]) -> None:
-        """As Table.mutate_row, later and without answers."""
+        """As Table.mutate_row, later and without answers: batch.mutate_row("row", [rowlock.Put("f:z", b"1")])."""
         self._lines.mutate(row, changes)
         await self._send_if_full()
 

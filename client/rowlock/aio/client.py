@@ -137,7 +137,7 @@ class Client:
         durability: Durability | None = None,
     ) -> TableDescription:
         """Adds or replaces families, drops families with all their cells, changes the durability: one atomic change."""
-        request = alter_request(name, set_families or {}, drop_families, durability)
+        request = alter_request(name, set_families, drop_families, durability)
         answer = await self._servers.call(methods.ALTER_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE)
         return description_from(answer.table, self._servers.catalog_address)
 

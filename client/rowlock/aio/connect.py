@@ -15,14 +15,17 @@ from rowlock_proto.v1 import catalog_pb2
 from rowlock import methods
 from rowlock.aio.client import Client
 from rowlock.aio.servers import Servers
+from rowlock.aio.unfinished import Unfinished
 from rowlock.channels import given_addresses
 from rowlock.connecting import check_protocol, nobody_answers, reached_server
 from rowlock.errors import RowlockError
 from rowlock.view import checked_timeout
 
 
-class Connecting:
+class Connecting(Unfinished):
     """A connection being made: `await` it, or use it with `async with`, which closes the client at the end."""
+
+    what = "a connection that is being made"
 
     def __init__(self, connect: Callable[[], Awaitable[Client]]) -> None:
         self._connect = connect

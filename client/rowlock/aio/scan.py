@@ -36,6 +36,7 @@ ScanCall: TypeAlias = "grpc.aio.UnaryStreamCall[Any, ScanMessage]"  # Any: what 
 class Scan(Generic[Text]):
     """Iterates (row, {column: value}) in row order, each region at one read point. Read once, by one task at a time.
 
+    An iterator: a second loop goes on where the first one was left, and after the end finds nothing.
     Nothing is asked of a server before the first row is. Used with `async with`, or left to the garbage collector, what
     the server holds for it is freed when it is left early. Its timeout is for each batch of rows, or sign of life
     while there are none.

@@ -10,6 +10,7 @@ from rowlock_proto.v1 import catalog_pb2
 
 from rowlock import methods
 from rowlock.aio.servers import Servers
+from rowlock.aio.unfinished import Unfinished
 from rowlock.errors import RowlockError
 from rowlock.snapshot_requests import TakenSnapshot, make_request
 
@@ -73,8 +74,10 @@ class Snapshot(TakenSnapshot):
             await self.end()
 
 
-class MakingSnapshot:
+class MakingSnapshot(Unfinished):
     """A snapshot being made: `await` it, or use it with `async with`, which ends the snapshot."""
+
+    what = "a snapshot that is being made"
 
     def __init__(self, make: Callable[[], Awaitable[Snapshot]]) -> None:
         self._make = make

@@ -37,9 +37,11 @@ def create(
     """
     import rowlock
 
-    wanted = dict(arguments.family(text) for text in families)
-    if len(wanted) != len(families):
-        raise arguments.ArgumentError("a family is named twice")
+    wanted: dict[str, arguments.FamilySettings] = {}
+    for name, settings in map(arguments.family, families):
+        if name in wanted:
+            raise arguments.ArgumentError(f"the family {name!r} is named twice")
+        wanted[name] = settings
     made = {name: rowlock.Family(**settings) for name, settings in wanted.items()}
     survives = arguments.durability(durability)
     call.client.create_table(table, made, if_not_exists=if_not_exists, durability=survives)

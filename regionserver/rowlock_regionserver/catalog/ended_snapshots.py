@@ -41,7 +41,6 @@ def ended_error(snapshot_id: bytes, table: str, reason: str) -> SnapshotEndedErr
     """What a caller is told, and what to do."""
     whose = f" of table {table!r}" if table else ""
     return SnapshotEndedError(
-        f"snapshot {snapshot_id.hex()}{whose} is not there any more: {reason}; make a new snapshot, or read the "
-        "DataFrame anew",
+        f"snapshot {snapshot_id.hex()}{whose} is not there any more: {reason}; make a new snapshot",
         table=table,
     )

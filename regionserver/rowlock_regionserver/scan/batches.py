@@ -114,8 +114,8 @@ def _check_line(line: pa.Table, byte_count: int, bytes_max: int) -> None:
     if byte_count > bytes_max:
         row = first_row(line)
         raise LimitExceededError(
-            f"Row {row!r} takes {byte_count} bytes in the row form, more than an answer may (request_bytes_max = "
-            f"{bytes_max}); ask for fewer columns, or scan without the row form.",
+            f"row {row!r} takes {byte_count} bytes in the row form, more than an answer may (request_bytes_max = "
+            f"{bytes_max}); ask for fewer columns, or scan without the row form",
             limit="request_bytes_max",
             limit_value=bytes_max,
             found=byte_count,

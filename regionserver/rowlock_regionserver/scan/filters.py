@@ -52,7 +52,7 @@ def check_filter(row_filter: RowFilter, family_names: Collection[bytes], config:
 def _check(row_filter: RowFilter, family_names: Collection[bytes], config: Config, depth: int) -> None:
     if depth > config.filter_depth_max:
         raise LimitExceededError(
-            f"The filter is nested deeper than {config.filter_depth_max} levels (filter_depth_max); make it flatter.",
+            f"the filter is nested deeper than {config.filter_depth_max} levels (filter_depth_max); make it flatter",
             limit="filter_depth_max",
             limit_value=config.filter_depth_max,
             found=depth,
@@ -74,14 +74,14 @@ def check_family(family: bytes, family_names: Collection[bytes]) -> None:
     if family not in family_names:
         known = ", ".join(repr(name) for name in sorted(family_names))
         shown = family[:FAMILY_BYTES_SHOWN]
-        raise FamilyNotFoundError(f"The table has no column family {shown!r}; it has {known}.", family=shown)
+        raise FamilyNotFoundError(f"the table has no column family {shown!r}; it has {known}", family=shown)
 
 
 def check_qualifier(family: bytes, qualifier: bytes, config: Config) -> None:
     """Raises LimitExceededError when no column can have the qualifier."""
     if len(qualifier) > config.qualifier_bytes_max:
         raise LimitExceededError(
-            f"A qualifier of {len(qualifier)} bytes is longer than {config.qualifier_bytes_max} (qualifier_bytes_max).",
+            f"a qualifier of {len(qualifier)} bytes is longer than {config.qualifier_bytes_max} (qualifier_bytes_max)",
             limit="qualifier_bytes_max",
             limit_value=config.qualifier_bytes_max,
             found=len(qualifier),
@@ -97,7 +97,7 @@ def check_operand(operand: bytes, value_type: ValueType, family: bytes = b"", qu
     except ValueError as error:
         where = f" for column {family + b':' + qualifier!r}" if family else ""
         raise FilterTypeError(
-            f"The operand {_shown(operand)}{where} is not {NOUNS[value_type]}; encode it as the comparison's type.",
+            f"the operand {_shown(operand)}{where} is not {NOUNS[value_type]}; encode it as the comparison's type",
             family=family,
             qualifier=qualifier,
         ) from error
@@ -106,8 +106,8 @@ def check_operand(operand: bytes, value_type: ValueType, family: bytes = b"", qu
 def misfit_error(row: bytes, family: bytes, qualifier: bytes, value: bytes, value_type: ValueType) -> FilterTypeError:
     """The error of a stored value that doesn't fit the type that a filter reads it as."""
     return FilterTypeError(
-        f"Column {family + b':' + qualifier!r} of row {row!r} holds {_shown(value)}, which is not {NOUNS[value_type]}; "
-        "compare it as another type, or exclude such rows by an earlier part of the filter.",
+        f"column {family + b':' + qualifier!r} of row {row!r} holds {_shown(value)}, which is not {NOUNS[value_type]}; "
+        "compare it as another type, or exclude such rows by an earlier part of the filter",
         row=row,
         family=family,
         qualifier=qualifier,

@@ -95,8 +95,8 @@ def _check_size(tables: Sequence[pa.Table]) -> None:
     if byte_count > BINARY_COLUMN_BYTES_MAX:
         row = first_row(tables[0])
         raise LimitExceededError(
-            f"The cells around row {row!r} take {byte_count} bytes in one family, more than can be merged; "
-            "flush the table, or delete some of the row's columns.",
+            f"the cells around row {row!r} take {byte_count} bytes in one family, more than can be merged; "
+            "flush the table, or delete some of the row's columns",
             limit="binary_column_bytes_max",
             limit_value=BINARY_COLUMN_BYTES_MAX,
             found=byte_count,

@@ -196,8 +196,8 @@ def _check_size(table: pa.Table, is_taken: Mask) -> None:
     if byte_count > BINARY_COLUMN_BYTES_MAX:
         row = first_row(table)
         raise LimitExceededError(
-            f"The cells around row {row!r} take {byte_count} bytes in one family, more than the row form can hold; "
-            "scan them without it, or ask for fewer columns.",
+            f"the cells around row {row!r} take {byte_count} bytes in one family, more than the row form can hold; "
+            "scan them without it, or ask for fewer columns",
             limit="binary_column_bytes_max",
             limit_value=BINARY_COLUMN_BYTES_MAX,
             found=byte_count,

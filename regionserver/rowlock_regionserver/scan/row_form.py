@@ -33,8 +33,8 @@ def check_row_form(
         check_qualifier(column.family, column.qualifier, config)
         if column in seen:
             raise InvalidRequestError(
-                f"The row form has the {column.part.name.lower()} of {_name(column)} twice, the second time as column "
-                f"{place}; name each once."
+                f"the row form has the {column.part.name.lower()} of {_name(column)} twice, the second time as column "
+                f"{place}; name each once"
             )
         seen.add(column)
         if asked is None:
@@ -42,8 +42,8 @@ def check_row_form(
         qualifiers = asked.get(column.family, frozenset())
         if qualifiers is not None and column.qualifier not in qualifiers:
             raise InvalidRequestError(
-                f"Column {place} of the row form is {_name(column)}, which the scan's columns do not ask for; ask for "
-                "it there too."
+                f"column {place} of the row form is {_name(column)}, which the scan's columns do not ask for; ask for "
+                "it there too"
             )
 
 

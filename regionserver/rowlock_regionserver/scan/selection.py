@@ -48,11 +48,11 @@ def check_selection(selection: Selection, family_names: Collection[bytes], confi
             check_qualifier(column.family, column.qualifier, config)
     start, stop = selection.time_start, selection.time_stop
     if start < 0 or stop < 0:
-        raise InvalidRequestError(f"The time range [{start}, {stop}) is negative; timestamps start at 0.")
+        raise InvalidRequestError(f"the time range [{start}, {stop}) is negative; timestamps start at 0")
     if stop and stop < start:
-        raise InvalidRequestError(f"The time range [{start}, {stop}) stops before it starts; swap the two.")
+        raise InvalidRequestError(f"the time range [{start}, {stop}) stops before it starts; swap the two")
     if selection.versions < 1:
-        raise InvalidRequestError(f"{selection.versions} versions were asked; ask at least 1.")
+        raise InvalidRequestError(f"{selection.versions} versions were asked; ask at least 1")
     if selection.where is not None:
         check_filter(selection.where, family_names, config)
     _check_cell_filter(selection.cells)
@@ -61,12 +61,12 @@ def check_selection(selection: Selection, family_names: Collection[bytes], confi
 def _check_cell_filter(cells: CellFilter) -> None:
     start, stop = cells.qualifier_start, cells.qualifier_stop
     if start and stop and stop < start:
-        raise InvalidRequestError(f"The qualifier range [{start!r}, {stop!r}) stops before it starts; swap the two.")
+        raise InvalidRequestError(f"the qualifier range [{start!r}, {stop!r}) stops before it starts; swap the two")
     if cells.value_op is not None:
         check_operand(cells.value_operand, cells.value_type)
     if cells.cell_offset < 0 or cells.cell_limit < 0:
         raise InvalidRequestError(
-            f"A page of {cells.cell_limit} cells after {cells.cell_offset} was asked; neither may be negative."
+            f"a page of {cells.cell_limit} cells after {cells.cell_offset} was asked; neither may be negative"
         )
 
 
@@ -76,13 +76,13 @@ def check_plan(plan: ScanPlan, family_names: Collection[bytes], config: Config) 
     for start, stop in plan.ranges:
         if stop and stop < start:
             raise InvalidRequestError(
-                f"The range [{start!r}, {stop!r}) stops before it starts; swap the two (also for a reverse scan)."
+                f"the range [{start!r}, {stop!r}) stops before it starts; swap the two (also for a reverse scan)"
             )
     if plan.row_limit < 0:
-        raise InvalidRequestError(f"A limit of {plan.row_limit} rows was asked; 0 is no limit.")
+        raise InvalidRequestError(f"a limit of {plan.row_limit} rows was asked; 0 is no limit")
     if plan.batch_bytes < 1 or plan.batch_rows < 1:
         raise InvalidRequestError(
-            f"Batches of {plan.batch_bytes} bytes and {plan.batch_rows} rows were asked; ask at least 1 of each."
+            f"batches of {plan.batch_bytes} bytes and {plan.batch_rows} rows were asked; ask at least 1 of each"
         )
 
 

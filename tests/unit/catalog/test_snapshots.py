@@ -270,7 +270,7 @@ def test_one_that_ended_is_told_so_and_never_made_again(held: Engine) -> None:
     held.server.snapshots.end(ID)
     held.server.snapshots.end(ID)
     for call in (make, lambda server: server.snapshots.renew(ID), lambda _: seen(held)):
-        with pytest.raises(SnapshotEndedError, match="its holder ended it; make a new snapshot") as caught:
+        with pytest.raises(SnapshotEndedError, match=r"its holder ended it; make a new snapshot\Z") as caught:
             call(held.server)
         assert caught.value.table == "t"
         assert not caught.value.can_retry

@@ -40,7 +40,7 @@ def test_create_makes_the_families_with_their_settings(console: Console) -> None
 @pytest.mark.parametrize(
     ("families", "message"),
     [
-        (["info", "info,versions=2"], "named twice"),
+        (["stats", "info", "info,versions=2"], "the family 'info' is named twice"),
         (["info,versions=0"], "at least 1"),
         (["info,min-versions=2"], "min_versions"),
         ([], "Missing argument"),

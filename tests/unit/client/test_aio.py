@@ -61,6 +61,7 @@ def test_calls_are_awaited(fake_server: FakeServer) -> None:
         assert await table.rows(["row", "no"]) == [("row", {"f:q": "value"}), ("no", {})]
         assert await table.increment("row", "f:n", 2) == 2
         assert await table.counter("row", "f:n") == 2
+        assert await table.mutate_row("row", [rowlock.Append("f:q", "s"), rowlock.Increment("f:n")]) == ["values", 3]
         async with table.batch(size=2) as changes:
             await changes.put("a", {"f:q": "1"})
             await changes.put("b", {"f:q": "2"})
@@ -412,6 +413,20 @@ def test_connecting_to_nobody_fails_at_once() -> None:
     began = time.monotonic()
     asyncio.run(body())
     assert time.monotonic() - began < 200
+
+
+def test_what_was_not_awaited_says_so(fake_server: FakeServer) -> None:
+    async def body(db: rowlock.aio.Client) -> None:
+        for unfinished in (rowlock.aio.connect(fake_server.address), db.snapshot("t")):
+            with pytest.raises(AttributeError, match=r"await it, or .* 'async with' \('tables' was asked of it\)"):
+                unfinished.tables()  # type: ignore[union-attr]
+            with pytest.raises(TypeError, match=r"await it, .* 'async with'\Z"), unfinished:  # type: ignore[union-attr]
+                pass
+            assert not hasattr(unfinished, "row")
+        with pytest.raises(rowlock.InvalidArgumentError, match="not <a snapshot that is being made: await it"):
+            db.table("t").scan(snapshot=db.snapshot("t"))  # type: ignore[arg-type]
+
+    run(fake_server, body)
 
 
 def test_scans_are_typed_as_async_iterators(fake_server: FakeServer) -> None:

@@ -389,6 +389,35 @@ def test_put_arrow_to_an_unknown_family_fails_whole(db: rowlock.Client, fake_ser
     assert isinstance(caught.value.__cause__, rowlock.FamilyNotFoundError)
 
 
+TWICE = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"]), pa.array(["1"])], ["k", "k", "v"])
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "words"),
+    [
+        (pa.table({"v": ["1"]}), "STRING", "the column 'k' is not in the data; it has v"),
+        (TWICE, "STRING", "the column 'k' is in the data more than once; it has k, k, v"),
+        (pa.table({"k": ["a"], "v": [[1]]}), "INT", "does not fit INT: "),
+        (pa.table({"k": ["a"], "v": pa.array([1], pa.int64())}), "DECIMAL(10,2)", "does not fit DECIMAL(10,2): "),
+    ],
+)
+def test_of_columns_that_can_not_be_written_no_row_is_told(
+    db: rowlock.Client, data: pa.Table, kind: str, words: str
+) -> None:
+    with pytest.raises(rowlock.MappingError) as caught:
+        db.table("t").put_arrow(data, f"k STRING :key, v {kind} f:v")
+    assert words in str(caught.value)
+    assert type(caught.value) is rowlock.MappingError
+    assert "row" not in str(caught.value)
+
+
+def test_data_that_is_no_arrow_data_is_told_how_to_become_it(db: rowlock.Client) -> None:
+    with pytest.raises(TypeError, match=r"met dict; of a list of dicts pyarrow\.Table\.from_pylist\(\) makes"):
+        db.table("t").put_arrow([{"k": "a"}], MAPPING)  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"not dict; pyarrow\.table\(\) makes a table of a dict"):
+        db.table("t").put_arrow({"k": ["a"]}, MAPPING)  # type: ignore[dict-item]
+
+
 def test_a_bad_first_batch_is_its_own_error_and_a_later_one_tells_what_was_written(
     db: rowlock.Client, fake_server: FakeServer
 ) -> None:

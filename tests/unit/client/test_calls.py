@@ -14,6 +14,7 @@ import pytest
 import rowlock
 from rowlock import fork
 from rowlock.aio.servers import Servers as AsyncioServers
+from rowlock.changes import Change
 from rowlock.servers import Servers
 from rowlock_proto.v1 import types_pb2
 
@@ -45,6 +46,10 @@ def test_answers_are_text_in_a_table_with_an_encoding(db: rowlock.Client) -> Non
     assert table.row("straße") == {"f:ü": "€"}
     assert table.rows(["straße"]) == [("straße", {"f:ü": "€"})]
     assert table.row("straße", include_timestamp=True) == {"f:ü": ("€", 1)}
+    both: list[Change] = [rowlock.Append("f:ü", "2"), rowlock.Increment("f:n"), rowlock.Put("f:p", "1")]
+    assert table.mutate_row("straße", both) == ["€2", 1, None]
+    result = table.check_and_mutate("straße", [rowlock.Check("f:no", None)], both)
+    assert (result.results, result.stored_results) == (["€22", 2, None], ["€22".encode(), 2, None])
 
 
 def test_a_change_that_was_made_is_told_as_made_though_what_was_seen_is_not_text(db: rowlock.Client) -> None:
@@ -57,10 +62,24 @@ def test_a_change_that_was_made_is_told_as_made_though_what_was_seen_is_not_text
     for look in (lambda: result.current, lambda: result.seen):
         with pytest.raises(UnicodeDecodeError):
             look()
+    both: list[Change] = [rowlock.Increment("f:n"), rowlock.Append("f:a", "x"), rowlock.Append("f:t", "ä")]
+    result = table.check_and_mutate("row", [rowlock.Check("f:none", None)], both)
+    assert (result.applied, result.stored_results) == (True, [1, b"\xffx", "ä".encode()])
+    with pytest.raises(UnicodeDecodeError):
+        _ = result.results
+    with pytest.raises(rowlock.NotTextError, match="the changes were made, and the new value of b'f:a' is not") as met:
+        table.mutate_row("row", both)
+    assert (met.value.value, met.value.results) == (b"\xffxx", [2, b"\xffxx", "ää".encode()])
+    db.table("t").put("row", {"f:a": b"\xff"})
     with pytest.raises(rowlock.NotTextError, match="the append was made") as caught:
         table.append("row", "f:a", "x")
     assert (caught.value.value, caught.value.row, caught.value.column) == (b"\xffx", b"row", b"f:a")
-    assert db.table("t").row("row") == {b"f:a": b"\xffx", b"f:b": b"1"}
+    assert db.table("t").row("row") == {
+        b"f:a": b"\xffx",
+        b"f:b": b"1",
+        b"f:n": (2).to_bytes(8, "big"),
+        b"f:t": "ää".encode(),
+    }
 
 
 def test_what_checks_saw_is_text_in_a_table_with_an_encoding(db: rowlock.Client) -> None:

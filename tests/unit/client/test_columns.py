@@ -34,10 +34,12 @@ def test_one_cell_needs_more_than_a_family() -> None:
         parse_cell_column("info")
 
 
-@pytest.mark.parametrize("name", [5, None, ("f", "q")])
+@pytest.mark.parametrize("name", [5, None, ("f", "q"), {"f:q": "1"}, ["f:q"]])
 def test_a_column_of_another_type_is_refused(name: object) -> None:
     with pytest.raises(TypeError, match="a column is bytes or str"):
-        parse_column(name)
+        parse_column(name)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a column is bytes or str"):
+        parse_cell_column(name)  # type: ignore[arg-type]
 
 
 def test_rows_have_bounds() -> None:

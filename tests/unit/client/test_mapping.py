@@ -247,7 +247,7 @@ def test_casts_that_only_round_to_the_nearest_float_or_change_nothing_are_made()
 @pytest.mark.parametrize(
     ("mapping", "columns", "words"),
     [
-        ("k STRING :key, v INT f:v", {"v": [1]}, "'k' is not in the data"),
+        ("k STRING :key, v INT f:v", {"v": [1]}, "'k' is not in the data; it has v"),
         ("k STRING :key, v INT f:v", {"k": ["a", None], "v": [1, 1]}, "'k' is null in row 1"),
         ("k STRING :key, v INT f:v", {"k": ["a", ""], "v": [1, 1]}, "empty in row 1"),
         ("k STRING :key, l STRING :key, v INT f:v", {"k": ["a|b"], "l": ["c"], "v": [1]}, "separator '|' in row 0"),
@@ -312,8 +312,8 @@ _FAR_MICROS = 253402300800000000
         ("n DATE f:n", pa.list_(pa.int32()), [[], [], []], "does not fit DATE: Unsupported cast"),
         ("n INT f:n", pa.string(), ["1", "two", "three"], "parse string: 'two'.* is row 1, .* and the value 'two'"),
         ("n INT f:n", pa.string_view(), ["1", "2", "three"], "is row 2, .* and the value 'three'"),
-        ("n DECIMAL(10,2) f:n", pa.int64(), [None, 1, 2], r"does not fit DECIMAL: [^;]*\Z"),
-        ("n DECIMAL(10,2) :key, v STRING f:v", pa.int64(), [1, 2, 3], r"does not fit DECIMAL: [^;]*\Z"),
+        ("n DECIMAL(10,2) f:n", pa.int64(), [None, 1, 2], r"does not fit DECIMAL\(10,2\): [^;]*\Z"),
+        ("n DECIMAL(10,2) :key, v STRING f:v", pa.int64(), [1, 2, 3], r"does not fit DECIMAL\(10,2\): [^;]*\Z"),
     ],
 )
 def test_the_first_value_that_can_not_be_written_is_told_with_its_row_and_key(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -137,3 +139,22 @@ def test_a_fork_gate_waits_for_calls_and_holds_new_ones_back() -> None:
     assert entered.wait(60)
     first.join()
     late.join()
+
+
+def test_help_says_what_the_fields_of_settings_and_answers_mean() -> None:
+    told_by_their_names = {"name", "table", "start", "stop", "server", "region", "regions", "version"}
+    for kind in (
+        rowlock.BulkResult,
+        rowlock.CellFilter,
+        rowlock.CheckResult,
+        rowlock.Family,
+        rowlock.Limits,
+        rowlock.Region,
+        rowlock.RegionStatistics,
+        rowlock.ServerInfo,
+        rowlock.TableDescription,
+    ):
+        fields = {item.name for item in dataclasses.fields(kind) if item.repr} - told_by_their_names
+        untold = [name for name in fields if not re.search(rf"\b{name}\b", kind.__doc__ or "")]
+        assert not untold, kind
+    assert "0: it lives for ever" in (rowlock.Family.__doc__ or "")

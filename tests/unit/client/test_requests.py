@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
 import rowlock
 from rowlock import point
@@ -140,7 +141,10 @@ REFUSED: list[tuple[str, BadCall]] = [
     ("not the name of a table", lambda db, t: db.describe("")),
     ("not the name of a table", lambda db, t: db.drop_table("a\0b")),
     ("at least one column family", lambda db, t: db.create_table("t", {})),
-    ("the family", lambda db, t: db.create_table("t", ["a:b"])),
+    ("'a:b' is not the name of a family: the family", lambda db, t: db.create_table("t", ["a:b"])),
+    ("b'a:b' is not the name of a family", lambda db, t: db.alter_table("t", drop_families=["a:b"])),
+    ("can't read a column as", lambda db, t: rowlock.column("f:q", [int])),  # type: ignore[arg-type]
+    ("the encoding of a table", lambda db, t: db.table("t", encoding=5)),  # type: ignore[call-overload]
     ("versions is at least 1 and at most 2147483647, not 0", lambda db, t: rowlock.Family(versions=0)),
     ("min_versions", lambda db, t: rowlock.Family(min_versions=2)),
     ("time_to_live_ms", lambda db, t: rowlock.Family(time_to_live_ms=-1)),
@@ -169,6 +173,7 @@ def test_a_call_that_makes_no_sense_is_refused_before_it_is_sent(
     assert words in str(caught.value)
 
 
+CHECK = rowlock.Check("f:q", "1")
 WRONG_TYPES: list[tuple[str, BadCall]] = [
     (r"increment\(\)", lambda db, t: t.put("r", {"f:q": 5})),  # type: ignore[dict-item]
     ("a list of columns, not one", lambda db, t: t.row("r", "f:q")),
@@ -176,7 +181,7 @@ WRONG_TYPES: list[tuple[str, BadCall]] = [
     ("a list of columns, not one", lambda db, t: t.check_and_delete("r", "f:q", "1", "ab")),
     ("a list of columns, not one", lambda db, t: t.check_and_delete("r", "f:q", "1", b"f:q")),  # type: ignore[arg-type]
     ("amount of an increment is an int", lambda db, t: t.increment("r", "f:q", 1.5)),  # type: ignore[arg-type]
-    ("a change is a Put", lambda db, t: t.mutate_row("r", [("f:q", "1")])),  # type: ignore[list-item]
+    ("a change is a rowlock.Put", lambda db, t: t.mutate_row("r", [("f:q", "1")])),  # type: ignore[list-item]
     ("a check is", lambda db, t: t.check_and_mutate("r", ["f:q"], [])),  # type: ignore[list-item]
     ("versions is an int", lambda db, t: t.scan(versions="1")),  # type: ignore[arg-type]
     ("versions is an int", lambda db, t: t.cells("r", "f:q", True)),
@@ -195,6 +200,34 @@ WRONG_TYPES: list[tuple[str, BadCall]] = [
     ("rowlock.Family", lambda db, t: db.create_table("t", {"f": 1})),
     ("number of seconds", lambda db, t: t.with_options(timeout="5")),  # type: ignore[arg-type]
     ("Arrow tables or batches", lambda db, t: t.put_arrow(5)),  # type: ignore[arg-type]
+    ("changes is a list of changes, not one: .Put", lambda db, t: t.mutate_row("r", rowlock.Put("f:q", "1"))),  # type: ignore[arg-type]
+    ("changes is a list of changes, not NoneType", lambda db, t: t.mutate_row("r", None)),  # type: ignore[arg-type]
+    ("changes is a list of changes, not one", lambda db, t: t.batch().mutate_row("r", rowlock.Delete())),  # type: ignore[arg-type]
+    ("a list of changes, not one", lambda db, t: t.check_and_mutate("r", [CHECK], rowlock.Put("f:q", "1"))),  # type: ignore[arg-type]
+    ("otherwise is a list of", lambda db, t: t.check_and_mutate("r", [CHECK], [], rowlock.Delete())),  # type: ignore[arg-type]
+    ("checks is a list of checks", lambda db, t: t.check_and_mutate("r", None, [])),  # type: ignore[arg-type]
+    ("a column is bytes or str", lambda db, t: t.mutate_row("r", [rowlock.Put({"f:q": "1"}, "1")])),  # type: ignore[arg-type]
+    ("a column is bytes or str", lambda db, t: t.mutate_row("r", [rowlock.Delete({"f:q": "1"})])),  # type: ignore[arg-type]
+    ("a column is bytes or str", lambda db, t: t.row("r", [["f:q"]])),  # type: ignore[list-item]
+    ("columns is a list of columns, not int", lambda db, t: t.row("r", 5)),  # type: ignore[call-overload]
+    ("columns is a list of columns, not int", lambda db, t: t.delete("r", 5)),  # type: ignore[arg-type]
+    ("rows is a list of rows, not int", lambda db, t: t.rows(5)),  # type: ignore[arg-type]
+    ("ranges is a list of pairs", lambda db, t: t.scan(ranges=5)),  # type: ignore[arg-type]
+    ("cells is a rowlock.CellFilter, not str", lambda db, t: t.scan(cells="x")),  # type: ignore[arg-type]
+    ("value of a CellFilter is a pair", lambda db, t: rowlock.CellFilter(value="=5")),  # type: ignore[arg-type]
+    ("time_range is a pair", lambda db, t: t.row("r", time_range=5)),  # type: ignore[call-overload]
+    ("time_range is a pair", lambda db, t: t.scan(time_range=(1,))),  # type: ignore[arg-type]
+    ("a mapping is a rowlock.Mapping, or its text", lambda db, t: t.put_arrow(pa.table({}), 5)),  # type: ignore[arg-type]
+    ("a mapping is a rowlock.Mapping, or its text", lambda db, t: t.scan().to_arrow({"f:q": "INT"})),  # type: ignore[arg-type]
+    ("batch_bytes is an int", lambda db, t: t.put_arrow(pa.table({}), batch_bytes="1")),  # type: ignore[arg-type]
+    ("the size of a batch is an int", lambda db, t: t.batch(size="5")),  # type: ignore[arg-type]
+    ("as in {'f': rowlock.Family..}, and not .'g'.", lambda db, t: db.alter_table("t", set_families=["g"])),  # type: ignore[arg-type]
+    ("the name of a family is bytes or str", lambda db, t: db.alter_table("t", drop_families=[5])),  # type: ignore[list-item]
+    ("drop_families is a list of names", lambda db, t: db.alter_table("t", drop_families="f")),
+    ("families is", lambda db, t: db.create_table("t", 5)),  # type: ignore[arg-type]
+    ("the name of a family is bytes or str", lambda db, t: db.create_table("t", [["f"]])),  # type: ignore[list-item]
+    ("splits is a list of rows, not one", lambda db, t: db.create_table("t", ["f"], splits="mt")),
+    ("versions is an int", lambda db, t: rowlock.Family(versions="3")),  # type: ignore[arg-type]
 ]
 
 

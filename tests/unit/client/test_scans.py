@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import pyarrow as pa
 import pytest
@@ -507,6 +508,16 @@ def test_a_scan_is_read_once(db: rowlock.Client, fake_server: FakeServer) -> Non
     assert len(list(scanning)) == 1
     with pytest.raises(rowlock.InvalidArgumentError, match="read once"):
         scanning.to_arrow()
+
+
+def test_a_scan_is_an_iterator_that_goes_on_where_it_was_left(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a", b"b"), batch(b"c")])
+    scanning = db.table("t").scan()
+    pieces = []
+    while rows := [row for row, _ in islice(scanning, 2)]:
+        pieces.append(rows)
+    assert pieces == [[b"a", b"b"], [b"c"]]
+    assert (iter(scanning), next(scanning, None)) == (scanning, None)
 
 
 def test_a_limit_holds_over_the_whole_scan(db: rowlock.Client, fake_server: FakeServer) -> None:

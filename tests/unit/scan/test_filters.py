@@ -87,7 +87,10 @@ def test_stored_value_that_does_not_fit_is_an_error_naming_row_and_column() -> N
     with pytest.raises(FilterTypeError) as raised:
         matches_row(NUMBER, b"r", {(b"f", b"n"): b"five"})
     assert (raised.value.row, raised.value.family, raised.value.qualifier) == (b"r", b"f", b"n")
-    assert "an integer of 2 bytes" in raised.value.message
+    assert raised.value.message.startswith(
+        "column b'f:n' of row b'r' holds b'five', which is not an integer of 2 bytes"
+    )
+    assert raised.value.message.endswith("an earlier part of the filter")
 
 
 def test_long_value_is_not_repeated_whole_in_a_message() -> None:

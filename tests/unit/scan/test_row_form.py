@@ -35,7 +35,7 @@ STAMP = FormPart.TIMESTAMP
             [FormColumn(b"f", b"q"), FormColumn(b"f", b"r")],
             [ColumnSelector(b"f", b"q")],
             InvalidRequestError,
-            "Column 1 of the row form is b'f':b'r', which the scan's columns do not ask for",
+            "column 1 of the row form is b'f':b'r', which the scan's columns do not ask for",
         ),
         ([FormColumn(b"g", b"q")], [ColumnSelector(b"f")], InvalidRequestError, "do not ask for"),
         ([FormColumn(b"f", b"")], [ColumnSelector(b"f", b"q")], InvalidRequestError, "do not ask for"),
