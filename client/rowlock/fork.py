@@ -185,6 +185,8 @@ def _warn(message: str) -> None:
 
 
 def _after_fork_in_parent() -> None:
+    global _will_be_spoilt
+    _will_be_spoilt = False
     gate.open()
     for survivor in list(_survivors):
         survivor.after_fork_in_parent()
