@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Generic
 
@@ -53,7 +53,7 @@ class Batch(Generic[Text]):
         self._lines.append(row, column, suffix)
         self._send_if_full()
 
-    def mutate_row(self, row: Name, changes: Sequence[Change]) -> None:
+    def mutate_row(self, row: Name, changes: Iterable[Change]) -> None:
         """As Table.mutate_row, later and without answers: batch.mutate_row("row", [rowlock.Put("f:z", b"1")])."""
         self._lines.mutate(row, changes)
         self._send_if_full()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rowlock_proto.v1 import region_pb2
 
@@ -49,7 +49,7 @@ class BatchLines:
     def append(self, row: Name, column: Name, suffix: Value) -> None:
         self.mutate(row, [Append(column, suffix)])
 
-    def mutate(self, row: Name, changes: Sequence[Change]) -> None:
+    def mutate(self, row: Name, changes: Iterable[Change]) -> None:
         added = region_pb2.RowMutation(row=encoded_row(row))
         add_changes(added.changes, changes)
         if not added.changes:

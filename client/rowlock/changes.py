@@ -141,7 +141,7 @@ def checked_amount(amount: int) -> int:
     return amount
 
 
-def change_results(changes: Sequence[Change], cells: Sequence[types_pb2.Cell]) -> list[int | bytes | None]:
+def change_results(changes: Iterable[types_pb2.Change], cells: Sequence[types_pb2.Cell]) -> list[int | bytes | None]:
     """One for each change: the new number of an increment, the new value of an append, None for puts and deletes.
 
     `cells` are the answer's new cells, in the order of the increments and appends.
@@ -149,9 +149,9 @@ def change_results(changes: Sequence[Change], cells: Sequence[types_pb2.Cell]) -
     new_cells = iter(cells)
     results: list[int | bytes | None] = []
     for change in changes:
-        if isinstance(change, Increment):
+        if change.HasField("increment"):
             results.append(int.from_bytes(next(new_cells).value, "big", signed=True))
-        elif isinstance(change, Append):
+        elif change.HasField("append"):
             results.append(next(new_cells).value)
         else:
             results.append(None)

@@ -149,7 +149,7 @@ def _deleted(columns: Sequence[Name] | None) -> Sequence[Name | None]:
     return columns
 
 
-def mutate(table: str, row: Name, changes: Sequence[Change], durability: types_pb2.Durability) -> Request:
+def mutate(table: str, row: Name, changes: Iterable[Change], durability: types_pb2.Durability) -> Request:
     encoded = encoded_row(row)
     message, mutation = new_mutation(table, encoded, durability)
     add_changes(mutation.changes, changes)
@@ -162,8 +162,8 @@ def check_and_mutate(
     table: str,
     row: Name,
     checks: Iterable[Check | Filter],
-    then: Sequence[Change],
-    otherwise: Sequence[Change],
+    then: Iterable[Change],
+    otherwise: Iterable[Change],
     durability: types_pb2.Durability,
 ) -> Request:
     encoded = encoded_row(row)
@@ -224,7 +224,7 @@ def new_number(answer: region_pb2.PointAnswer) -> int:
     return int.from_bytes(new_value(answer), "big", signed=True)
 
 
-def results_of(changes: Sequence[Change], answer: region_pb2.PointAnswer) -> list[int | bytes | None]:
+def results_of(changes: Iterable[types_pb2.Change], answer: region_pb2.PointAnswer) -> list[int | bytes | None]:
     """One for each change, see changes.change_results; raises ServerError if they don't fit."""
     cells = answer.mutate.results[0].results
     try:
@@ -233,15 +233,14 @@ def results_of(changes: Sequence[Change], answer: region_pb2.PointAnswer) -> lis
         raise ServerError(f"the server answered only {len(cells)} new values; is it of another version?") from None
 
 
-def mutate_results(
-    request: Request, changes: Sequence[Change], answer: region_pb2.PointAnswer, decode: Decode[Text]
-) -> list[int | Text | None]:
+def mutate_results(request: Request, answer: region_pb2.PointAnswer, decode: Decode[Text]) -> list[int | Text | None]:
     """The same, appends' new values decoded; raises NotTextError, which has them as bytes, if one can't be."""
+    changes = request.point.mutate.mutations[0].changes
     results = results_of(changes, answer)
     try:
         return decoded_results(results, decode)
     except UnicodeDecodeError as error:
-        change = request.point.mutate.mutations[0].changes[results.index(error.object)].append
+        change = changes[results.index(error.object)].append
         raise NotTextError(
             f"the changes were made, and the new value of {change.family + b':' + change.qualifier!r} is not text: "
             f"{error}; open the table without an encoding",
@@ -254,22 +253,17 @@ def mutate_results(
         ) from error
 
 
-def check_result(
-    request: Request,
-    answer: region_pb2.PointAnswer,
-    then: Sequence[Change],
-    otherwise: Sequence[Change],
-    decode: Decode[Text],
-) -> CheckResult[Text]:
+def check_result(request: Request, answer: region_pb2.PointAnswer, decode: Decode[Text]) -> CheckResult[Text]:
     """What a conditional change saw and did."""
     result = answer.mutate.results[0]
     values = {(cell.family, cell.qualifier): cell.value for cell in result.seen}
-    checks = request.point.mutate.mutations[0].condition.checks
+    mutation = request.point.mutate.mutations[0]
+    checks = mutation.condition.checks
     return CheckResult(
         applied=result.condition_met,
         decode=decode,
         stored={c.family + b":" + c.qualifier: values.get((c.family, c.qualifier)) for c in checks},
-        stored_results=results_of(then if result.condition_met else otherwise, answer),
+        stored_results=results_of(mutation.changes if result.condition_met else mutation.otherwise, answer),
     )
 
 

@@ -178,7 +178,7 @@ class _LoadClient:
         request = point.check_and_mutate(HOT, CHECKED_ROW, checks, then, (), _UNSPECIFIED)
         answer = self._send("check-and-puts", request)
         if answer is not None:
-            result = point.check_result(request, answer, then, (), bytes)
+            result = point.check_result(request, answer, bytes)
             self._checked = then[0].value if result else result.current  # type: ignore[assignment]  # bytes it is
             if result:
                 self._ledger.checked()

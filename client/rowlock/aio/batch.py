@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Generic
 
@@ -54,7 +54,7 @@ class Batch(Generic[Text]):
         self._lines.append(row, column, suffix)
         await self._send_if_full()
 
-    async def mutate_row(self, row: Name, changes: Sequence[Change]) -> None:
+    async def mutate_row(self, row: Name, changes: Iterable[Change]) -> None:
         """As Table.mutate_row, later and without answers: batch.mutate_row("row", [rowlock.Put("f:z", b"1")])."""
         self._lines.mutate(row, changes)
         await self._send_if_full()

@@ -83,7 +83,7 @@ class Table(Generic[Text]):
         """
         await self._call(point.delete(self._view.table, row, columns, timestamp, exact, self._view.durability))
 
-    async def mutate_row(self, row: Name, changes: Sequence[Change]) -> list[int | Text | None]:
+    async def mutate_row(self, row: Name, changes: Iterable[Change]) -> list[int | Text | None]:
         """Makes changes of one row together, in order, each seeing those before it.
 
         A change is a rowlock.Put, Delete, Increment or Append: [rowlock.Put("f:z", b"1"), rowlock.Delete("f:y")].
@@ -91,7 +91,7 @@ class Table(Generic[Text]):
         NotTextError as `append` does.
         """
         request = point.mutate(self._view.table, row, changes, self._view.durability)
-        return point.mutate_results(request, changes, await self._call(request), self._view.decode)
+        return point.mutate_results(request, await self._call(request), self._view.decode)
 
     async def check_and_put(
         self,
@@ -125,8 +125,8 @@ class Table(Generic[Text]):
         self,
         row: Name,
         checks: Iterable[Check | Filter],
-        then: Sequence[Change],
-        otherwise: Sequence[Change] = (),
+        then: Iterable[Change],
+        otherwise: Iterable[Change] = (),
     ) -> CheckResult[Text]:
         """Makes the changes of `then` if all checks hold, else those of `otherwise`, together.
 
@@ -134,7 +134,7 @@ class Table(Generic[Text]):
         what mutate_row takes: [rowlock.Put("f:z", b"2")].
         """
         request = point.check_and_mutate(self._view.table, row, checks, then, otherwise, self._view.durability)
-        return point.check_result(request, await self._call(request), then, otherwise, self._view.decode)
+        return point.check_result(request, await self._call(request), self._view.decode)
 
     async def increment(self, row: Name, column: Name, amount: int = 1) -> int:
         """Adds to a 64-bit counter, a missing one counts as 0; its new number."""

@@ -52,6 +52,13 @@ def test_answers_are_text_in_a_table_with_an_encoding(db: rowlock.Client) -> Non
     assert (result.results, result.stored_results) == (["€22", 2, None], ["€22".encode(), 2, None])
 
 
+def test_results_are_told_of_changes_that_can_be_gone_through_once(db: rowlock.Client) -> None:
+    table = db.table("t")
+    assert table.mutate_row("row", (rowlock.Increment("f:n") for _ in range(2))) == [1, 2]
+    result = table.check_and_mutate("row", [rowlock.Check("f:no", None)], (rowlock.Increment("f:n") for _ in range(1)))
+    assert result.results == [3]
+
+
 def test_a_change_that_was_made_is_told_as_made_though_what_was_seen_is_not_text(db: rowlock.Client) -> None:
     db.table("t").put("row", {"f:a": b"\xff"})
     table = db.table("t", encoding="utf-8")
