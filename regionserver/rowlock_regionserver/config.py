@@ -70,7 +70,7 @@ class Config:
     # Scans.
     scan_batch_bytes: int = 1 * MIB
     scan_batch_rows: int = 50_000
-    scan_window_bytes: int = 4 * MIB
+    scan_window_bytes: int = 8 * MIB
     merge_window_bytes_max: int = 256 * MIB
     scan_lease_ms: int = 10 * 60 * 1000
     scan_heartbeat_ms: int = 100  # so long without a batch, and a scan lets others go on and tells how far it has come

@@ -30,7 +30,7 @@ from rowlock_regionserver.rpc.scan_memory import ScanMemory
 from rowlock_regionserver.rpc.workers import Workers
 from rowlock_regionserver.scan.batches import ScanAnswer
 
-# A step's batches; a window of the default size is cut into as many.
+# A step's batches; a window of the default size is cut into twice as many.
 STEP_BATCHES_MAX = 4
 
 

@@ -38,7 +38,7 @@ def scan(
     stop: bytes,
     read_point: ReadPoint,
     *,
-    window_bytes: int = 4 * MIB,
+    window_bytes: int = 8 * MIB,
     merge_bytes_max: int = 256 * MIB,
     line_bytes_max: int = 64 * MIB,
     is_turn_over: Callable[[], bool] = lambda: False,
