@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = "docs/spark.md"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _PORT, _FOLDER = "7461", "/tmp/rowlock-spark"
+_README_PORT = "7460"
 _READY_SECONDS_MAX = 300.0
 
 
@@ -58,7 +59,7 @@ class Reader:
     def run(self, page: str, block: Block) -> None:
         """Runs a Python block; what it raises names the page and the line."""
         # Lines before it are left empty, so that they count as in the page.
-        code = "\n" * (block.line - 1) + block.text.replace(_PORT, str(self.port))
+        code = "\n" * (block.line - 1) + re.sub(f"{_PORT}|{_README_PORT}", str(self.port), block.text)
         exec(compile(code, page, "exec"), self.names)
 
 
