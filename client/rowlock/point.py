@@ -208,16 +208,23 @@ def new_text(request: Request, answer: region_pb2.PointAnswer, decode: Decode[Te
     try:
         return decode(value)
     except UnicodeDecodeError as error:
-        change = request.point.mutate.mutations[0].changes[0].append
-        raise NotTextError(
-            f"the append was made, and the new value is not text: {error}; open the table without an encoding",
-            value=value,
-            results=[value],
-            table=request.table,
-            row=request.row,
-            family=change.family,
-            qualifier=change.qualifier,
-        ) from error
+        raise _not_text(request, 0, "the append was made, and the new value", [value], error) from error
+
+
+def _not_text(
+    request: Request, place: int, told: str, results: Sequence[int | bytes | None], error: UnicodeDecodeError
+) -> NotTextError:
+    """The error of the append at that place among the request's changes; `told` is how its message begins."""
+    change = request.point.mutate.mutations[0].changes[place].append
+    return NotTextError(
+        f"{told} is not text: {error}; open the table without an encoding",
+        value=error.object,
+        results=results,
+        table=request.table,
+        row=request.row,
+        family=change.family,
+        qualifier=change.qualifier,
+    )
 
 
 def new_number(answer: region_pb2.PointAnswer) -> int:
@@ -240,16 +247,10 @@ def mutate_results(request: Request, answer: region_pb2.PointAnswer, decode: Dec
     try:
         return decoded_results(results, decode)
     except UnicodeDecodeError as error:
-        change = changes[results.index(error.object)].append
-        raise NotTextError(
-            f"the changes were made, and the new value of {change.family + b':' + change.qualifier!r} is not text: "
-            f"{error}; open the table without an encoding",
-            value=error.object,
-            results=results,
-            table=request.table,
-            row=request.row,
-            family=change.family,
-            qualifier=change.qualifier,
+        place = results.index(error.object)
+        column = changes[place].append.family + b":" + changes[place].append.qualifier
+        raise _not_text(
+            request, place, f"the changes were made, and the new value of {column!r}", results, error
         ) from error
 
 

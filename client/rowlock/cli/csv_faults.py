@@ -170,7 +170,6 @@ def _bytes(field: str) -> bytes:
 
 
 def _problem(column: MappedColumn, value: bytes, nulls: Sequence[str], error: Exception) -> str:
-    arrow = column.codec.arrow
     try:
         text = value.decode()
     except UnicodeDecodeError:
@@ -178,11 +177,9 @@ def _problem(column: MappedColumn, value: bytes, nulls: Sequence[str], error: Ex
     shown = typed(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "...")
     if isinstance(error, NoKeyError):
         return f"{shown} is no key, and every row needs one"
-    if pa.types.is_binary(arrow):
+    if pa.types.is_binary(column.codec.arrow):
         return str(error)
-    kind = column.type.upper()
-    if pa.types.is_decimal(arrow):
-        kind += f"({arrow.precision},{arrow.scale})"
+    kind = column.type_text
     if not text or text in nulls:
         return f"{shown} stands in quotes, so it is taken for a value, and is no {kind}"
     if any(character.isdigit() for character in text):
