@@ -363,8 +363,8 @@ WRITING = [
     Mutant(
         "a put in company forgets its request id",
         "rpc/changes.py",
-        "tuple(puts), request=request_id(client_id, sequence, sequence_floor))",
-        "tuple(puts))",
+        "    return _row_mutation(mutation, client_id, sequence_floor, config, PLAIN_PUTS_MAX)\n",
+        "    return _row_mutation(mutation, client_id, sequence_floor, config, None)._replace(request=None)\n",
         f"{COMPANY}::test_each_keeps_its_puts_and_its_request_id",
     ),
     Mutant(

@@ -103,7 +103,7 @@ def row_mutations(
     return Mutations(tuple(read), refused)
 
 
-def plain_puts(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int) -> RowMutation | None:
+def plain_puts(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int, config: Config) -> RowMutation | None:
     """The mutation, if it is the only one, can be read and has nothing but a few puts; else None.
 
     `client_id` was checked.
@@ -115,15 +115,12 @@ def plain_puts(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int
     changes = mutation.changes
     if not 0 < len(changes) <= PLAIN_PUTS_MAX or mutation.HasField("condition") or mutation.otherwise:
         return None
-    puts: list[Change] = []
+    if mutation.sequence and not client_id:
+        return None
     for change in changes:
         if not change.HasField("put"):
             return None
-        puts.append(_change(change))
-    sequence = mutation.sequence
-    if sequence and not client_id:
-        return None
-    return RowMutation(mutation.row, tuple(puts), request=request_id(client_id, sequence, sequence_floor))
+    return _row_mutation(mutation, client_id, sequence_floor, config, PLAIN_PUTS_MAX)
 
 
 def request_id(client_id: bytes, sequence: int, sequence_floor: int) -> RequestId | None:

@@ -59,7 +59,7 @@ class PutCompany:
         if not self._is_open or not request.HasField("mutate"):
             return False
         mutate = request.mutate
-        mutation = plain_puts(mutate, self._client_id, self._sequence_floor)
+        mutation = plain_puts(mutate, self._client_id, self._sequence_floor, self._points.config)
         if mutation is None:
             return False
         region_id, asked = request.region_id, mutate.durability
