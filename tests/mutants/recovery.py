@@ -9,6 +9,7 @@ DAMAGE = "unit/wal/test_damage.py"
 DISK = "unit/catalog/test_disk_failures.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
 REPLAY = "unit/region/test_replay.py"
+SEGMENT = "unit/memstore/test_segment.py"
 TABLES = "unit/catalog/test_region_server.py"
 TAIL = "unit/wal/test_torn_tail.py"
 
@@ -159,9 +160,23 @@ RECOVERY = [
     Mutant(
         "a dropped family's records come back",
         "region/replay.py",
-        "            if memstore is not None:  # Else the family was dropped since.\n",
-        "            memstore = memstore or next(iter(self._memstores.values()))\n            if True:\n",
+        "                if memstore is not None:  # Else the family was dropped since.\n",
+        "                memstore = memstore or next(iter(self._memstores.values()))\n                if True:\n",
         f"{TABLES}::test_a_dropped_familys_cells_are_gone_also_for_a_later_family_of_the_same_name[True]",
+    ),
+    Mutant(
+        "a row's cells stay as the log brought them",
+        "memstore/segment.py",
+        "                for held in self._rows.values():\n                    held.sort()\n",
+        "",
+        f"{SEGMENT}::test_cells_that_come_in_any_order_in_recovery_are_sorted_before_pruning_and_at_its_end",
+    ),
+    Mutant(
+        "a row is pruned as the log brought it",
+        "memstore/segment.py",
+        "            if self._is_recovering:\n                held.sort()\n            kept",
+        "            kept",
+        f"{SEGMENT}::test_cells_that_come_in_any_order_in_recovery_are_sorted_before_pruning_and_at_its_end",
     ),
     Mutant(
         "a log of more than fits in memory is replayed into it",

@@ -67,8 +67,8 @@ class SegmentStatistics:
 class RowSegment:
     """One family's newest cells of one region, in memory; a Source. Any number of threads may use it.
 
-    A `recovering` one is built from the log by one thread, and not read before `recovered()` has sorted its rows, once:
-    5 µs a row instead of 10 with 500,000 rows.
+    A `recovering` one is built from the log by one thread, and not read before `recovered()` has sorted its rows and
+    their cells, once: 5 µs a row instead of 10 with 500,000 rows.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class RowSegment:
         self._prune_cells_min = prune_cells_min
         self._lock = threading.Lock()
         # Guarded by self._lock:
+        self._is_recovering = recovering
         self._rows: dict[bytes, list[Cell]] = {} if recovering else SortedDict()
         self._prune_above: dict[bytes, int] = {}  # long rows only: the length at which to prune next
         self._is_sealed = False
@@ -113,6 +114,8 @@ class RowSegment:
             if held is None:
                 held = self._rows[row] = list(cells)
                 grown += ROW_BYTES + len(row)
+            elif self._is_recovering:
+                held += cells
             else:
                 _merge(held, cells)
             self._bytes_held += grown
@@ -129,6 +132,8 @@ class RowSegment:
     def _prune(self, row: bytes, held: list[Cell], spans: ReadSpans) -> int:
         """Drops what no read can need; the growth of memory, which is 0 or less."""
         with self._lock:
+            if self._is_recovering:
+                held.sort()
             kept = retained_cells(held, spans, self._versions)
             count = len(held) - len(kept)
             grown = _bytes_of(kept) - _bytes_of(held) if count else 0
@@ -146,10 +151,13 @@ class RowSegment:
             self._is_sealed = True
 
     def recovered(self) -> None:
-        """Ends recovery, if it is under way: sorts the rows, once."""
+        """Ends recovery, if it is under way: sorts the rows and their cells, once."""
         with self._lock:
-            if not isinstance(self._rows, SortedDict):
+            if self._is_recovering:
+                for held in self._rows.values():
+                    held.sort()
                 self._rows = SortedDict(self._rows)
+                self._is_recovering = False
 
     # ---- reading
 

@@ -88,7 +88,15 @@ class Replay:
             return
         self._last = write_number
         if kind == KIND_ROW:
-            self._apply_row(write_number, payload)
+            row, by_family, position, flags = decode_cells(payload, write_number)
+            for family_number, cells in by_family:
+                memstore = self._memstores.get(family_number)
+                if memstore is not None:  # Else the family was dropped since.
+                    self._uncounted_bytes += memstore.active.apply(row, cells, self._read_spans)
+            if self._uncounted_bytes >= STRIDE_BYTES:
+                self.count_memory()
+            if flags & HAS_REQUEST:
+                self._keep_packed(write_number, payload, position)
         elif kind == KIND_BULK:
             self._apply_bulk(write_number, BulkRecord.decode(payload))
         else:
@@ -109,32 +117,22 @@ class Replay:
                 self._requests.keep(request, row, write_number, result, now_ms)
         self._answers.clear()
 
-    def _apply_row(self, write_number: int, payload: bytes) -> None:
-        row, by_family, position, flags = decode_cells(payload, write_number)
-        for family_number, cells in by_family:
-            memstore = self._memstores.get(family_number)
-            if memstore is not None:  # Else the family was dropped since.
-                self._count(memstore.apply(row, cells, self._read_spans))
-        if flags & HAS_REQUEST:
-            client, sequence, floor = request_of(payload, position)
-            answers = self._answers.get(client)
-            if answers is None:
-                answers = self._answers[client] = _PackedAnswers()
-            answers.records[sequence] = (write_number, payload)
-            answers.byte_count += len(payload) + RECORD_BYTES
-            if floor > answers.floor:
-                answers.floor = floor
-            if answers.byte_count >= answers.sweep_at_bytes:
-                answers.sweep()
+    def _keep_packed(self, write_number: int, payload: bytes, position: int) -> None:
+        """Keeps a record for the answer to its request, which begins at `position`."""
+        client, sequence, floor = request_of(payload, position)
+        answers = self._answers.get(client)
+        if answers is None:
+            answers = self._answers[client] = _PackedAnswers()
+        answers.records[sequence] = (write_number, payload)
+        answers.byte_count += len(payload) + RECORD_BYTES
+        if floor > answers.floor:
+            answers.floor = floor
+        if answers.byte_count >= answers.sweep_at_bytes:
+            answers.sweep()
 
     def _read_spans(self) -> ReadSpans:
         """Nobody reads yet, so only the newest state is needed."""
         return from_then_on(self._last)
-
-    def _count(self, byte_count: int) -> None:
-        self._uncounted_bytes += byte_count
-        if self._uncounted_bytes >= STRIDE_BYTES:
-            self.count_memory()
 
     def count_memory(self) -> None:
         """Tells the gauge what has come since it was last told."""

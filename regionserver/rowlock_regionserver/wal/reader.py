@@ -70,8 +70,10 @@ def find_runs(data: bytes, start: int, limit: int, seed: int, number: int) -> li
     return runs
 
 
-def cut_run(data: bytes, run: Run, offset: int) -> bytes:
+def cut_run(data: bytes, run: Run, offset: int, seed: int) -> bytes:
     """The bytes of the records of a run that begin at or after `offset`."""
+    if run.start < offset < run.stop and read_run(data, offset, run.stop, seed).stop == run.stop:
+        return data[offset : run.stop]  # A record begins there, as one does wherever the log was synced.
     start = run.start
     while start < min(offset, run.stop):
         (length,) = _LENGTH.unpack_from(data, start)

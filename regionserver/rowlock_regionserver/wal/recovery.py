@@ -217,7 +217,7 @@ class _LogReader:
         first_stop = Position(number, _first_record_stop(data, runs[0]))
         proven = max([proven, first_stop, *(run.proven for run in later)])
         read, offset = self._read_later(number, data, offset, later, proven, touched)
-        unproven = [cut_run(data, run, proven.offset) for run in runs + read if run.stop > proven.offset]
+        unproven = [cut_run(data, run, proven.offset, seed) for run in runs + read if run.stop > proven.offset]
         self._segments.append(Sealed(number, touched, len(self._gaps) > gap_count))
         self._byte_count += offset
         return offset, proven.offset, unproven

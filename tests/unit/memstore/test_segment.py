@@ -185,6 +185,19 @@ def test_rows_that_come_in_any_order_in_recovery_are_sorted_at_its_end() -> None
     segment._check()
 
 
+def test_cells_that_come_in_any_order_in_recovery_are_sorted_before_pruning_and_at_its_end() -> None:
+    segment = RowSegment(2, recovering=True, prune_cells_min=6)
+    arrived = [_put(b"q%d" % (number % 2), 1000 - number if number % 3 else number, number) for number in range(1, 31)]
+    for cell in arrived:
+        segment.apply(b"r", [cell], _published_up_to(-cell[2]))
+    segment.recovered()
+    segment._check()
+    assert segment.statistics().pruned_cell_count > 0
+    for qualifier in (b"q0", b"q1"):
+        newest = sorted(cell for cell in arrived if cell[0] == qualifier)[:2]
+        assert segment.column_cells(b"r", qualifier)[:2] == newest
+
+
 def test_sealing_ends_recovery() -> None:
     segment = RowSegment(1, recovering=True)
     segment.apply(b"b", [_put(b"q", 1, 1)], _nothing_published)

@@ -41,8 +41,22 @@ def test_a_record_is_read_as_it_was_written(payload_bytes: int) -> None:
     assert len(data) % 8 == 0
     run = read_run(data, 64, len(data), SEED)
     assert (run.start, run.stop, run.proven) == (64, len(data), Position(2, 100))
-    assert list(unpack_records(cut_run(data, run, 60))) == [Record(7, 12, 11, 1, payload)]
-    assert cut_run(data, run, 65) == b""
+    assert list(unpack_records(cut_run(data, run, 60, SEED))) == [Record(7, 12, 11, 1, payload)]
+    assert cut_run(data, run, 65, SEED) == b""
+
+
+def test_a_run_is_cut_at_the_first_record_that_begins_at_or_after_a_place() -> None:
+    data = bytes(64)
+    starts = []
+    for number in range(4):
+        starts.append(len(data))
+        data += encoded(len(data), b"%d" % number)
+    run = read_run(data, 64, len(data), SEED)
+    for first, start in enumerate(starts):
+        for place in (start, start - 1, start - 8, start - 40):
+            assert cut_run(data, run, place, SEED) == data[start:], f"record {first}, cut at {place - start}"
+    for place in (starts[-1] + 1, len(data), len(data) + 8):
+        assert cut_run(data, run, place, SEED) == b""
 
 
 def test_every_flipped_bit_of_a_record_makes_it_invalid_also_in_the_padding() -> None:
