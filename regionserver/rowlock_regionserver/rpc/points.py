@@ -114,14 +114,14 @@ class Points:
             self._handed_over_count += 1
             run.hand_over(self.workers.points, self._loop, timeout_ms / 1000)
 
-    def begin_together(self, count: int) -> bool:
+    def reserve(self, count: int) -> bool:
         """Whether so many requests may be in flight besides; they are then, until they are `finished`."""
         if self._in_flight + count > self.config.requests_in_flight_max:
             return False
         self._in_flight += count
         return True
 
-    def begun_together(self, count: int) -> None:
+    def accepted(self, count: int) -> None:
         """So many requests were accepted and begun."""
         self._accepted_count += count
 

@@ -81,7 +81,7 @@ class PutCompany:
     def _make_together(self, requests: Sequence[PointRequest], mutations: Sequence[RowMutation]) -> bool:
         """False: nothing was done."""
         points, count = self._points, len(requests)
-        if not points.begin_together(count):
+        if not points.reserve(count):
             return False
         try:
             options = WriteOptions(points.clock.monotonic(), durability(self._durability))
@@ -95,7 +95,7 @@ class PutCompany:
                 self._asker.answered(error_answer(request.id, error, "making a point request"))
             return True
         if is_made:
-            points.begun_together(count)
+            points.accepted(count)
         else:
             points.finished(count)
         return is_made
