@@ -39,7 +39,9 @@ def open(folder: str | os.PathLike[str], *, timeout: float = 10) -> Client:
     recovery. Raises EmbeddedServerError with the server's last words if it can't be started.
     """
     seconds = checked_timeout(timeout)
-    return running_server(Path(folder), lambda address: _connected(Servers((address,), is_held_open=True), seconds))
+    return running_server(
+        given_folder(folder), lambda address: _connected(Servers((address,), is_held_open=True), seconds)
+    )
 
 
 def reached_server(folder: Path, timeout_s: float) -> str:
@@ -50,6 +52,13 @@ def reached_server(folder: Path, timeout_s: float) -> str:
         return address
 
     return running_server(folder, reached)
+
+
+def given_folder(folder: str | os.PathLike[str]) -> Path:
+    """The folder of a private server. InvalidArgumentError for an empty name, which Path takes for the current one."""
+    if folder == "":
+        raise InvalidArgumentError("the folder's name is empty; name a folder, '.' for the current one")
+    return Path(folder)
 
 
 def check_protocol(info: catalog_pb2.ServerInfoResponse, address: str) -> None:

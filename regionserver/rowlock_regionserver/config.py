@@ -22,12 +22,19 @@ _MAY_BE_NOTHING = frozenset(
     )
 )
 
+# Waiting has 63 bits of nanoseconds in Python, which is three times as long.
+_MS_MOST = 100 * 365 * 24 * 3600 * 1000
+
 _MOST = {
     # The log has two bytes for these lengths (wal/mutation.py).
     "row_bytes_max": (1 << 16) - 1,
     "qualifier_bytes_max": (1 << 16) - 1,
     # gRPC has 31 bits for the length of a message, and is asked for 1 MiB more than this (rpc/door.py).
     "request_bytes_max": (1 << 31) - 1 - MIB,
+    # A cell that no message has room for could not be read back.
+    "cell_bytes_max": (1 << 31) - 1 - MIB,
+    # The protocol has 32 bits for it.
+    "retry_after_ms": (1 << 32) - 1,
     # The log has four bytes for a place in a segment (wal/record.py).
     "log_segment_bytes": 1 << 31,
     # Each start may use up a leap: of 63 bits this leaves two billion starts, and stamps no further ahead than a day.
@@ -101,5 +108,6 @@ class Config:
             least = 0 if name in _MAY_BE_NOTHING else 1
             if value < least:
                 raise ValueError(f"{name} must be at least {least}, it is {value}")
-            if value > _MOST.get(name, value):
-                raise ValueError(f"{name} must be at most {_MOST[name]}, it is {value}")
+            most = _MOST.get(name, _MS_MOST if name.endswith(("_ms", "_ms_max")) else value)
+            if value > most:
+                raise ValueError(f"{name} must be at most {most}, it is {value}")

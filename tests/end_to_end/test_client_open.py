@@ -116,6 +116,14 @@ def test_a_folder_that_can_not_be_used_is_told_in_the_servers_words(tmp_path: Pa
     assert str(tmp_path / "data") in str(caught.value)
 
 
+def test_an_empty_name_is_not_taken_for_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for opening in (rowlock.open, rowlock.aio.open):
+        with pytest.raises(rowlock.InvalidArgumentError, match="name a folder"):
+            opening("")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_idle_client_keeps_its_server_also_after_a_fork(folder: Path) -> None:
     with rowlock.open(folder) as db:
         (server,) = servers_of(folder)

@@ -18,6 +18,7 @@ import pytest
 import rowlock
 from rowlock.pytest_plugin import RowlockServer
 from rowlock_regionserver.data_folder import DataFolder
+from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection import salvage, verify
 from rowlock_regionserver.wal.recovery import read_log
@@ -151,6 +152,24 @@ def test_salvage_of_a_whole_folder_gives_every_cell(left: Left, tmp_path: Path) 
     assert (out / "report.txt").read_text() == said
     assert f"table young: 1003 rows, 1003 cells in {out / 'young.parquet'}\n" in said
     assert said.endswith("nothing is damaged\n")
+
+
+def test_salvage_of_tables_with_the_longest_names_gives_a_file_each(tmp_path: Path) -> None:
+    names = ["a", "b" * 254 + "1", "b" * 254 + "2", "b" * 247, "c"]
+    server = RowlockServer(tmp_path / "data", tmp_path / "server.log")
+    server.start()
+    try:
+        with rowlock.connect(server.address) as client:
+            for name in names:
+                client.create_table(name, ["f"]).put(b"r", {b"f:name": name})
+    finally:
+        server.kill()
+    damage: list[CorruptionError] = []
+    tables = salvage.salvage(tmp_path / "data", tmp_path / "out", Files(), damage)
+    assert damage == []
+    assert [table.name for table in tables] == sorted(names)
+    for table in tables:
+        assert pa_parquet.read_table(table.path).column("value").to_pylist() == [table.name.encode()]
 
 
 def test_inspection_changes_nothing(left: Left, tmp_path: Path) -> None:

@@ -35,6 +35,11 @@ def test_a_server_that_was_left_dead_runs_again(rowlock_server, rowlock_client):
     rowlock_server.restart()
     assert rowlock_client.tables() == []
     assert rowlock_server.folder.is_dir()
+    rowlock_client.create_table("orders", {"info": rowlock.Family()})
+    rowlock_client.close()
+
+def test_tables_are_gone_also_when_the_client_was_closed(rowlock_client):
+    assert rowlock_client.tables() == []
 """
 
 
@@ -47,7 +52,7 @@ def test_a_suite_of_somebody_else_gets_a_server_and_a_client(tmp_path: Path) -> 
         text=True,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "3 passed" in ran.stdout
+    assert "4 passed" in ran.stdout
 
 
 def test_a_server_that_can_not_start_says_why(tmp_path: Path) -> None:

@@ -51,6 +51,24 @@ def test_all_scans_of_a_snapshot_see_the_moment_at_which_it_was_made(
     snapshot.end()
 
 
+@pytest.mark.parametrize("is_dropped", [True, False])
+def test_a_snapshot_of_a_table_that_another_client_made_anew_is_read(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, table: rowlock.Table[bytes], *, is_dropped: bool
+) -> None:
+    table.put(b"r", {b"f:a": b"old"})
+    with rowlock.connect(rowlock_server.address) as other:
+        if is_dropped:
+            other.drop_table("t")
+            other.create_table("t", ["f"])
+        else:
+            other.truncate_table("t")
+        other.table("t").put(b"r", {b"f:a": b"new"})
+    with rowlock_client.snapshot("t") as snapshot:
+        scan = table.scan(snapshot=snapshot)
+        assert list(scan) == [(b"r", {b"f:a": b"new"})]
+        assert not scan.resumed
+
+
 def test_a_snapshot_ends_with_its_table(rowlock_client: rowlock.Client, table: rowlock.Table[bytes]) -> None:
     table.put(b"r", {b"f:a": b"1"})
     first = rowlock_client.snapshot("t")

@@ -1,10 +1,15 @@
-"""Settings beyond what the formats on disk can hold are refused."""
+"""Settings beyond what the formats on disk, the protocol or a clock can hold are refused."""
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 import pytest
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.wal.record import SEGMENT_BYTES_MAX
+
+CENTURY = timedelta(days=36_500)
+MILLISECONDS = sorted({name for name in Config.__slots__ if "_ms" in name} - {"stamp_leap_ms", "retry_after_ms"})
 
 
 @pytest.mark.parametrize(
@@ -13,6 +18,10 @@ from rowlock_regionserver.wal.record import SEGMENT_BYTES_MAX
         ("log_segment_bytes", SEGMENT_BYTES_MAX),
         ("write_numbers_per_leap", 1 << 32),
         ("stamp_leap_ms", 24 * 3600 * 1000),
+        # What the protocol has no bits for would fail with each answer that tells it.
+        ("cell_bytes_max", (1 << 31) - 1 - (1 << 20)),
+        ("retry_after_ms", (1 << 32) - 1),
+        *[(name, int(CENTURY.total_seconds()) * 1000) for name in MILLISECONDS],
     ],
 )
 def test_a_setting_has_a_most(name: str, most: int) -> None:

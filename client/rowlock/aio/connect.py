@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Generator
-from pathlib import Path
 from types import TracebackType
 
 import grpc
@@ -17,7 +16,7 @@ from rowlock.aio.client import Client
 from rowlock.aio.servers import Servers
 from rowlock.aio.unfinished import Unfinished
 from rowlock.channels import given_addresses
-from rowlock.connecting import check_protocol, nobody_answers, reached_server
+from rowlock.connecting import check_protocol, given_folder, nobody_answers, reached_server
 from rowlock.errors import RowlockError
 from rowlock.view import checked_timeout
 
@@ -54,11 +53,12 @@ def connect(server: str | None = None, *, timeout: float = 10) -> Connecting:
 
 def open(folder: str | os.PathLike[str], *, timeout: float = 10) -> Connecting:
     """As rowlock.open: `db = await rowlock.aio.open(folder)`, or `async with rowlock.aio.open(folder) as db`."""
+    path = given_folder(folder)
     seconds = checked_timeout(timeout)
 
     async def opened() -> Client:
         # Starting a process and waiting for it would hold up the loop.
-        address = await asyncio.to_thread(reached_server, Path(folder), seconds)
+        address = await asyncio.to_thread(reached_server, path, seconds)
         return await _connected(Servers((address,), is_held_open=True), seconds)
 
     return Connecting(opened)

@@ -318,7 +318,14 @@ class RegionServer:
         return self.snapshots.make(snapshot_id, lambda: self.regions_of(name), lease_ms)
 
     def region_at(self, region_id: int, snapshot_id: bytes) -> SnapshotRegion:
-        """The region as a snapshot sees it. Raises SnapshotEndedError."""
+        """The region as a snapshot sees it. Raises SnapshotEndedError.
+
+        Of a region that is gone NotServingRegionError, when the snapshot is there: it was made after the region, whose
+        table was dropped or truncated, and who asks does not know that yet.
+        """
+        if region_id not in self._regions:
+            self.snapshots.check(snapshot_id)
+            self.region(region_id)
         self.snapshots.check(snapshot_id, region_id)
         return SnapshotRegion(self.snapshots, snapshot_id, region_id)
 

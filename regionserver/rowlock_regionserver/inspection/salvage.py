@@ -1,6 +1,7 @@
 """`rowlock-server salvage DIR OUT`: writes what is whole in a stopped server's folder as Parquet, a file a table.
 
-Each file has the columns row, family, qualifier, timestamp (milliseconds since the epoch) and value; its cells are the
+A file is named as its table, or, where that would be longer than a file's name may be, as its beginning and the table's
+id. Each has the columns row, family, qualifier, timestamp (milliseconds since the epoch) and value; its cells are the
 live versions, by row, family, qualifier, then newest first. Cells that have outlived their time to live and are still
 there are written too. OUT/report.txt names the tables and every damage that was found: what is missing may be anything
 that stood there, tombstones as well, so a deleted cell may be back.
@@ -30,6 +31,8 @@ from rowlock_regionserver.scan.scanner import scan
 WHOLE, DAMAGED, NOT_WRITTEN = 0, 1, 2
 
 _ALL_VERSIONS = ScanPlan(selection=Selection(versions=(1 << 31) - 1))
+# What file systems allow.
+_FILE_NAME_BYTES_MAX = 255
 # Time to live is judged as at the epoch, when nothing had outlived it.
 _EVERYTHING = ReadPoint(NEWEST, now_ms=0)
 
@@ -80,7 +83,7 @@ def salvage(folder: Path, out: Path, files: Files, damage: list[CorruptionError]
         by_table: dict[str, list[SalvagedRegion]] = {}
         for region in read_cells(stored, files, damage):
             by_table.setdefault(region.stored.table.name, []).append(region)
-        return [_write(name, out / f"{name}.parquet", regions) for name, regions in sorted(by_table.items())]
+        return [_write(name, out / _file_name(regions[0]), regions) for name, regions in sorted(by_table.items())]
 
 
 def report_of(tables: Iterable[SalvagedTable], damage: Sequence[CorruptionError]) -> str:
@@ -94,6 +97,13 @@ def report_of(tables: Iterable[SalvagedTable], damage: Sequence[CorruptionError]
     ]
     lines.append(f"{len(damage)} damaged places" if damage else "nothing is damaged")
     return "\n".join(lines) + "\n"
+
+
+def _file_name(region: SalvagedRegion) -> str:
+    table = region.stored.table
+    name = f"{table.name}.parquet"
+    # No table's name holds a '~', so none is named like this one.
+    return name if len(name) <= _FILE_NAME_BYTES_MAX else f"{table.name[:200]}~{table.table_id}.parquet"
 
 
 def _write(name: str, path: Path, regions: Sequence[SalvagedRegion]) -> SalvagedTable:

@@ -47,7 +47,7 @@ class RegionEngine(Protocol):
         """NotServingRegionError when it is not here."""
 
     def region_at(self, region_id: int, snapshot_id: bytes) -> ScannedRegion:
-        """The region as a snapshot sees it. SnapshotEndedError when it is not there."""
+        """The region as a snapshot sees it. SnapshotEndedError when that is not there; else as `region`."""
 
     def flush(self, name: str) -> FlushResult:
         """Writes a table's memstores to store files; blocking."""

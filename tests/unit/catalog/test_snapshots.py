@@ -445,6 +445,16 @@ def test_a_region_that_is_not_of_it_is_told_as_ended(held: Engine) -> None:
         held.server.region_at(other.region_id, ID)
 
 
+def test_a_region_that_went_before_it_was_made_is_to_be_looked_up_again(held: Engine) -> None:
+    gone = held.region.region_id
+    held.server.truncate_table("t")
+    make(held.server)
+    with pytest.raises(NotServingRegionError, match="look the region up again"):
+        held.server.region_at(gone, ID)
+    with pytest.raises(SnapshotEndedError):
+        held.server.region_at(gone, OTHER_ID)
+
+
 def test_a_table_that_goes_while_its_snapshot_is_made_leaves_none(held: Engine) -> None:
     region = held.region
     gate = region._contents.gate
