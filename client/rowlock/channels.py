@@ -62,7 +62,7 @@ def given_addresses(server: str | None) -> tuple[str, ...]:
     """
     given = os.environ.get(ADDRESS_VARIABLE) if server is None else server
     if not given:
-        raise InvalidArgumentError(f"no server is given: connect('host:port'), or set {ADDRESS_VARIABLE}")
+        raise InvalidArgumentError(f"no server is given: say 'host:port', or set {ADDRESS_VARIABLE}")
     return parse_addresses(given)
 
 

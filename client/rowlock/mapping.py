@@ -35,7 +35,7 @@ DEFAULT_SEPARATOR = "|"
 
 _COLUMN = re.compile(
     r"""\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>[^\s`,;:()]+))
-        \s+(?P<type>[A-Za-z]+)\s*(?:\(\s*(?P<precision>\d+)\s*(?:,\s*(?P<scale>\d+)\s*)?\))?
+        \s+(?P<type>[A-Za-z]\w*)\s*(?:\(\s*(?P<precision>\d+)\s*(?:,\s*(?P<scale>\d+)\s*)?\))?
         \s+(?:`(?P<quoted_target>(?:[^`]|``)+)`|(?P<target>[^\s`,;]+))
         (?:\s+(?P<encoding>[A-Za-z]+))?\s*""",
     re.VERBOSE,
@@ -51,6 +51,7 @@ _ALIASES = {
     "numeric": "decimal",
     "bytes": "binary",
     "bool": "boolean",
+    "timestamp_ltz": "timestamp",
 }
 _ARROW: dict[str, pa.DataType] = {
     "binary": pa.binary(),
@@ -174,6 +175,9 @@ def _split(text: str) -> tuple[list[re.Match[str]], bytes]:
     separator = _SEPARATOR.match(text, position)
     if separator is not None:
         position = separator.end()
+        if position != len(text):
+            given = text[separator.start("separator") :].strip()
+            raise MappingError(f"the mapping {text!r} has the separator {given!r}; it is one character, and the last")
     if position != len(text):
         raise _malformed(text, position)
     return found, (separator["separator"] if separator else DEFAULT_SEPARATOR).encode()

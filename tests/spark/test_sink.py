@@ -134,7 +134,7 @@ def test_what_can_not_be_written_is_refused_before_the_job(
     # Spark's own: it has to know whether there is data already.
     assert "UNSUPPORTED_DATA_SOURCE_SAVE_MODE" in _refusal(writer(frame).mode("errorifexists").save)
     assert "UNSUPPORTED_DATA_SOURCE_SAVE_MODE" in _refusal(writer(frame).mode("ignore").save)
-    assert "lacks from and has besides dest" in _refusal(writer(frame.withColumnRenamed("from", "dest")).save)
+    assert "lacks from and has also dest" in _refusal(writer(frame.withColumnRenamed("from", "dest")).save)
     timed = frame.selectExpr("id", "TIMESTAMP_NTZ'2013-03-10 02:30:00' at")
     told = _refusal(writer(timed, mapping="id STRING :key, at TIMESTAMP info:at").save)
     assert "F.col('at').cast('timestamp')" in told

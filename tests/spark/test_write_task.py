@@ -282,7 +282,9 @@ def test_families_that_are_not_there_are_told_before_anything_is_written(
     rowlock_client.create_table("t", ["g"])
     with pytest.raises(FamilyNotFoundError, match=r"names the family 'f', and the table 't' at .* has 'g'"):
         _plan(rowlock_server)
-    with pytest.raises(InvalidArgumentError, match="'create' makes the families 'g', and the mapping names 'f' too"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"'create' makes the families 'g', and the mapping .* 'f' too; .*'true'"
+    ):
         _plan(rowlock_server, create="g")
     with pytest.raises(InvalidArgumentError, match="without a mapping the option 'create' names the families"):
         _map_plan(rowlock_server, create="true")

@@ -202,7 +202,7 @@ def _row_range(given: Dict[str, str]) -> RowRange:
     start, stop, prefix = (bytes_option(name, given.get(name, "")) for name in ("start", "stop", "prefix"))
     if prefix:
         if start or stop:
-            raise InvalidArgumentError("the option prefix excludes start and stop")
+            raise InvalidArgumentError("the option prefix excludes start and stop: give it, or these")
         return prefix, prefix_stop(prefix)
     if stop and start > stop:
         raise InvalidArgumentError(f"the option stop, {stop[:100]!r}, comes before start, {start[:100]!r}")

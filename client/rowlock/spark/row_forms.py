@@ -160,21 +160,26 @@ def _check_mapped(schema: pa.Schema, mapping: Mapping) -> None:
     if doubled or missing or extra:
         faults = [
             f"{what} {', '.join(names)}"
-            for what, names in (("has twice", doubled), ("lacks", missing), ("has besides", extra))
+            for what, names in (("has twice", doubled), ("lacks", missing), ("has also", extra))
             if names
         ]
         raise MappingError(
             f"the DataFrame {' and '.join(faults)}: it has {', '.join(schema.names)}, and the mapping "
-            f"{', '.join(wanted)}. Names are compared exactly; choose the columns with df.select(...)"
+            f"{', '.join(wanted)}. Names are compared exactly, and each column must be in both; choose the columns "
+            "with df.select(...), or take out of the mapping what is not written"
         )
     if not mapping.values:
         raise MappingError(f"{mapping!r} has only a key; a row exists by having at least one cell")
     for column in mapping.columns:
         found = schema.field(column.name).type
         if not _can_become(found, column):
+            if pa.types.is_nested(found):
+                remedy = f"a cell holds one value: write it as text, F.to_json('{column.name}'), or as several columns"
+            else:
+                remedy = f"cast it: F.col('{column.name}').cast('{column.type_text.lower()}')"
             raise MappingError(
-                f"the column {column.name!r} is {found} in the DataFrame and {column.type.upper()} in the mapping; "
-                f"cast it: F.col('{column.name}').cast('{column.type}')"
+                f"the column {column.name!r} is {found} in the DataFrame and {column.type_text} in the mapping; "
+                f"{remedy}"
             )
 
 

@@ -99,7 +99,8 @@ def _check_created(options: WriteOptions, form: RowForm) -> None:
     missing = form.families - named
     if named and missing:
         raise InvalidArgumentError(
-            f"the option 'create' makes the families {_names(named)}, and the mapping names {_names(missing)} too"
+            f"the option 'create' makes the families {_names(named)}, and the mapping names {_names(missing)} too; "
+            "name them all, or say 'true', which makes the mapping's"
         )
 
 

@@ -74,7 +74,9 @@ def held(folder: Path, files: Files) -> Iterator[None]:
 
     Raises DataFolderError when it is not a server's folder or of another version, or a server runs on it.
     """
-    if FORMAT not in (set(files.list_folder(folder)) if folder.is_dir() else set()):
+    if not folder.is_dir():
+        raise DataFolderError(f"there is no folder {folder}")
+    if FORMAT not in files.list_folder(folder):
         raise DataFolderError(f"{folder} is not the data folder of a rowlock-server: it has no file {FORMAT!r}")
     read_format(folder, files)
     try:

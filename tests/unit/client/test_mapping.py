@@ -400,7 +400,9 @@ def test_cells_that_are_not_what_the_mapping_says_are_told(
         ("id STRING :key v INT f:v", "can't be read"),
         ("id STRING :key; color=red", "can't be read at '; color=red'"),
         ("v INT f:v", "has no key"),
+        ("id STRING :key; separator=ab", "the separator 'ab'; it is one character"),
         ("id BLOB :key", "unknown type"),
+        ("id TIMESTAMP_NTZ :key", "unknown type TIMESTAMP_NTZ"),
         ("id INT(5) :key", "unknown type"),
         ("id STRING :key, v DECIMAL(39) f:v", "1 to 38 digits"),
         ("id STRING :key, v DECIMAL(2,3) f:v", "1 to 38 digits"),
@@ -424,6 +426,14 @@ def test_names_and_targets_may_be_quoted_and_words_have_either_case() -> None:
     assert [column.name for column in mapping.columns] == ["a b`c", "v"]
     assert mapping.values[0].column == b"f:x, y;z"
     assert (mapping.values[0].type, mapping.values[0].encoding) == ("bigint", "text")
+
+
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [("timestamp_ltz", "TIMESTAMP"), ("byte", "TINYINT"), ("numeric(7,2)", "DECIMAL(7,2)"), ("bool", "BOOLEAN")],
+)
+def test_types_may_have_their_other_names(other: str, name: str) -> None:
+    assert Mapping(f"id STRING :key, v {other} f:v").values[0].type_text == name
 
 
 def test_mappings_are_values() -> None:
