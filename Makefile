@@ -22,7 +22,7 @@ demo: setup ## the main job on real data: flights loaded, raced for, counted, a 
 	@$(PYTHON) -m bench.demo $(ARGS)
 
 test: setup ## every test that fits in ten minutes; the few that fail have a second chance, and are named
-	@$(PYTHON) -m tests.again -q
+	@$(PYTHON) -m tests.again --shared -q
 
 check: setup ## format, lint, strict types, tidy
 	@$(PYTHON) -m ruff format --check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -72,3 +73,24 @@ def test_good_tests_run_once(root: Path, tmp_path: Path) -> None:
     assert ran.returncode == 0
     assert "again:" not in ran.stdout
     assert (tmp_path / "runs").read_text() == "x"
+
+
+def test_two_processes_share_the_suite_and_what_failed_in_either_has_a_second_chance(
+    root: Path, tmp_path: Path
+) -> None:
+    for name, source in [("crash", FLAKY + GOOD), ("spark", GOOD), ("unit", FLAKY + GOOD), ("tidy", GOOD)]:
+        folder = tmp_path / "tests" / name
+        folder.mkdir(parents=True)
+        (folder / f"test_{name}.py").write_text("import pathlib\n" + source)
+    for name in ("consistency", "mutants"):
+        (tmp_path / "tests" / name).mkdir()
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\ntestpaths = tests\n")
+    command = [sys.executable, "-m", "tests.again", "--shared", "-q", "-p", "no:rowlock"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "again: 2 failed" in ran.stdout
+    for name in ("crash", "unit"):
+        assert f"again: flaky: tests/{name}/test_{name}.py::test_flaky passed only the second time" in ran.stdout
+    for name in ("crash", "spark", "unit", "tidy"):
+        assert (tmp_path / "tests" / name / "runs").read_text() == "x", f"{name} ran not once"
