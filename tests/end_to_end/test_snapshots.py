@@ -66,6 +66,23 @@ def test_a_snapshot_ends_with_its_table(rowlock_client: rowlock.Client, table: r
         rowlock_client.snapshot("t")
 
 
+def test_a_client_that_knew_the_table_before_reads_the_snapshot_of_one_made_anew(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, table: rowlock.Table[bytes]
+) -> None:
+    table.put(b"r", {b"f:a": b"1"})
+    with rowlock.connect(rowlock_server.address) as other:
+        for is_dropped in (False, True):
+            assert len(list(other.table("t").scan())) == 1
+            if is_dropped:
+                rowlock_client.drop_table("t")
+                rowlock_client.create_table("t", ["f"])
+            else:
+                rowlock_client.truncate_table("t")
+            table.put(b"r", {b"f:a": b"2"})
+            with rowlock_client.snapshot("t") as snapshot:
+                assert list(other.table("t").scan(snapshot=snapshot.id)) == [(b"r", {b"f:a": b"2"})]
+
+
 def test_a_snapshot_lets_its_table_be_altered(rowlock_client: rowlock.Client, table: rowlock.Table[bytes]) -> None:
     table.put(b"r", {b"f:a": b"1", b"g:b": b"2"})
     with rowlock_client.snapshot("t") as snapshot:

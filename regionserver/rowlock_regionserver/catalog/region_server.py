@@ -36,6 +36,7 @@ from rowlock_regionserver.errors import (
     DiskFullError,
     NotServingRegionError,
     RegionServerError,
+    SnapshotEndedError,
     StoppingError,
     UnknownOutcomeError,
 )
@@ -318,8 +319,17 @@ class RegionServer:
         return self.snapshots.make(snapshot_id, lambda: self.regions_of(name), lease_ms)
 
     def region_at(self, region_id: int, snapshot_id: bytes) -> SnapshotRegion:
-        """The region as a snapshot sees it. Raises SnapshotEndedError."""
-        self.snapshots.check(snapshot_id, region_id)
+        """The region as a snapshot sees it. Raises SnapshotEndedError.
+
+        NotServingRegionError if the snapshot is there and the region is not: who asks knows the regions of before the
+        table was dropped or truncated, and finds those of the snapshot by looking again.
+        """
+        try:
+            self.snapshots.check(snapshot_id, region_id)
+        except SnapshotEndedError:
+            self.snapshots.check(snapshot_id)
+            self.region(region_id)
+            raise
         return SnapshotRegion(self.snapshots, snapshot_id, region_id)
 
     def tell_time(self, reserve_ms: int = 0) -> ToldTime:

@@ -232,8 +232,8 @@ class Snapshots:
                 opened.scan_count -= 1
                 self._renew(opened)
 
-    def check(self, snapshot_id: bytes, region_id: int) -> None:
-        """Raises SnapshotEndedError unless a scan of the region may begin now."""
+    def check(self, snapshot_id: bytes, region_id: int | None = None) -> None:
+        """Raises SnapshotEndedError unless a scan of the region, or of any, may begin now."""
         with self._changed:
             self._find(snapshot_id, region_id)
 

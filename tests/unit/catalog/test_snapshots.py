@@ -445,6 +445,18 @@ def test_a_region_that_is_not_of_it_is_told_as_ended(held: Engine) -> None:
         held.server.region_at(other.region_id, ID)
 
 
+def test_a_region_of_before_the_table_was_truncated_is_to_be_looked_up_again(held: Engine) -> None:
+    """A client that knows the old region could not read the snapshot otherwise, nor any later one."""
+    before = held.region.region_id
+    held.server.truncate_table("t")
+    make(held.server)
+    with pytest.raises(NotServingRegionError):
+        held.server.region_at(before, ID)
+    held.server.snapshots.end(ID)
+    with pytest.raises(SnapshotEndedError):
+        held.server.region_at(before, ID)
+
+
 def test_a_table_that_goes_while_its_snapshot_is_made_leaves_none(held: Engine) -> None:
     region = held.region
     gate = region._contents.gate
