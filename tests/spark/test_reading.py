@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import math
 import socket
 import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 import rowlock
 from rowlock import Client
@@ -330,6 +332,34 @@ def test_a_filtered_dataframe_serves_further_filters_joins_and_aggregates(
             retried(again.count)
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_filters_on_long_decimals_change_nothing(
+    spark: SparkSession, rowlock_server: RowlockServer, rowlock_client: Client
+) -> None:
+    """PySpark rounds them to 28 digits before rowlock sees them."""
+    options = {"server": rowlock_server.address, "table": "long", "mapping": "k DECIMAL(38,2) :key ordered, v INT f:v"}
+    rows = [(decimal.Decimal(unscaled).scaleb(-2, decimal.Context(40)), unscaled % 100) for unscaled in _LONG]
+    rowlock_client.create_table("long", ["f"]).put_arrow(
+        pa.table(
+            {"k": pa.array([k for k, _ in rows], pa.decimal128(38, 2)), "v": pa.array([v for _, v in rows], pa.int32())}
+        ),
+        mapping=options["mapping"],
+    )
+    rowlock.spark.configure(spark)
+    try:
+        for text, expected in (
+            (f"k = {rows[1][0]}BD", rows[1:2]),
+            (f"k > {rows[1][0]}BD", rows[2:]),
+            (f"k IN ({rows[0][0]}BD, {rows[2][0]}BD)", [rows[0], rows[2]]),
+        ):
+            frame = retried(lambda: spark.read.format("rowlock").options(**options, pushdown="true").load())
+            assert _tuples(frame.where(text)) == _sorted(expected), text
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+_LONG = [12345678901234567890123456789012345670 + number for number in range(4)]
 
 
 def test_views_keep_their_options_and_tables_say_that_they_do_not(

@@ -45,9 +45,16 @@ def mapping_text(is_text: dict[bytes, bool], keys_are_text: bool) -> str:
     texts = {column: _text(column) for column in sorted(is_text)}
     names = Counter([KEY_NAME, *(text.partition(":")[2].lower() for text in texts.values())])
     parts = [f"{KEY_NAME} {_type(keys_are_text)} :key"]
+    seen: dict[str, str] = {}
     for column, text in texts.items():
         qualifier = text.partition(":")[2]
         name = qualifier if qualifier and names[qualifier.lower()] == 1 else text
+        if name.lower() in seen:
+            raise MappingError(
+                f"the columns {seen[name.lower()]} and {text} would both be named {name!r}, as Spark compares names; "
+                "read without infer, which gives all columns as a map, or give a mapping with other names"
+            )
+        seen[name.lower()] = text
         parts.append(f"{_quoted(name)} {_type(is_text[column])} {_quoted(text)}")
     return ", ".join(parts)
 

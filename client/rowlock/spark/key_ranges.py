@@ -16,11 +16,12 @@ Ranges are exact where bytes order and compare as Spark's values do:
     big-endian    integers, dates and timestamps as binary: negative ones order last, as a range of their own
 
 Numbers as text have several spellings, Spark's floats order their zeros and NaN in a way of their own, and every byte
-but 0 is true: Spark keeps filters on those.
+but 0 is true: Spark keeps filters on those. So it does with decimals of 28 digits and more, which PySpark rounds.
 """
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -201,6 +202,9 @@ def _is_fixed(part: MappedColumn) -> bool:
 
 def _encoded(part: MappedColumn, value: Any, separator: bytes) -> bytes:
     """The value's bytes with their end, as the key has them; raises _NotExactError for one that no key can hold."""
+    if isinstance(value, decimal.Decimal) and len(value.as_tuple().digits) >= decimal.getcontext().prec:
+        # PySpark makes it by a multiplication, which rounds to so many digits.
+        raise _NotExactError
     try:
         array = pa.array([value], part.codec.arrow)
         encoded: bytes = part.codec.encode(array)[0].as_py() + separator

@@ -29,6 +29,12 @@ def test_a_qualifier_that_is_no_text_is_refused() -> None:
         mapping_text({b"f:\xff": True}, True)
 
 
+def test_names_that_spark_can_not_tell_apart_are_refused_with_what_to_do() -> None:
+    for columns, told in (((b"f:x", b"f:X"), "f:X and f:x"), ((b"f:g:x", b"g:x", b"f:x"), "f:g:x and g:x")):
+        with pytest.raises(MappingError, match=f"the columns {told} would both be named .* or give a mapping"):
+            mapping_text(dict.fromkeys(columns, True), True)
+
+
 def test_text_has_no_control_characters() -> None:
     assert _are_text([b"", "ä\n".encode(), b"15"])
     assert not _are_text([b"a", (5).to_bytes(8, "big")])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import VariantVal
 from rowlock import Mapping
 from rowlock.keys import encoded_keys
 from rowlock.scan_plan import RowRange
@@ -135,6 +136,23 @@ def test_a_part_behind_one_that_is_not_fixed_stays_with_spark() -> None:
 def test_what_has_other_spellings_or_another_order_stays_with_spark(part: str) -> None:
     value: Any = datetime.date(2013, 1, 1) if part.startswith("DATE") else True if "BOOL" in part else 1
     assert _told(f"k {part}", PartCondition(0, Op.EQUAL, (value,))) == (ALL_ROWS, set())
+
+
+def test_decimals_that_pyspark_may_have_rounded_stay_with_spark() -> None:
+    mapping = "k DECIMAL(38,0) :key ordered"
+    rounded = _handed_over(10**37 + 1)
+    assert rounded != 10**37 + 1
+    for op in (Op.EQUAL, Op.GREATER):
+        assert _told(mapping, PartCondition(0, op, (rounded,))) == (ALL_ROWS, set())
+    assert _told(mapping, PartCondition(0, Op.EQUAL, (_handed_over(10**26 + 1),)))[1] == {0}
+
+
+def _handed_over(unscaled: int) -> decimal.Decimal:
+    """What PySpark makes of the number of a filter, which Spark sends as a variant."""
+    # A decimal of 16 bytes, and its scale.
+    value = bytes([10 << 2, 0]) + unscaled.to_bytes(16, "little", signed=True)
+    made: decimal.Decimal = VariantVal(value, b"\1\0\0").toPython()
+    return made
 
 
 def test_values_that_no_key_can_hold_stay_with_spark() -> None:
