@@ -20,6 +20,7 @@ from rowlock.arrow_buffers import (
 from rowlock.encodings import first_refused
 from rowlock.errors import MappingError
 from rowlock.mapping import MappedColumn, Mapping
+from rowlock.unreadable import first_unreadable
 
 _TERMINATOR = b"\0\0"
 
@@ -98,8 +99,9 @@ def _end_of_part(mapping: Mapping, part: MappedColumn, rows: Array, position: In
 def _decoded_part(part: MappedColumn, taken: Array, rows: Array) -> Array:
     try:
         return part.codec.decode(taken)
-    except MappingError as error:
-        row: bytes = rows[first_refused(part.codec.decode, taken)].as_py()
+    except MappingError as refused:
+        place, error = first_unreadable(part, taken, refused)
+        row: bytes = rows[place].as_py()
         raise MappingError(
             f"the key column {part.name!r} of row {row[:100]!r} can't be read as {part.type_text}: {error}", row=row
         ) from error

@@ -25,6 +25,7 @@ from rowlock.encodings import first_refused
 from rowlock.errors import MappingError
 from rowlock.keys import decoded_keys, encoded_keys
 from rowlock.mapping import MappedColumn, Mapping
+from rowlock.unreadable import first_unreadable
 
 # What BulkPut takes. A null timestamp is stamped by the server; a null value deletes.
 BULK_SCHEMA = cells_schema(nullable=("timestamp", "value"))
@@ -178,8 +179,9 @@ def _shown(values: Array, place: int) -> str:
 def _decoded(column: MappedColumn, values: Array, rows: Array) -> Array:
     try:
         return column.codec.decode(values)
-    except MappingError as error:
-        row: bytes = rows[first_refused(column.codec.decode, values)].as_py()
+    except MappingError as refused:
+        place, error = first_unreadable(column, values, refused)
+        row: bytes = rows[place].as_py()
         raise MappingError(
             f"{column.column.decode(errors='backslashreplace')} of row {row[:100]!r} can't be read as "
             f"{column.type_text} {column.encoding}: {error}",

@@ -20,13 +20,14 @@ from rowlock.arrow_buffers import (
     valid_of,
     values_of,
 )
-from rowlock.encodings import TIMESTAMP, Numbers, first_refused
+from rowlock.encodings import TIMESTAMP, Numbers
 from rowlock.errors import MappingError
 from rowlock.escapes import escaped
 from rowlock.keys import decoded_keys
 from rowlock.mapping import MappedColumn
 from rowlock.scan_progress import row_starts
 from rowlock.spark.frame import Frame, Source
+from rowlock.unreadable import first_unreadable
 
 _MICROS_PER_MILLI = 1000
 _MILLIS_MAX = ((1 << 63) - 1) // _MICROS_PER_MILLI
@@ -103,13 +104,14 @@ def _keys(frame: Frame, rows: Array, malformed_is_null: bool) -> dict[str, Array
 def _values(column: MappedColumn, stored: Array, rows: Array, malformed_is_null: bool) -> Array:
     try:
         return column.codec.decode(stored)
-    except MappingError as error:
+    except MappingError as refused:
         if malformed_is_null:
             [array] = _readable(
                 lambda taken: [column.codec.decode(taken)], [column.codec.arrow], _of_width(column, stored)
             )
             return array
-        row: bytes = rows[first_refused(column.codec.decode, stored)].as_py()
+        place, error = first_unreadable(column, stored, refused)
+        row: bytes = rows[place].as_py()
         raise MappingError(
             f"the column {column.name!r} ({column.column.decode(errors='backslashreplace')}) of row {row[:100]!r} "
             f"can't be read as {column.type.upper()}: {error}{_ADVICE}",

@@ -86,6 +86,32 @@ def test_a_key_that_does_not_fit_is_told() -> None:
     assert refused.value.row == b"x3"
 
 
+@pytest.mark.parametrize(
+    ("kind", "good"),
+    [
+        ("INT", "5"),
+        ("DOUBLE", "1.5"),
+        ("DECIMAL(4,2)", "1.25"),
+        ("DATE", "2013-01-31"),
+        ("TIMESTAMP", "2013-01-31T05:00:00"),
+        ("BOOLEAN", "true"),
+    ],
+)
+def test_of_several_values_that_can_not_be_read_the_first_is_told_with_its_own_row(kind: str, good: str) -> None:
+    values = [good, "first", good, "last"]
+    as_text = rowlock.Mapping("id STRING :key, a STRING f:a")
+    keys = pa.array(["k0", "k1", "k2", "k3"])
+    cells = cells_from_rows(pa.record_batch({"id": keys, "a": pa.array(values)}), as_text, None)
+    with pytest.raises(rowlock.MappingError, match=r"f:a of row b'k1' can't be read .* value.*first") as refused:
+        rows_from_cells(pa.table(cells), rowlock.Mapping(f"id STRING :key, a {kind} f:a text"))
+    assert "last" not in str(refused.value)
+    as_keys = rowlock.Mapping("a STRING :key, id STRING :key, v STRING f:v")
+    cells = cells_from_rows(pa.record_batch({"a": pa.array(values), "id": keys, "v": keys}), as_keys, None)
+    with pytest.raises(rowlock.MappingError, match=r"'a' of row b'first\|k1' can't be read .* value.*first") as refused:
+        rows_from_cells(pa.table(cells), rowlock.Mapping(f"a {kind} :key, id STRING :key, v STRING f:v"))
+    assert "last" not in str(refused.value)
+
+
 def test_a_change_of_a_table_in_doubt_points_to_the_tables() -> None:
     attempts = Attempts(0.0, 10.0, Kind.PLAIN_CHANGE)
     with pytest.raises(rowlock.UnknownOutcomeError) as told:

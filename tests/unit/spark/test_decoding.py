@@ -66,6 +66,15 @@ def test_bytes_that_do_not_fit_fail_with_row_and_column() -> None:
         rows_of_form(_form([b"\xff"], [_int(1)], [b""], [b"1"]), frame, _schema(frame), False)
 
 
+def test_of_several_values_that_do_not_fit_the_first_is_told_with_its_own_row() -> None:
+    frame = mapped_frame(_MAPPING, (), False)
+    one = [_int(1)] * 3
+    form = _form([b"a", b"b", b"c"], one, [b"", b"", b""], [b"1", b"first", b"last"])
+    with pytest.raises(MappingError, match=r"of row b'b' can't be read as BIGINT: .*: 'first'") as refused:
+        rows_of_form(form, frame, _schema(frame), False)
+    assert "last" not in str(refused.value)
+
+
 def test_bytes_that_do_not_fit_become_nulls_when_asked() -> None:
     frame = mapped_frame(_MAPPING, (), True)
     rows = [b"%d" % number for number in range(100)]
