@@ -86,7 +86,8 @@ def fixed_bytes(array: Array, width: int) -> bytes:
         is_wrong &= is_valid
     if is_wrong.any():
         index = int(np.flatnonzero(is_wrong)[0])
-        raise MappingError(f"a value has {int(lengths[index])} bytes instead of {width}")
+        length = int(lengths[index])
+        raise MappingError(f"a value has {length} {'byte' if length == 1 else 'bytes'} instead of {width}")
     data = data_of(array)
     offsets = offsets_of(array)
     if is_valid is None:

@@ -100,11 +100,11 @@ def _decoded_part(part: MappedColumn, taken: Array, rows: Array) -> Array:
     try:
         return part.codec.decode(taken)
     except MappingError as refused:
-        place, error = first_unreadable(part, taken, refused)
+        place, why = first_unreadable(part, taken, refused)
         row: bytes = rows[place].as_py()
         raise MappingError(
-            f"the key column {part.name!r} of row {row[:100]!r} can't be read as {part.type_text}: {error}", row=row
-        ) from error
+            f"the key column {part.name!r} of row {row[:100]!r} can't be read as {part.type_text}: {why}", row=row
+        ) from refused
 
 
 def _value_at(array: Array, index: int) -> bytes:

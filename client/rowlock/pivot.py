@@ -180,15 +180,15 @@ def _decoded(column: MappedColumn, values: Array, rows: Array) -> Array:
     try:
         return column.codec.decode(values)
     except MappingError as refused:
-        place, error = first_unreadable(column, values, refused)
+        place, why = first_unreadable(column, values, refused)
         row: bytes = rows[place].as_py()
         raise MappingError(
             f"{column.column.decode(errors='backslashreplace')} of row {row[:100]!r} can't be read as "
-            f"{column.type_text} {column.encoding}: {error}",
+            f"{column.type_text} {column.encoding}: {why}",
             row=row,
             family=column.family,
             qualifier=column.qualifier,
-        ) from error
+        ) from refused
 
 
 def _timestamps(count: int, timestamp: int | None) -> Array:

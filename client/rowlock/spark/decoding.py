@@ -110,15 +110,15 @@ def _values(column: MappedColumn, stored: Array, rows: Array, malformed_is_null:
                 lambda taken: [column.codec.decode(taken)], [column.codec.arrow], _of_width(column, stored)
             )
             return array
-        place, error = first_unreadable(column, stored, refused)
+        place, why = first_unreadable(column, stored, refused)
         row: bytes = rows[place].as_py()
         raise MappingError(
             f"the column {column.name!r} ({column.column.decode(errors='backslashreplace')}) of row {row[:100]!r} "
-            f"can't be read as {column.type.upper()}: {error}{_ADVICE}",
+            f"can't be read as {column.type.upper()}: {why}{_ADVICE}",
             row=row,
             family=column.family,
             qualifier=column.qualifier,
-        ) from error
+        ) from refused
 
 
 _ADVICE = "; the option malformed=null reads such bytes as null"

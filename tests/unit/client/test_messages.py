@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 import rowlock
 from rowlock import point
+from rowlock.arrow_buffers import Array
 from rowlock.columns import encoded_rows
 from rowlock.pivot import cells_from_rows
 from rowlock.retry import Attempts, Kind
@@ -110,6 +111,44 @@ def test_of_several_values_that_can_not_be_read_the_first_is_told_with_its_own_r
     with pytest.raises(rowlock.MappingError, match=r"'a' of row b'first\|k1' can't be read .* value.*first") as refused:
         rows_from_cells(pa.table(cells), rowlock.Mapping(f"a {kind} :key, id STRING :key, v STRING f:v"))
     assert "last" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "value", "said"),
+    [
+        (
+            "INT f:a",
+            "5",
+            r"f:a .* a value has 1 byte instead of 4; it is INT as text: say 'text' behind f:a in the mapping$",
+        ),
+        ("INT f:a", "-12", "a value has 3 bytes instead of 4; it is INT as text"),
+        ("INT f:a", "12x", "a value has 3 bytes instead of 4$"),
+        ("TINYINT f:a", "300", "a value has 3 bytes instead of 1$"),
+        ("BIGINT f:a", "", "a value has 0 bytes instead of 8$"),
+        ("BOOLEAN f:a", "false", "it is BOOLEAN as text"),
+        ("DECIMAL(4,2) f:a", "1.25", r"no decimal.*; it is DECIMAL\(4,2\) as text"),
+        ("DECIMAL(4,2) f:a", "-11.25", r"another scale than 2; it is DECIMAL\(4,2\) as text"),
+        (
+            "DATE f:a millis",
+            "2013-01-31",
+            "it is DATE as text: say 'text' behind f:a in the mapping instead of 'millis'$",
+        ),
+        (
+            "INT :key ordered",
+            "5",
+            "'a' .* it is INT as text: say 'text' behind :key in the mapping instead of 'ordered'$",
+        ),
+        ("STRING f:a", "\xff", "a value is not UTF-8"),
+    ],
+)
+def test_a_value_that_is_text_of_its_type_is_told_how_to_be_read(target: str, value: str, said: str) -> None:
+    other = "STRING f:other" if ":key" in target else "STRING :key"
+    written = " ".join(["BINARY", *target.split()[1:2]])
+    data: dict[str, Array] = {"a": pa.array([value.encode("latin-1")]), "other": pa.array(["k"])}
+    cells = cells_from_rows(pa.record_batch(data), rowlock.Mapping(f"a {written}, other {other}"), None)
+    with pytest.raises(rowlock.MappingError, match=said) as refused:
+        rows_from_cells(pa.table(cells), rowlock.Mapping(f"a {target}, other {other}"))
+    assert ("as text" in str(refused.value)) == ("as text" in said)
 
 
 def test_a_change_of_a_table_in_doubt_points_to_the_tables() -> None:
