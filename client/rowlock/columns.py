@@ -191,6 +191,19 @@ def decoder(encoding: str) -> Callable[[bytes], str]:
     return bytes.decode
 
 
+def not_text(error: UnicodeDecodeError, cells: Iterable[tuple[bytes, bytes, bytes]]) -> UnicodeDecodeError:
+    """The same error, which says where it was met; cells: row, column and value of all that were being decoded."""
+    row, column, value = next(cell for cell in cells if error.object in cell)
+    if error.object == row:
+        what = "the row"
+    elif error.object == value:
+        what = f"the value of {column.decode(errors='backslashreplace')} in row"
+    else:
+        what = "the name of a column in row"
+    reason = f"{error.reason}; it is {what} {row[:100]!r}: open the table without an encoding to read it"
+    return UnicodeDecodeError(error.encoding, error.object, error.start, error.end, reason)
+
+
 def _encoded(name: object, what: str) -> bytes:
     if isinstance(name, str):
         return name.encode()

@@ -17,6 +17,7 @@ from rowlock.columns import (
     encoded_row,
     encoded_value,
     listed,
+    not_text,
     parse_cell_column,
 )
 from rowlock.conversation import Request
@@ -281,13 +282,42 @@ def get(table: str, rows: Sequence[bytes], selection: Selection | None) -> Reque
     return Request(table, rows[0], message, is_change=False)
 
 
-def row_dict(cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> dict[Text, Text]:
-    """{column: value} of an answered row."""
-    return {decode(cell.family + b":" + cell.qualifier): decode(cell.value) for cell in cells}
+def row_dict(row: Name, cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> dict[Text, Text]:
+    """{column: value} of an answered row; raises UnicodeDecodeError, as the next ones do, for what is not text."""
+    try:
+        return {decode(cell.family + b":" + cell.qualifier): decode(cell.value) for cell in cells}
+    except UnicodeDecodeError as error:
+        raise _unread(error, row, cells) from None
 
 
-def row_dict_with_timestamps(cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> dict[Text, tuple[Text, int]]:
-    return {decode(cell.family + b":" + cell.qualifier): (decode(cell.value), cell.timestamp) for cell in cells}
+def row_dict_with_timestamps(
+    row: Name, cells: Iterable[types_pb2.Cell], decode: Decode[Text]
+) -> dict[Text, tuple[Text, int]]:
+    try:
+        return {decode(cell.family + b":" + cell.qualifier): (decode(cell.value), cell.timestamp) for cell in cells}
+    except UnicodeDecodeError as error:
+        raise _unread(error, row, cells) from None
+
+
+def value_versions(row: Name, cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> list[tuple[Text, int]]:
+    """(value, timestamp) of each version of an answered column."""
+    try:
+        return [(decode(cell.value), cell.timestamp) for cell in cells]
+    except UnicodeDecodeError as error:
+        raise _unread(error, row, cells) from None
+
+
+def row_text(row: bytes, decode: Decode[Text]) -> Text:
+    """A row that was asked for, as it is answered."""
+    try:
+        return decode(row)
+    except UnicodeDecodeError as error:
+        raise not_text(error, [(row, b"", b"")]) from None
+
+
+def _unread(error: UnicodeDecodeError, row: Name, cells: Iterable[types_pb2.Cell]) -> UnicodeDecodeError:
+    encoded = encoded_row(row)
+    return not_text(error, ((encoded, cell.family + b":" + cell.qualifier, cell.value) for cell in cells))
 
 
 def counter_value(cells: Sequence[types_pb2.Cell], row: bytes) -> int:

@@ -215,8 +215,8 @@ class Table(Generic[Text]):
         selection = None if is_whole else Selection(columns, timestamp, time_range)
         cells = self._row_cells(row, selection)
         if include_timestamp:
-            return point.row_dict_with_timestamps(cells, self._view.decode)
-        return point.row_dict(cells, self._view.decode)
+            return point.row_dict_with_timestamps(row, cells, self._view.decode)
+        return point.row_dict(row, cells, self._view.decode)
 
     def rows(self, rows: Sequence[Name], columns: Sequence[Name] | None = None) -> list[tuple[Text, dict[Text, Text]]]:
         """Several rows, in the order asked, {} for absent ones; up to 1,000 of one region at one read point."""
@@ -228,7 +228,7 @@ class Table(Generic[Text]):
             if failure is not None:
                 time.sleep(attempts.failed(failure, time.monotonic(), was_sent=False))
         decode = self._view.decode
-        return [(decode(row), point.row_dict(read.cells_of(row), decode)) for row in encoded]
+        return [(point.row_text(row, decode), point.row_dict(row, read.cells_of(row), decode)) for row in encoded]
 
     def cells(
         self,
@@ -243,7 +243,7 @@ class Table(Generic[Text]):
         parse_cell_column(column)
         wanted = VERSIONS_ALL if versions is None else versions
         cells = self._row_cells(row, Selection([column], timestamp, time_range, wanted))
-        return [(self._view.decode(cell.value), cell.timestamp) for cell in cells]
+        return point.value_versions(row, cells, self._view.decode)
 
     def counter(self, row: Name, column: Name) -> int:
         """A counter's number, 0 when it is missing; raises NotACounterError if the cell is not 8 bytes."""

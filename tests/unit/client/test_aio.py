@@ -86,6 +86,22 @@ def test_a_change_that_was_made_is_told_as_made_though_what_was_seen_is_not_text
     assert fake_server.rows[b"row"] == {(b"f", b"a"): b"\xffx", (b"f", b"b"): b"1"}
 
 
+def test_what_is_read_and_is_not_text_is_told_with_row_and_column(fake_server: FakeServer) -> None:
+    async def body(db: rowlock.aio.Client) -> None:
+        table = db.table("t", encoding="utf-8")
+        await table.put("row", {"f:b": b"\xff"})
+        for read in (
+            lambda: table.row("row"),
+            lambda: table.row("row", include_timestamp=True),
+            lambda: table.rows(["row"]),
+            lambda: table.cells("row", "f:b"),
+        ):
+            with pytest.raises(UnicodeDecodeError, match="it is the value of f:b in row b'row'"):
+                await read()
+
+    run(fake_server, body)
+
+
 def test_a_conditional_delete_takes_a_list_of_columns_and_not_one(fake_server: FakeServer) -> None:
     async def body(db: rowlock.aio.Client) -> None:
         with pytest.raises(TypeError, match="a list of columns, not one"):

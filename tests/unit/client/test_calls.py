@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -87,6 +88,24 @@ def test_a_change_that_was_made_is_told_as_made_though_what_was_seen_is_not_text
         b"f:n": (2).to_bytes(8, "big"),
         b"f:t": "ää".encode(),
     }
+
+
+def test_what_is_read_and_is_not_text_is_told_with_row_and_column(db: rowlock.Client) -> None:
+    db.table("t").put("row", {"f:a": "text", "f:b": b"\xff", "f:c": b"\xff"})
+    db.table("t").put("odd", {b"f:\xfe": "text"})
+    table = db.table("t", encoding="utf-8")
+    value = r"0xff .*; it is the value of f:b in row b'row': open the table without an encoding to read it"
+    reads: list[tuple[Callable[[], object], str]] = [
+        (lambda: table.row("row"), value),
+        (lambda: table.row(b"row", include_timestamp=True), value),
+        (lambda: table.rows(["absent", "row"]), value),
+        (lambda: table.cells("row", "f:b"), value),
+        (lambda: table.row("odd"), "0xfe .*; it is the name of a column in row b'odd'"),
+        (lambda: table.rows([b"\xfd"]), r"0xfd .*; it is the row b'\\xfd'"),
+    ]
+    for read, said in reads:
+        with pytest.raises(UnicodeDecodeError, match=said):
+            read()
 
 
 def test_what_checks_saw_is_text_in_a_table_with_an_encoding(db: rowlock.Client) -> None:

@@ -11,6 +11,7 @@ import rowlock
 from rowlock.arrow_buffers import Array
 from rowlock.columns import Name
 from rowlock.row_form import FormColumn, form_of, form_schema
+from rowlock.rows import python_cells, python_rows
 from rowlock.scan_message import ScanMessage, parse_scan_message
 from rowlock.scan_plan import ScanPlan, in_row_form, scan_plan
 from rowlock.scan_progress import CELL_SCHEMA, ScanProgress
@@ -526,3 +527,23 @@ def test_a_limit_holds_over_the_whole_scan(db: rowlock.Client, fake_server: Fake
     assert fake_server.scans == []
     assert len(list(db.table("t").scan(limit=2))) == 2
     assert fake_server.scans[0].row_limit == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "qualifier", "value", "said"),
+    [
+        (b"b", b"x", b"\xff", "0xff .*; it is the value of f:x in row b'b': open the table without an encoding"),
+        (b"b", b"\xfe", b"1", "0xfe .*; it is the name of a column in row b'b'"),
+        (b"\xfd", b"x", b"1", r"0xfd .*; it is the row b'\\xfd'"),
+    ],
+)
+def test_what_a_scan_meets_and_is_not_text_is_told_with_row_and_column(
+    row: bytes, qualifier: bytes, value: bytes, said: str
+) -> None:
+    data = [[b"a", row], [b"f", b"f"], [b"x", qualifier]]
+    columns: list[Array] = [pa.array(column, pa.binary()) for column in data]
+    columns += [pa.array([1, 1], pa.int64()), pa.array([b"text", value], pa.binary())]
+    cells = pa.Table.from_arrays(columns, schema=CELL_SCHEMA)
+    for expand in (python_rows, python_cells):
+        with pytest.raises(UnicodeDecodeError, match=said):
+            list(expand(cells, bytes.decode))
