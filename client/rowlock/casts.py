@@ -1,7 +1,8 @@
 """Columns of an input as the types of a mapping, refused where a value would become another one. Vectorised.
 
 Arrow refuses most such casts itself. It makes those that are caught here: what is too large for a float becomes
-infinite, a time loses its time of day, a float is rounded to a decimal's places, and every number but 0 becomes true.
+infinite, a time loses its time of day, a float is rounded to a decimal's places, every number but 0 becomes true, and
+one time becomes as many numbers as there are units that it may be kept in.
 Rounding to the nearest float, and to the decimal that a float was meant for, is no change.
 """
 
@@ -38,11 +39,28 @@ def as_type(array: Array, wanted: pa.DataType) -> Array:
         return array.cast(pa.timestamp("us")).cast(pa.int64()).cast(wanted)
     if pa.types.is_timestamp(wanted) and (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
         return timestamps_of_text(array)
+    if pa.types.is_integer(wanted) or (pa.types.is_string(wanted) and pa.types.is_duration(array.type)):
+        _check_no_unit(array.type)
     made = array.cast(wanted)
     changed = _first_changed(array, made)
     if changed is not None:
         raise MappingError(f"{_text(array, changed)} would become {_text(made, changed)}")
     return made
+
+
+def _check_no_unit(given: pa.DataType) -> None:
+    """Raises MappingError if the numbers of such an array are of a unit, which the caller of a mapping may not know."""
+    if pa.types.is_timestamp(given):
+        advice = "say TIMESTAMP in the mapping, or make the column"
+    elif pa.types.is_date64(given):
+        advice = "say DATE in the mapping, or make the column"
+    elif pa.types.is_duration(given) or pa.types.is_time(given):
+        advice = "make the column"
+    else:
+        return
+    raise MappingError(
+        f"its number depends on the unit in which the column is kept; {advice} a number of the unit that you mean"
+    )
 
 
 def _text(array: Array, place: int) -> str:

@@ -226,6 +226,38 @@ def test_values_that_a_cast_would_change_are_refused(mapping_type: str, column: 
     assert became in str(caught.value)
 
 
+_AS_TIME = "say TIMESTAMP in the mapping, or make the column a number"
+
+
+@pytest.mark.parametrize(
+    ("mapping_type", "column", "advice"),
+    [
+        ("BIGINT", pa.array([1, None], pa.timestamp("s")), _AS_TIME),
+        ("BIGINT", pa.array([1, None], pa.timestamp("ns")), _AS_TIME),
+        ("BIGINT", pa.array([None], pa.timestamp("us", "UTC")), _AS_TIME),
+        ("BIGINT", pa.array([1], pa.timestamp("s")).dictionary_encode(), _AS_TIME),
+        ("BIGINT", pa.array([86_400_000], pa.date64()), "say DATE in the mapping, or make the column a number"),
+        ("BIGINT", pa.array([1], pa.duration("ms")), "; make the column a number"),
+        ("STRING", pa.array([1], pa.duration("ms")), "; make the column a number"),
+        ("BIGINT", pa.array([1], pa.time64("us")), "; make the column a number"),
+        ("INT", pa.array([1], pa.time32("s")), "; make the column a number"),
+    ],
+    ids=range(9),
+)
+def test_a_time_is_no_number_for_it_has_a_unit(mapping_type: str, column: Array, advice: str) -> None:
+    said = f"and does not fit {mapping_type}: its number depends on the unit in which the column is kept"
+    with pytest.raises(MappingError, match=said) as caught:
+        cast_to(mapping_type, column)
+    assert advice in str(caught.value)
+    assert "row" not in str(caught.value)
+
+
+def test_a_time_as_a_number_is_no_part_of_a_key_either() -> None:
+    columns: dict[str, Array] = {"k": pa.array([0], pa.timestamp("s")), "v": pa.array(["v"])}
+    with pytest.raises(MappingError, match=r"the column 'k' is .*its number depends on the unit"):
+        cells_from_rows(pa.record_batch(columns), Mapping("k BIGINT :key, v STRING f:v"), None)
+
+
 def test_casts_that_only_round_to_the_nearest_float_or_change_nothing_are_made() -> None:
     inf = float("inf")
     assert cast_to("FLOAT", pa.array([0.5, None, inf, -inf, 16777216.0])) == [0.5, inf, -inf, 16777216.0]
@@ -240,6 +272,8 @@ def test_casts_that_only_round_to_the_nearest_float_or_change_nothing_are_made()
     prices = [Decimal(cents).scaleb(-2) for cents in range(-1100, 1100)]
     for kind in (pa.float64(), pa.float32()):
         assert cast_to("DECIMAL(5,2)", pa.array([float(price) for price in prices], kind)) == prices
+    assert cast_to("INT", pa.array([datetime.date(1970, 1, 2)])) == [1]
+    assert cast_to("STRING", pa.array([5], pa.time32("s"))) == ["00:00:05"]
     sums = pa.array([None, 0.1 + 0.2, 0.1 + 0.2 - 0.3])
     assert cast_to("DECIMAL(5,2)", sums) == [Decimal("0.30"), Decimal("0.00")]
 
