@@ -22,6 +22,8 @@ Floats: TypeAlias = npt.NDArray[np.floating[Any]]  # Any: of 32 or 64 bits
 
 # A float is only near the decimal that it stands for; after some arithmetic it may be off by so many of its last bits.
 _LAST_BITS = 4
+# Of Arrow's widest decimal.
+_DIGITS_MAX = 76
 
 
 def as_type(array: Array, wanted: pa.DataType) -> Array:
@@ -41,6 +43,10 @@ def as_type(array: Array, wanted: pa.DataType) -> Array:
         return timestamps_of_text(array)
     if pa.types.is_integer(wanted) or (pa.types.is_string(wanted) and pa.types.is_duration(array.type)):
         _check_no_unit(array.type)
+    if pa.types.is_decimal(wanted) and pa.types.is_integer(array.type):
+        # Arrow asks a decimal for room for every number of the integer's type. The widest one has it, and is cast by
+        # its values.
+        array = array.cast(pa.decimal256(_DIGITS_MAX, wanted.scale))
     made = array.cast(wanted)
     changed = _first_changed(array, made)
     if changed is not None:

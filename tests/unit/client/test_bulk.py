@@ -398,7 +398,7 @@ TWICE = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"]), pa.array(["1"])]
         (pa.table({"v": ["1"]}), "STRING", "the column 'k' is not in the data; it has v"),
         (TWICE, "STRING", "the column 'k' is in the data more than once; it has k, k, v"),
         (pa.table({"k": ["a"], "v": [[1]]}), "INT", "does not fit INT: "),
-        (pa.table({"k": ["a"], "v": pa.array([1], pa.int64())}), "DECIMAL(10,2)", "does not fit DECIMAL(10,2): "),
+        (pa.table({"k": ["a"], "v": pa.array([True])}), "DECIMAL(10,2)", "does not fit DECIMAL(10,2): "),
     ],
 )
 def test_of_columns_that_can_not_be_written_no_row_is_told(

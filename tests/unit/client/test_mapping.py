@@ -272,6 +272,11 @@ def test_casts_that_only_round_to_the_nearest_float_or_change_nothing_are_made()
     prices = [Decimal(cents).scaleb(-2) for cents in range(-1100, 1100)]
     for kind in (pa.float64(), pa.float32()):
         assert cast_to("DECIMAL(5,2)", pa.array([float(price) for price in prices], kind)) == prices
+    for integer in (pa.int8(), pa.int64(), pa.uint64()):
+        assert cast_to("DECIMAL(4,2)", pa.array([5, None, 99], integer)) == [Decimal("5.00"), Decimal("99.00")]
+        assert cast_to("DECIMAL(38,38)", pa.array([0], integer)) == [Decimal(0)]
+    assert cast_to("DECIMAL(20)", pa.array([2**64 - 1], pa.uint64())) == [Decimal(2**64 - 1)]
+    assert cast_to("DECIMAL(4,2)", pa.array([-99, 5]).dictionary_encode()) == [Decimal("-99.00"), Decimal("5.00")]
     assert cast_to("INT", pa.array([datetime.date(1970, 1, 2)])) == [1]
     assert cast_to("STRING", pa.array([5], pa.time32("s"))) == ["00:00:05"]
     sums = pa.array([None, 0.1 + 0.2, 0.1 + 0.2 - 0.3])
@@ -346,8 +351,15 @@ _FAR_MICROS = 253402300800000000
         ("n DATE f:n", pa.list_(pa.int32()), [[], [], []], "does not fit DATE: Unsupported cast"),
         ("n INT f:n", pa.string(), ["1", "two", "three"], "parse string: 'two'.* is row 1, .* and the value 'two'"),
         ("n INT f:n", pa.string_view(), ["1", "2", "three"], "is row 2, .* and the value 'three'"),
-        ("n DECIMAL(10,2) f:n", pa.int64(), [None, 1, 2], r"does not fit DECIMAL\(10,2\): [^;]*\Z"),
-        ("n DECIMAL(10,2) :key, v STRING f:v", pa.int64(), [1, 2, 3], r"does not fit DECIMAL\(10,2\): [^;]*\Z"),
+        (
+            "n DECIMAL(4,2) f:n",
+            pa.int64(),
+            [None, 5, 500],
+            r"'n' is int64 and does not fit DECIMAL\(4,2\): .*; it is row 2, with the key b'c' and the value 500",
+        ),
+        ("n DECIMAL(4,2) :key, v STRING f:v", pa.int64(), [1, 500, 3], "in row 1 this part of the key is 500"),
+        ("n DECIMAL(10,2) f:n", pa.bool_(), [None, True, True], r"does not fit DECIMAL\(10,2\): [^;]*\Z"),
+        ("n DECIMAL(10,2) :key, v STRING f:v", pa.bool_(), [True] * 3, r"does not fit DECIMAL\(10,2\): [^;]*\Z"),
     ],
 )
 def test_the_first_value_that_can_not_be_written_is_told_with_its_row_and_key(
