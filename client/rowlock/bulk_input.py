@@ -73,7 +73,7 @@ def cut_batches(
 
 
 def record_batches(data: ArrowInput) -> Iterator[pa.RecordBatch]:
-    """Raises TypeError for anything that is not Arrow data."""
+    """Raises TypeError for anything that is not Arrow data, MappingError for what can't be made of it."""
     if isinstance(data, pa.RecordBatch):
         yield data
     elif isinstance(data, pa.Table):
@@ -81,7 +81,7 @@ def record_batches(data: ArrowInput) -> Iterator[pa.RecordBatch]:
     elif isinstance(data, pa.RecordBatchReader):
         yield from data
     elif hasattr(data, "__arrow_c_stream__"):
-        yield from pa.RecordBatchReader.from_stream(cast(ArrowStream, data))
+        yield from _reader_of(cast(ArrowStream, data))
     elif isinstance(data, Iterable) and not isinstance(data, bytes | str | dict):
         for item in data:
             if isinstance(item, pa.Table):
@@ -98,6 +98,19 @@ def record_batches(data: ArrowInput) -> Iterator[pa.RecordBatch]:
             f"put_arrow takes Arrow tables or batches, not {type(data).__name__}; pyarrow.table() makes a table of a "
             "dict of columns"
         )
+
+
+def _reader_of(stream: ArrowStream) -> pa.RecordBatchReader:
+    """Raises MappingError where a column of Python objects, as pandas has them, has no type in Arrow."""
+    try:
+        return pa.RecordBatchReader.from_stream(stream)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        # What is wrong, then in which column.
+        told = ": ".join(str(part) for part in reversed(error.args))
+        raise MappingError(
+            f"the data can't be made Arrow columns: {told}; give all values of a column one type that Arrow has, or "
+            "leave the column out of the data"
+        ) from error
 
 
 def _sized(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 import rowlock
@@ -387,6 +388,25 @@ def test_put_arrow_to_an_unknown_family_fails_whole(db: rowlock.Client, fake_ser
     with pytest.raises(rowlock.BulkError, match="no such family") as caught:
         db.table("t").put_arrow(rows("a"), MAPPING)
     assert isinstance(caught.value.__cause__, rowlock.FamilyNotFoundError)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([1, "x"], "column v with type object: Could not convert 'x' with type str"),
+        ([b"x", 1], "column v with type object: Expected bytes, got a 'int' object"),
+        ([1 + 2j, None], "column v with type complex128: Unsupported numpy type"),
+        ([1, 1 << 70], "Python int too large"),
+    ],
+)
+def test_a_column_of_pandas_that_has_no_type_in_arrow_is_told_by_name(
+    db: rowlock.Client, fake_server: FakeServer, values: list[object], words: str
+) -> None:
+    frame = pd.DataFrame({"k": ["a", "b"], "v": values})
+    with pytest.raises(rowlock.MappingError, match="; give all values of a column one type") as caught:
+        db.table("t").put_arrow(frame, "k STRING :key, v INT f:v")
+    assert words in str(caught.value)
+    assert not fake_server.bulks
 
 
 TWICE = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"]), pa.array(["1"])], ["k", "k", "v"])
