@@ -358,3 +358,11 @@ def test_parts_are_neither_too_small_nor_too_large() -> None:
     assert suited(0, 2) == PART_BYTES_MIN
     assert suited(1 << 30, 2) == PART_BYTES_MAX
     assert suited(1 << 30, 8) == 1 << 26
+
+
+def test_pyspark_finds_no_push_filters_and_so_reads_where_filters_may_not_be_pushed(
+    rowlock_server: RowlockServer, table: str
+) -> None:
+    """As pyspark.sql.worker.plan_data_source_read looks for it."""
+    reader = _reader(_source(rowlock_server, pushdown="true"))
+    assert getattr(reader.pushFilters, "__func__", None) is DataSourceReader.pushFilters

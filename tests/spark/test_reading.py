@@ -285,10 +285,14 @@ def test_filters_are_the_server_s_when_asked_and_change_nothing(spark: SparkSess
 
     plain = flights.load(spark)
     expected = numbered(lambda: plain)
+    # Spark's configuration does not allow it yet.
+    unpushed = flights.load(spark, pushdown="true")
+    assert numbered(lambda: unpushed) == expected
     assert {row[-1] for row in expected} == set(range(len(conditions))) - {10}
     rowlock.spark.configure(spark)
     try:
         assert numbered(lambda: plain) == expected
+        assert numbered(lambda: unpushed) == expected
         assert numbered(lambda: flights.load(spark, pushdown="true")) == expected
         frame = flights.load(spark, pushdown="true", start="D")
         one = frame.where("carrier = 'DL' AND delay < -20")

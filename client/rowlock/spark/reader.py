@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -45,10 +45,7 @@ class Reading:
 
 
 class RowlockReader(DataSourceReader):
-    """Reads without filters of Spark. It is pickled to the tasks, so it holds no connection.
-
-    It has no pushFilters: with that, PySpark refuses to read unless its configuration allows filters to be pushed.
-    """
+    """Reads without filters of Spark. It is pickled to the tasks, so it holds no connection."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -105,15 +102,36 @@ class RowlockReader(DataSourceReader):
         return point.snapshot_id
 
 
+class _UnseenPushFilters:
+    """A `pushFilters` that PySpark calls, and does not take for a reader's own.
+
+    A reader with one of its own can't be read while Spark's configuration keeps filters from being pushed, and PySpark
+    looks at `__func__`, and nowhere else, to see whether it has one. So filters are pushed when the configuration
+    allows it, and Spark evaluates them when it does not.
+    """
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self, push: Callable[[list[SparkFilter]], Iterable[SparkFilter]]) -> None:
+        self._push = push
+
+    def __call__(self, filters: list[SparkFilter]) -> Iterable[SparkFilter]:
+        return self._push(filters)
+
+
 class PushingReader(RowlockReader):
-    """Lets the server evaluate the filters of its DataFrame's first query."""
+    """Lets the server evaluate the filters of its DataFrame's first query, where Spark's configuration allows it."""
 
     def __init__(self, reading: Reading, frame_id: bytes) -> None:
         super().__init__(reading)
         self._frame_id = frame_id
         self._words: list[str] = []
 
-    def pushFilters(self, filters: list[SparkFilter]) -> Iterable[SparkFilter]:  # noqa: N802
+    @property
+    def pushFilters(self) -> _UnseenPushFilters:  # noqa: N802
+        return _UnseenPushFilters(self._push)
+
+    def _push(self, filters: list[SparkFilter]) -> Iterable[SparkFilter]:
         """Gives back those that Spark evaluates. Called at most once, before `partitions`.
 
         Raises InvalidArgumentError if the DataFrame's first query had a filter that is not among these.
