@@ -26,7 +26,7 @@ _TESTS_FAILED = 1  # pytest's exit code for it
 
 def main(arguments: list[str]) -> int:
     """Runs pytest for each share, and once more for what failed; the exit code."""
-    shares = [list(arguments)]
+    shares = [arguments]
     if arguments[:1] == ["--shared"]:
         common = arguments[1:]
         shares = [[*common, *FIRST_SHARE], [*common, *[f"--ignore={folder}" for folder in FIRST_SHARE]]]
@@ -38,10 +38,12 @@ def main(arguments: list[str]) -> int:
             return max(map(abs, codes))
         failed = [_failed(cache) for cache in caches]
         count = sum(map(len, failed))
-        if not 0 < count <= SECOND_CHANCES_MAX:
-            if any(codes):
-                _say(f"{count} tests failed; only 1 to {SECOND_CHANCES_MAX} are run a second time")
-            return max(codes)
+        if not any(codes):
+            return 0
+        # A share that fails without a failed test has another fault, which no second run forgives.
+        if count > SECOND_CHANCES_MAX or any(code and not tests for code, tests in zip(codes, failed, strict=True)):
+            _say(f"{count} tests failed; only 1 to {SECOND_CHANCES_MAX} are run a second time")
+            return _TESTS_FAILED
         _say(f"{count} failed, and are run a second time")
         code = 0
         for run, cache, failed_once in zip(runs, caches, failed, strict=True):
