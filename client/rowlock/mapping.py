@@ -123,6 +123,11 @@ class Mapping:
         """The Arrow schema of mapped rows; parts of the key are not nullable."""
         return pa.schema([pa.field(item.name, item.codec.arrow, not item.is_key) for item in self.columns])
 
+    @property
+    def cell_columns(self) -> list[bytes]:
+        """The columns of the table that the values are kept in, b"family:qualifier", in the mapping's order."""
+        return [column.column for column in self.values]
+
     def _check_columns(self) -> None:
         if not self.keys:
             raise MappingError(f"the mapping {self.text!r} has no key: one column at least has the target :key")

@@ -79,7 +79,8 @@ class Scan(Generic[Text]):
     def to_batches(self, mapping: Mapping | str | None = None) -> Iterator[pa.RecordBatch]:
         """Arrow batches of whole rows, in bounded memory: cells, or rows of a mapping's columns.
 
-        With a mapping only its columns are read; rows that have none of them are left out.
+        A mapping chooses columns and no rows: a row that has none of them is there, with nulls. To leave such rows
+        out, choose the mapping's columns in the scan too: `table.scan(columns=mapping.cell_columns)`.
         """
         if mapping is None:
             for table in self._begin(None):
@@ -90,10 +91,7 @@ class Scan(Generic[Text]):
             yield from rows_from_form(batch, parsed).to_batches()
 
     def form_batches(self, columns: Sequence[FormColumn]) -> Iterator[pa.RecordBatch]:
-        """Batches in row form, as row_form.py says, in the memory that they came in; for use inside rowlock.
-
-        Unless the scan's caller chose columns, rows that have none of these are left out.
-        """
+        """Batches in row form, as row_form.py says, in the memory that they came in; for use inside rowlock."""
         for table in self._begin(columns):
             yield from table.to_batches()
 

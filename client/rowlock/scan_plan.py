@@ -110,17 +110,14 @@ def _joined(ranges: Sequence[RowRange]) -> tuple[RowRange, ...]:
 
 
 def in_row_form(plan: ScanPlan, columns: Sequence[FormColumn]) -> ScanPlan:
-    """The same scan, in row form, of these columns only unless its caller chose columns.
+    """The same rows of the same scan, in row form: each with these columns, null where it has no such cell.
 
-    Then rows are answered that have one of the chosen columns; what is not among them is null.
+    A column that the scan's caller did not choose is null in every row.
     """
     template = region_pb2.ScanRequest()
     template.CopyFrom(plan.template)
     template.row_form.SetInParent()
     template.batch_bytes = template.batch_bytes or FORM_BATCH_BYTES
-    if not plan.template.columns:
-        for family, qualifier in dict.fromkeys((column.family, column.qualifier) for column in columns):
-            template.columns.add(family=family, qualifier=qualifier)
     asked = ColumnsAsked(template)
     for column in columns:
         if column in asked:

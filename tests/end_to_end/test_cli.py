@@ -203,7 +203,7 @@ def test_what_is_exported_is_imported_as_the_same_rows(
     copy = rowlock_client.create_table("copy", {"info": rowlock.Family()})
     assert run("import", "copy", str(target), "-m", MAPPING, "--json") == (
         0,
-        '{"table": "copy", "rows": 3, "cells": 9}\n',
+        '{"table": "copy", "rows": 3, "cells": 9, "rows_without_cells": 0}\n',
         "",
     )
     assert list(copy.scan()) == list(orders.scan())
@@ -217,6 +217,30 @@ def test_a_part_of_the_rows_is_exported(run: Run, many: rowlock.Table[bytes], tm
     assert run("export", "orders", str(target), "-m", mapping, *words) == (0, "50 rows\n", "")
     found = pa_parquet.read_table(target).to_pydict()
     assert found == {"key": [f"r{n:03}" for n in range(0, 100, 2)], "n": list(range(0, 100, 2))}
+
+
+def test_an_export_has_every_row_whatever_columns_it_maps(
+    run: Run, orders: rowlock.Table[bytes], tmp_path: Path
+) -> None:
+    orders.put(b"a", {"info:n": "1"})
+    orders.put(b"b", {"info:other": "x"})
+    target = tmp_path / "rows.csv"
+    words = ["export", "orders", str(target), "-m", "key STRING :key, n INT info:n text", "--overwrite"]
+    assert run(*words) == (0, "2 rows\n", "")
+    assert target.read_text().splitlines()[1:] == ['"a",1', '"b",']
+    assert run(*words, "--mapped-only") == (0, "1 rows\n", "")
+    assert target.read_text().splitlines()[1:] == ['"a",1']
+
+
+def test_an_import_says_which_rows_are_not_in_the_table_for_want_of_a_value(
+    run: Run, orders: rowlock.Table[bytes], tmp_path: Path
+) -> None:
+    source = tmp_path / "rows.csv"
+    source.write_text("key,n,m\na,1,\nb,,2\nc,,\n")
+    words = ["import", "orders", str(source), "-m"]
+    none = "not in the table, because they have no value but their key: 1"
+    assert run(*words, "key STRING :key, n INT info:n, m INT info:m") == (0, f"3 rows, 2 cells; {none}\n", "")
+    assert [row for row, _ in orders.scan()] == [b"a", b"b"]
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,13 @@ READING = [
         f"{PIVOT}::test_columns_of_several_families_stand_on_one_line",
     ),
     Mutant(
+        "the row form reads the families of its columns alone",
+        "scan/scanner.py",
+        "    columns_read = _columns_read(selection)\n",
+        "    columns_read = _columns_read(selection) or ({c.family: None for c in plan.row_form or ()} or None)\n",
+        f"{PIVOT}::test_without_columns_every_row_is_a_line_also_one_of_another_family_alone",
+    ),
+    Mutant(
         "the row form moves values up to rows that have none",
         "scan/pivot.py",
         "    np.cumsum(is_there, out=before[1:])\n",

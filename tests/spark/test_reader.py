@@ -107,6 +107,7 @@ def _task_of(monkeypatch: pytest.MonkeyPatch, query: UUID | None) -> None:
 
 
 _MAPPED = [f"{number:04d}" for number in range(1000)] + ["only b"]
+_ALL = sorted([*_MAPPED, "neither"])
 
 
 def test_the_default_source_is_the_whole_one(rowlock_server: RowlockServer, table: str) -> None:
@@ -116,13 +117,20 @@ def test_the_default_source_is_the_whole_one(rowlock_server: RowlockServer, tabl
 def test_parts_together_are_the_table(rowlock_server: RowlockServer, table: str) -> None:
     source = _source(rowlock_server, partition_bytes="8192")
     assert len(_planned(_reader(source))[1]) > 3
-    assert _ids(_reader(source)) == _MAPPED
+    assert _ids(_reader(source)) == _ALL
     assert len(_planned(_reader(_source(rowlock_server)))[1]) == 1
 
 
-def test_a_narrow_schema_reads_the_same_rows(rowlock_server: RowlockServer, table: str) -> None:
+def test_a_narrow_schema_or_mapping_reads_the_same_rows(rowlock_server: RowlockServer, table: str) -> None:
     narrow = StructType([StructField("id", StringType())])
-    assert _ids(_reader(_source(rowlock_server), narrow)) == _MAPPED
+    assert _ids(_reader(_source(rowlock_server), narrow)) == _ALL
+    assert _ids(_reader(_source(rowlock_server, mapping="id STRING :key, b STRING f:b"))) == _ALL
+
+
+def test_rows_without_any_mapped_column_are_left_out_on_request(rowlock_server: RowlockServer, table: str) -> None:
+    assert _ids(_reader(_source(rowlock_server, rows="mapped"))) == _MAPPED
+    only_b = _source(rowlock_server, rows="mapped", mapping="id STRING :key, b STRING f:b")
+    assert _ids(_reader(only_b)) == ["only b"]
 
 
 def test_nothing_to_read_is_one_part_without_ranges(rowlock_server: RowlockServer, table: str) -> None:
@@ -206,8 +214,8 @@ def test_scans_of_one_dataframe_see_one_moment(
     made_first = _source(rowlock_server)
     first = _planned(_reader(source))
     rowlock_client.table("read").put("new", {"f:a": "new"})
-    assert _ids(_reader(source)) == _MAPPED
-    assert [name for batch in _batches(first[0], first[1][0]) for name in _names(batch)] == _MAPPED
+    assert _ids(_reader(source)) == _ALL
+    assert [name for batch in _batches(first[0], first[1][0]) for name in _names(batch)] == _ALL
     # Its moment is that of its first use.
     assert "new" in _ids(_reader(made_first))
 
@@ -218,7 +226,7 @@ def test_an_ended_moment_is_told_in_the_words_of_spark(
     with held_snapshot(None, "read", server=rowlock_server.address) as moment:  # type: ignore[arg-type]  # not used
         source = _source(rowlock_server, snapshot=moment.id)
         reader, [partition] = _planned(_reader(source))
-        assert _ids(_reader(source)) == _MAPPED
+        assert _ids(_reader(source)) == _ALL
     for action in (_reader(source).partitions, lambda: list(_batches(reader, partition))):
         with pytest.raises(SnapshotEndedError, match=r"its with block was left.* rowlock\.spark\.snapshot"):
             action()
@@ -242,15 +250,15 @@ def test_latest_is_one_moment_for_each_query_of_what_was_planned_once(
     planned = _planned(_reader(_source(rowlock_server, snapshot="latest", partition_bytes="8192")))
     first, second = _query(), _query()
     _task_of(monkeypatch, first)
-    assert _count(planned) == 1001
+    assert _count(planned) == 1002
     rowlock_client.table("read").put("new", {"f:a": "new"})
     _task_of(monkeypatch, second)
-    assert _count(planned) == 1002
+    assert _count(planned) == 1003
     rowlock_client.table("read").put("newer", {"f:a": "newer"})
-    assert _count(planned) == 1002
+    assert _count(planned) == 1003
     # A repeated task of a query that began before.
     _task_of(monkeypatch, first)
-    assert _count(planned) == 1001
+    assert _count(planned) == 1002
 
 
 def test_latest_without_a_query_is_the_moment_of_the_first_job(
@@ -259,9 +267,9 @@ def test_latest_without_a_query_is_the_moment_of_the_first_job(
     planned = _planned(_reader(_source(rowlock_server, snapshot="latest")))
     rowlock_client.table("read").put("new", {"f:a": "new"})
     _task_of(monkeypatch, None)
-    assert _count(planned) == 1002
+    assert _count(planned) == 1003
     rowlock_client.table("read").put("newer", {"f:a": "newer"})
-    assert _count(planned) == 1002
+    assert _count(planned) == 1003
 
 
 def test_latest_goes_on_after_a_start_of_the_server_with_the_queries_that_begin_then(
@@ -271,14 +279,14 @@ def test_latest_goes_on_after_a_start_of_the_server_with_the_queries_that_begin_
     planned = _planned(_reader(_source(rowlock_server, snapshot="latest")))
     before, unused = _query(), _query()
     _task_of(monkeypatch, before)
-    assert _count(planned) == 1001
+    assert _count(planned) == 1002
     rowlock_server.restart()
     for query in (before, unused):
         _task_of(monkeypatch, query)
         with pytest.raises(SnapshotEndedError, match=r"Run the query again.*started anew"):
             _count(planned)
     _task_of(monkeypatch, _query())
-    assert _count(planned) == 1001
+    assert _count(planned) == 1002
 
 
 def test_the_moment_of_one_query_is_kept_for_minutes_and_a_dataframe_s_for_an_hour(
@@ -288,7 +296,7 @@ def test_the_moment_of_one_query_is_kept_for_minutes_and_a_dataframe_s_for_an_ho
     _task_of(monkeypatch, None)
     for snapshot, lease_ms in (("token", 3_600_000), ("latest", 600_000)):
         planned = _planned(_reader(_source(rowlock_server, snapshot=snapshot)))
-        assert _count(planned) == 1001
+        assert _count(planned) == 1002
         [partition] = planned[1]
         assert renew_snapshot(rowlock_client._servers, partition.snapshot_id, 60.0).lease_ms == lease_ms
 

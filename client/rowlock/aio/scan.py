@@ -73,7 +73,8 @@ class Scan(Generic[Text]):
     async def to_batches(self, mapping: Mapping | str | None = None) -> AsyncIterator[pa.RecordBatch]:
         """Arrow batches of whole rows, in bounded memory: cells, or rows of a mapping's columns.
 
-        With a mapping only its columns are read; rows that have none of them are left out.
+        A mapping chooses columns and no rows: a row that has none of them is there, with nulls. To leave such rows
+        out, choose the mapping's columns in the scan too: `table.scan(columns=mapping.cell_columns)`.
         """
         if mapping is None:
             async for table in self._begin(None):
@@ -86,10 +87,7 @@ class Scan(Generic[Text]):
                 yield mapped
 
     async def form_batches(self, columns: Sequence[FormColumn]) -> AsyncIterator[pa.RecordBatch]:
-        """Batches in row form, as row_form.py says, in the memory that they came in; for use inside rowlock.
-
-        Unless the scan's caller chose columns, rows that have none of these are left out.
-        """
+        """Batches in row form, as row_form.py says, in the memory that they came in; for use inside rowlock."""
         async for table in self._begin(columns):
             for batch in table.to_batches():
                 yield batch

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from rowlock import BulkError
+    from rowlock import BulkError, Mapping
     from rowlock.cli import file_formats
     from rowlock.cli.output import Progress
 
@@ -54,9 +54,9 @@ def import_rows(
 
     In CSV the first line names the columns, an empty field is no cell and "" an empty value; BINARY columns hold \xNN
     escapes. Each batch of rows is written whole; if a later one fails, the earlier ones stay: import again, the same
-    rows end up the same.
+    rows end up the same. A row exists by its cells: one that has no value but its key is not in the table.
 
-    --json: {"table", "rows": rows read, "cells": cells written}
+    --json: {"table", "rows": rows read, "cells": cells written, "rows_without_cells": number}
     """
     from rowlock import BulkError, Mapping
     from rowlock.cli import file_formats
@@ -68,13 +68,22 @@ def import_rows(
         file_formats.reader(file, kind, parsed, null or (), between) as batches,
         call.output.progress(f"importing {file.name}", batches.total, batches.unit) as progress,
     ):
+        rows = _Rows(batches, parsed, progress)
         try:
-            result = call.client.table(table).put_arrow(_counted(batches, progress), parsed)
+            result = call.client.table(table).put_arrow(rows, parsed)
         except BulkError as error:
             raise _with_advice(error) from error
+    text = f"{rows.count} rows, {result.cell_count} cells"
+    if rows.without_cells:
+        text += f"; not in the table, because they have no value but their key: {rows.without_cells}"
     call.output.record(
-        {"table": table, "rows": result.row_count, "cells": result.cell_count},
-        f"{result.row_count} rows, {result.cell_count} cells",
+        {
+            "table": table,
+            "rows": rows.count,
+            "cells": result.cell_count,
+            "rows_without_cells": rows.without_cells,
+        },
+        text,
     )
 
 
@@ -88,13 +97,16 @@ def export_rows(
     stop: StopOption = None,
     prefix: PrefixOption = None,
     where: WhereOption = None,
+    mapped_only: Annotated[
+        bool, typer.Option("--mapped-only", help="Leave out rows that have none of the mapping's columns.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
     separator: SeparatorOption = None,
 ) -> None:
     """Writes rows to a file, by a mapping.
 
     The file appears when it is whole. If the server was lost meanwhile, the rows are not of one moment, and that is
-    told on standard error. A row without any of the mapping's columns is left out; a missing cell is null.
+    told on standard error. A missing cell is null, also in a row that has none of the mapping's columns.
 
     --json: {"table", "file", "rows": number}
     """
@@ -116,7 +128,9 @@ def export_rows(
     parsed = Mapping(mapping)
     condition = filter_of(where)
     first, last, begins = arguments.row_range(start, stop, prefix)
-    found = call.client.table(table).scan(first, last, begins, where=condition)
+    # Columns chosen here leave out the rows that have none of them.
+    chosen = (parsed.cell_columns or None) if mapped_only else None
+    found = call.client.table(table).scan(first, last, begins, columns=chosen, where=condition)
     rows = 0
     partial = file.with_name(f".{file.name}.partial-{os.getpid()}")
     try:
@@ -174,7 +188,30 @@ def _with_advice(error: BulkError) -> Exception:
     )
 
 
-def _counted(batches: file_formats.Batches, progress: Progress) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield batch
-        progress.advance(batches.advanced())
+class _Rows:
+    """The rows of a file on their way into a table, counted."""
+
+    def __init__(self, batches: file_formats.Batches, mapping: Mapping, progress: Progress) -> None:
+        self.count = 0
+        # They have no value but their key.
+        self.without_cells = 0
+        self._batches = batches
+        self._names = [column.name for column in mapping.values]
+        self._progress = progress
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.count += batch.num_rows
+            self.without_cells += self._count_without_cells(batch)
+            yield batch
+            self._progress.advance(self._batches.advanced())
+
+    def _count_without_cells(self, batch: pa.RecordBatch) -> int:
+        import numpy as np
+
+        from rowlock.arrow_buffers import bools_of
+
+        has_cell = np.zeros(batch.num_rows, np.bool_)
+        for name in self._names:
+            has_cell |= bools_of(batch.column(name).is_valid())
+        return batch.num_rows - int(np.count_nonzero(has_cell))

@@ -84,7 +84,7 @@ class FrameColumn:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The columns of a DataFrame. The mapping says which rows there are: those that have one of its columns."""
+    """The columns of a DataFrame. Which rows it has does not depend on them."""
 
     mapping: Mapping
     columns: tuple[FrameColumn, ...]
@@ -113,8 +113,8 @@ class Frame:
 
     @property
     def cell_columns(self) -> list[bytes] | None:
-        """What a scan asks for, so that it answers the mapping's rows; None: all."""
-        return [column.column for column in self.mapping.values] or None
+        """What a scan asks for to leave out rows that have none of the mapping's columns; None: a key is all it has."""
+        return self.mapping.cell_columns or None
 
     def narrowed(self, schema: StructType) -> Frame:
         """The columns that a user's schema names, in its order; raises MappingError if it has others, or other types.

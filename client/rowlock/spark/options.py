@@ -7,6 +7,7 @@ r"""The options of `spark.read.format("rowlock")`, checked as soon as a DataFram
     start, stop      rows from start (inside) to stop (outside)     } bytes as text: printable UTF-8 stands for itself,
     prefix           rows that start with it                        } any byte may be written \xNN, a backslash \\
     where            conditions on stored columns, "info:delay as int > 15 and info:dest is present"
+    rows             all (default), or mapped: rows that have none of the mapping's columns are left out
     timestamps       mapped columns, commas between, or *: each gives its cell's timestamp, delay a delay_timestamp
     snapshot         token (default): one read point for all that is done with the DataFrame; latest: a new one for each
                      query; or the id of a snapshot that rowlock.spark.snapshot holds
@@ -43,6 +44,7 @@ READ_OPTIONS = (
     "stop",
     "prefix",
     "where",
+    "rows",
     "timestamps",
     "snapshot",
     "partition_bytes",
@@ -80,6 +82,8 @@ class ReadOptions:
     infer_rows: int | None = None
     row_range: RowRange = (b"", b"")
     where: Filter | None = None
+    # Rows that have none of the mapping's columns are left out.
+    is_mapped_only: bool = False
     timestamps: tuple[str, ...] = ()
     is_latest: bool = False
     # Of a snapshot that somebody else holds.
@@ -165,6 +169,7 @@ def read_options(options: Dict[str, str]) -> ReadOptions:
         infer_rows=infer_rows,
         row_range=_row_range(given),
         where=_where(given.get("where")),
+        is_mapped_only=_word(given, "rows", "all", ("all", "mapped")) == "mapped",
         timestamps=_timestamps(given.get("timestamps", ""), mapping, infer_rows),
         is_latest=is_latest,
         snapshot_id=snapshot_id,

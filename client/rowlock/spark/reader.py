@@ -37,6 +37,11 @@ class Reading:
     point: ReadPoint
 
     @property
+    def columns(self) -> list[bytes] | None:
+        """What a scan asks for, so that it answers the rows that are wanted; None: every row."""
+        return self.frame.cell_columns if self.options.is_mapped_only else None
+
+    @property
     def table(self) -> Table[bytes]:
         return client_of(self.options.server, self.options.timeout_s).table(self.options.table)
 
@@ -62,7 +67,7 @@ class RowlockReader(DataSourceReader):
             client = client_of(options.server, options.timeout_s)
             if not options.is_latest:
                 opened(client, options.table, self._reading.point, options.timeout_s)
-            parts = cut(self._reading.table, self._ranges, self._reading.frame.cell_columns, options.part_bytes)
+            parts = cut(self._reading.table, self._ranges, self._reading.columns, options.part_bytes)
         except RowlockError as error:
             raise self._reading.explained(error) from None
         return [ScanPartition(ranges, self._reading.point.snapshot_id) for ranges in parts]
@@ -81,7 +86,7 @@ class RowlockReader(DataSourceReader):
         schema = to_arrow_schema(frame.schema, timezone="UTC")
         with self._reading.table.scan(
             ranges=partition.ranges,
-            columns=frame.cell_columns,
+            columns=self._reading.columns,
             where=self._where,
             batch_bytes=options.batch_bytes,
             snapshot=self._latest_id() if options.is_latest else partition.snapshot_id,

@@ -119,6 +119,11 @@ def test_a_row_that_has_none_of_the_forms_columns_is_a_line_of_nulls_if_it_is_an
     assert scanned(SPARSE, Q, selection=Selection(asked))[-1] == (b"d", None)
 
 
+def test_without_columns_every_row_is_a_line_also_one_of_another_family_alone() -> None:
+    writes = [*dense(2), put("0000x", "g:p", b"only here"), put("0001", "g:p", b"both")]
+    assert scanned(writes, P) == [(b"0000", b"p000"), (b"0000x", None), (b"0001", b"p001")]
+
+
 def test_a_form_without_columns_gives_the_keys() -> None:
     assert scanned(SPARSE) == [(b"a",), (b"b",), (b"c",), (b"d",)]
     assert scanned([]) == []
