@@ -81,7 +81,8 @@ def reader(tmp_path: Path, spark: SparkSession) -> Iterator[Reader]:
     assert _PORT in server_line()
     assert _FOLDER in server_line()
     name, *words = shlex.split(server_line().replace(_PORT, str(port)).replace(_FOLDER, str(tmp_path / "data")))
-    kept = {key: spark.conf.get(key) for key in ("spark.app.name", "spark.sql.python.filterPushdown.enabled")}
+    name_of_session = spark.conf.get("spark.app.name")
+    assert name_of_session is not None
     with ServerProcess(
         [str(Path(sys.executable).parent / name), *words], tmp_path / "server.log", ready_seconds_max=_READY_SECONDS_MAX
     ):
@@ -89,9 +90,7 @@ def reader(tmp_path: Path, spark: SparkSession) -> Iterator[Reader]:
             yield Reader(port, {})
         finally:
             spark.catalog.dropTempView("flights")  # false where no block has made it
-            for key, value in kept.items():
-                assert value is not None, key
-                spark.conf.set(key, value)
+            spark.conf.set("spark.app.name", name_of_session)
 
 
 def test_the_page_can_be_followed_word_by_word(reader: Reader, capsys: pytest.CaptureFixture[str]) -> None:

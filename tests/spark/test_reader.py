@@ -15,11 +15,7 @@ import rowlock
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceReader,
-    EqualTo,
-    GreaterThanOrEqual,
     InputPartition,
-    LessThan,
-    StringContains,
 )
 from pyspark.sql.types import StringType, StructField, StructType
 from pyspark_rowlock import DefaultSource
@@ -36,7 +32,6 @@ from rowlock.scan import Scan
 from rowlock.snapshot import renew_snapshot
 from rowlock.spark.planning import PART_BYTES_MAX, PART_BYTES_MIN, ScanPartition, suited
 from rowlock.spark.read_points import snapshot as held_snapshot
-from rowlock.spark.reader import PushingReader
 from rowlock.spark.source import RowlockSource
 
 _MAPPING = "id STRING :key, a STRING f:a, b STRING f:b"
@@ -134,58 +129,38 @@ def test_rows_without_any_mapped_column_are_left_out_on_request(rowlock_server: 
 
 
 def test_nothing_to_read_is_one_part_without_ranges(rowlock_server: RowlockServer, table: str) -> None:
-    reader = _reader(_source(rowlock_server, pushdown="true"))
-    assert isinstance(reader, PushingReader)
-    assert list(reader.pushFilters([EqualTo(("id",), "a"), EqualTo(("id",), "b")])) == []
+    reader = _reader(_source(rowlock_server, filter="id = 'a' AND id = 'b'"))
     [partition] = _planned(reader)[1]
     assert partition.ranges == ()
     assert _ids(reader) == []
 
 
-def test_pushed_filters_narrow_what_is_read(rowlock_server: RowlockServer, table: str) -> None:
-    reader = _reader(_source(rowlock_server, pushdown="true", start="0500", where="f:a is present"))
-    assert isinstance(reader, PushingReader)
-    given = [GreaterThanOrEqual(("id",), "0100"), LessThan(("id",), "0510"), StringContains(("a",), "5")]
-    assert list(reader.pushFilters(given)) == []
+def test_a_filter_narrows_what_is_read(rowlock_server: RowlockServer, table: str) -> None:
+    given = "id BETWEEN '0100' AND '0509' AND a LIKE '%5%'"
+    reader = _reader(_source(rowlock_server, filter=given, start="0500", where="f:a is present"))
     [partition] = _planned(reader)[1]
-    assert partition.ranges == ((b"0500", b"0510"),)
+    assert partition.ranges == ((b"0500", b"0509\0"),)
     assert _ids(reader) == [f"{number:04d}" for number in range(500, 510)]
 
 
-def test_a_reader_that_pushes_nothing_has_no_push_filters(rowlock_server: RowlockServer, table: str) -> None:
-    """Spark refuses to read with a reader that has it, unless its configuration allows pushing."""
-    assert type(_reader(_source(rowlock_server))).pushFilters is DataSourceReader.pushFilters
-
-
-def test_of_a_later_query_the_first_one_s_filters_are_pushed_and_the_rest_is_given_back(
+def test_a_filter_is_of_any_column_of_the_mapping_whatever_the_schema_names(
     rowlock_server: RowlockServer, table: str
 ) -> None:
-    """Spark may read either query by the other's plan, so both plans must read the same rows."""
-    source = _source(rowlock_server, pushdown="true")
-    first = [GreaterThanOrEqual(("id",), "0100"), LessThan(("id",), "0110"), StringContains(("a",), "5")]
-    more = [EqualTo(("a",), "a105"), LessThan(("id",), "0106")]
-    readers = []
-    for given, kept in ((first, []), ([more[0], *reversed(first), more[1]], more), (first, [])):
-        reader = _reader(source)
-        assert isinstance(reader, PushingReader)
-        assert list(reader.pushFilters(given)) == kept
-        readers.append(reader)
-    assert [_ids(reader) for reader in readers] == [["0105"]] * 3
+    narrow = StructType([StructField("id", StringType())])
+    assert _ids(_reader(_source(rowlock_server, filter="b IS NOT NULL"), narrow)) == ["only b"]
 
 
-def test_another_query_of_a_pushing_dataframe_is_refused(rowlock_server: RowlockServer, table: str) -> None:
-    source = _source(rowlock_server, pushdown="true")
-    for value, is_refused in (("0001", False), ("0001", False), ("0002", True)):
-        reader = _reader(source)
-        assert isinstance(reader, PushingReader)
-        if is_refused:
-            with pytest.raises(InvalidArgumentError, match="lacks some of them"):
-                reader.pushFilters([EqualTo(("id",), value)])
-            with pytest.raises(InvalidArgumentError, match="lacks some of them"):
-                _reader(source).partitions()
-        else:
-            reader.pushFilters([EqualTo(("id",), value)])
-            assert _ids(reader) == [value]
+def test_a_filter_that_is_wrong_is_refused_when_the_dataframe_is_made(
+    rowlock_server: RowlockServer, table: str
+) -> None:
+    for wrong, message in (("a > ", "can't be read at its end"), ("id LIKE '%5'", r"\.where\(\"id LIKE '%5'\"\)")):
+        with pytest.raises(InvalidArgumentError, match=message):
+            _source(rowlock_server, filter=wrong).schema()
+
+
+def test_a_reader_pushes_no_filters(rowlock_server: RowlockServer, table: str) -> None:
+    """PySpark would keep what one query pushes for every other query of the DataFrame."""
+    assert type(_reader(_source(rowlock_server, filter="b IS NULL"))).pushFilters is DataSourceReader.pushFilters
 
 
 def test_a_scan_that_is_left_early_is_closed(
@@ -366,11 +341,3 @@ def test_parts_are_neither_too_small_nor_too_large() -> None:
     assert suited(0, 2) == PART_BYTES_MIN
     assert suited(1 << 30, 2) == PART_BYTES_MAX
     assert suited(1 << 30, 8) == 1 << 26
-
-
-def test_pyspark_finds_no_push_filters_and_so_reads_where_filters_may_not_be_pushed(
-    rowlock_server: RowlockServer, table: str
-) -> None:
-    """As pyspark.sql.worker.plan_data_source_read looks for it."""
-    reader = _reader(_source(rowlock_server, pushdown="true"))
-    assert getattr(reader.pushFilters, "__func__", None) is DataSourceReader.pushFilters

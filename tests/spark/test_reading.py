@@ -13,7 +13,6 @@ import pytest
 import rowlock
 from rowlock import Client
 from rowlock.pytest_plugin import RowlockServer
-from rowlock.spark.configuration import PUSHDOWN
 
 from tests.spark.session import retried
 
@@ -24,6 +23,8 @@ _MAPPING = (
     "carrier STRING :key, flight INT :key ordered, delay INT info:delay, dest STRING info:dest, x DOUBLE info:x, "
     "day DATE info:day, at TIMESTAMP info:at"
 )
+# Whether Spark hands filters to Python sources.
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _AT = datetime.datetime(2013, 1, 1, 5, 15)
 _MICROS = int(_AT.replace(tzinfo=datetime.UTC).timestamp()) * 1_000_000
 
@@ -216,10 +217,10 @@ def test_each_query_of_a_latest_view_or_dataframe_sees_what_is_there_when_it_beg
         options = {"server": rowlock_server.address, "table": "now", "mapping": _MAPPING, "snapshot": "latest"}
         written = ", ".join(f"{name} '{value}'" for name, value in options.items())
         table.put(_key("UA", 0), {"info:delay": _delay(0)})
-        there, was_set = 1, spark.conf.get(PUSHDOWN) or "false"
+        there, was_set = 1, spark.conf.get(_PUSHDOWN) or "false"
         try:
             for pushes in ("false", "true"):
-                spark.conf.set(PUSHDOWN, pushes)
+                spark.conf.set(_PUSHDOWN, pushes)
                 spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW now_view USING rowlock OPTIONS ({written})")
                 frame = spark.read.format("rowlock").options(**options).load()
                 both = "SELECT count(*) FROM now_view a JOIN now_view b ON a.flight = b.flight"
@@ -235,7 +236,7 @@ def test_each_query_of_a_latest_view_or_dataframe_sees_what_is_there_when_it_beg
             assert retried(spark.table("now_view").count) == there
             assert retried(frame.count) == there
         finally:
-            spark.conf.set(PUSHDOWN, was_set)
+            spark.conf.set(_PUSHDOWN, was_set)
         client.drop_table("now")
 
 
@@ -261,87 +262,95 @@ def test_what_cannot_be_read_is_refused_when_the_dataframe_is_made(spark: SparkS
             flights.reader(spark).options(server=gone, timeout="1").load("flights")
 
 
-def test_filters_are_the_server_s_when_asked_and_change_nothing(spark: SparkSession, flights: Flights) -> None:
-    conditions = [
-        "carrier = 'UA' AND flight BETWEEN -3 AND 3 OR carrier IS NULL",
-        "carrier IN ('AA', 'ÖS') AND flight < 0",
-        "carrier > 'DL' AND delay NOT IN (20, 21, 22) AND dest = 'LGA'",
-        "NOT (delay <=> 20) AND carrier LIKE 'U%'",
-        "delay IS NULL AND carrier <> 'UA'",
-        "x IS NULL AND delay < -90 AND dest LIKE '%F%'",
-        "x > 5 AND day = DATE'2013-01-03'",
-        "x <= 0 AND x = 0 AND at >= TIMESTAMP'2013-01-04 12:15:00'",
-        "delay = 20 OR delay = 21",
-        "flight % 7 = 0 AND carrier = 'UA'",
-        "carrier = 'UA' AND carrier = 'DL'",
-    ]
-    from functools import reduce
+# Of SQL, and whether the server evaluates them.
+_CONDITIONS = [
+    ("carrier = 'UA' AND flight BETWEEN -3 AND 3", True),
+    ("carrier IN ('AA', 'ÖS') AND flight < 0", True),
+    ("carrier = 'UA' AND delay NOT IN (20, 21, 22) AND dest = 'LGA'", True),
+    # Text in front of other parts of a key is not in the order of its bytes.
+    ("carrier > 'DL'", False),
+    ("NOT (delay <=> 20) AND carrier LIKE 'U%'", False),
+    ("delay <> 20 AND carrier LIKE 'U%'", True),
+    ("delay IS NULL AND dest <> 'JFK'", True),
+    ("x IS NULL AND delay < -90 AND dest LIKE '%F%'", True),
+    ("x < 5 AND day = DATE'2013-01-03'", True),
+    ("x > 5", False),
+    ("x <= 0 AND x = 0 AND at >= TIMESTAMP'2013-01-04 12:15:00Z'", True),
+    ("delay = 20 OR delay = 21", False),
+    ("flight % 7 = 0 AND carrier = 'UA'", False),
+    ("carrier = 'UA' AND carrier = 'DL'", True),
+]
 
-    from pyspark.sql import functions as F  # noqa: N812
 
-    def numbered(make: Any) -> list[tuple[Any, ...]]:
-        parts = [make().where(text).withColumn("number", F.lit(number)) for number, text in enumerate(conditions)]
-        return _tuples(reduce(lambda left, right: left.union(right), parts))
-
+def test_a_filter_of_the_server_gives_what_spark_s_gives(spark: SparkSession, flights: Flights) -> None:
     plain = flights.load(spark)
-    expected = numbered(lambda: plain)
-    # Spark's configuration does not allow it yet.
-    unpushed = flights.load(spark, pushdown="true")
-    assert numbered(lambda: unpushed) == expected
-    assert {row[-1] for row in expected} == set(range(len(conditions))) - {10}
-    rowlock.spark.configure(spark)
-    try:
-        assert numbered(lambda: plain) == expected
-        assert numbered(lambda: unpushed) == expected
-        assert numbered(lambda: flights.load(spark, pushdown="true")) == expected
-        frame = flights.load(spark, pushdown="true", start="D")
-        one = frame.where("carrier = 'DL' AND delay < -20")
-        assert retried(one.count) == len([r for r in flights.rows if r[0] == "DL" and r[2] is not None and r[2] < -20])
-        assert "Filter" not in one._jdf.queryExecution().optimizedPlan().toString()
-        with pytest.raises(Exception, match="this one lacks some of them"):
-            retried(frame.where("delay < 0").count)
-    finally:
-        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    for text, is_the_server_s in _CONDITIONS:
+        if not is_the_server_s:
+            with pytest.raises(Exception, match=r"\.where\("):
+                flights.load(spark, filter=text)
+            continue
+        expected = _tuples(plain.where(text))
+        assert _tuples(flights.load(spark, filter=text)) == expected, text
+        assert expected or "'DL'" in text
 
 
-def test_a_filtered_dataframe_serves_further_filters_joins_and_aggregates(
-    spark: SparkSession, flights: Flights
+@pytest.mark.parametrize("spark_pushes", ["false", "true"])
+def test_no_query_of_a_dataframe_or_view_is_read_by_the_filters_of_another(
+    spark: SparkSession, flights: Flights, spark_pushes: str
 ) -> None:
-    """Each query pushes what it has besides, and PySpark shares what was pushed among queries: none may lose rows."""
+    """Also where somebody lets Spark push filters into Python, for a source of another kind."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    rows = [row for row in flights.rows if row[0] >= "DL" and row[2] is not None and row[2] > 15]
+    rows = [row for row in flights.rows if row[2] is not None and row[2] > 15]
     to_jfk = [row for row in rows if row[3] == "JFK"]
     planes = spark.createDataFrame([("UA", "boeing")], "carrier string, maker string")
-    rowlock.spark.configure(spark)
+    spark.conf.set(_PUSHDOWN, spark_pushes)
     try:
-        frame = flights.load(spark, pushdown="true").where("carrier >= 'DL' AND delay > 15")
+        whole = flights.load(spark)
+        assert retried(whole.where("carrier = 'UA' AND flight = 1").count) == 1
+        assert retried(whole.count) == 200
+        frame = flights.load(spark, filter="delay > 15")
         narrow = frame.where("dest = 'JFK'")
-        # Both are pushed before either is planned.
-        assert _tuples(frame.union(narrow)) == _sorted(rows + to_jfk)
         assert _tuples(narrow) == _sorted(to_jfk)
         assert _tuples(frame) == _sorted(rows)
-        joined = frame.join(F.broadcast(planes), "carrier")
-        assert retried(joined.count) == len([row for row in rows if row[0] == "UA"])
-        counted = frame.groupBy("dest").count().where("dest = 'JFK'")
-        assert _tuples(counted) == [("JFK", len(to_jfk))]
         assert _tuples(narrow.union(frame)) == _sorted(rows + to_jfk)
-        whole = flights.load(spark, pushdown="true")
-        assert _tuples(whole) == _sorted(flights.rows)
-        assert _tuples(whole.where("carrier >= 'DL' AND delay > 15").union(whole)) == _sorted(rows + flights.rows)
-        # The narrow one first: the wide one would be read by its filters.
-        again = flights.load(spark, pushdown="true").where("delay > 15")
-        assert retried(again.where("dest = 'JFK'").count) > 0
-        with pytest.raises(Exception, match="this one lacks some of them"):
-            retried(again.count)
+        assert retried(frame.join(F.broadcast(planes), "carrier").count) == len([r for r in rows if r[0] == "UA"])
+        assert _tuples(frame.groupBy("dest").count().where("dest = 'JFK'")) == [("JFK", len(to_jfk))]
+        frame.createOrReplaceTempView("filtered")
+        options = f"server '{flights.server.address}', table 'flights', mapping '{_MAPPING}', filter 'delay > 15'"
+        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW made USING rowlock OPTIONS ({options})")
+        for view in ("filtered", "made"):
+            for condition, count in (("dest = 'JFK'", len(to_jfk)), ("true", len(rows))):
+                found = retried(spark.sql(f"SELECT count(*) FROM {view} WHERE {condition}").collect)
+                assert found[0][0] == count, (view, condition)
     finally:
-        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+        spark.conf.unset(_PUSHDOWN)
+        spark.catalog.dropTempView("filtered")
+        spark.catalog.dropTempView("made")
 
 
-def test_filters_on_long_decimals_change_nothing(
+def test_spark_s_plan_has_no_filter_for_what_the_option_leaves_out(spark: SparkSession, flights: Flights) -> None:
+    filtered = flights.load(spark, filter="delay > 15")
+    assert "Filter" not in _plan(filtered)
+    assert "Filter (isnotnull(dest" in _plan(filtered.where("dest = 'JFK'"))
+
+
+def _plan(frame: DataFrame) -> str:
+    found: str = frame._jdf.queryExecution().optimizedPlan().toString()
+    return found
+
+
+def test_a_filter_that_spark_would_push_is_refused_as_an_option(spark: SparkSession, flights: Flights) -> None:
+    with pytest.raises(Exception, match="no option 'pushdown'"):
+        flights.load(spark, pushdown="true")
+    options = f"server '{flights.server.address}', table 'flights', mapping '{_MAPPING}', pushdown 'true'"
+    with pytest.raises(Exception, match="no option 'pushdown'"):
+        spark.sql(f"CREATE TEMPORARY VIEW pushing USING rowlock OPTIONS ({options})")
+
+
+def test_filters_on_long_decimals_are_exact(
     spark: SparkSession, rowlock_server: RowlockServer, rowlock_client: Client
 ) -> None:
-    """PySpark rounds them to 28 digits before rowlock sees them."""
     options = {"server": rowlock_server.address, "table": "long", "mapping": "k DECIMAL(38,2) :key ordered, v INT f:v"}
     rows = [(decimal.Decimal(unscaled).scaleb(-2, decimal.Context(40)), unscaled % 100) for unscaled in _LONG]
     rowlock_client.create_table("long", ["f"]).put_arrow(
@@ -350,17 +359,13 @@ def test_filters_on_long_decimals_change_nothing(
         ),
         mapping=options["mapping"],
     )
-    rowlock.spark.configure(spark)
-    try:
-        for text, expected in (
-            (f"k = {rows[1][0]}BD", rows[1:2]),
-            (f"k > {rows[1][0]}BD", rows[2:]),
-            (f"k IN ({rows[0][0]}BD, {rows[2][0]}BD)", [rows[0], rows[2]]),
-        ):
-            frame = retried(lambda: spark.read.format("rowlock").options(**options, pushdown="true").load())
-            assert _tuples(frame.where(text)) == _sorted(expected), text
-    finally:
-        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    for text, expected in (
+        (f"k = {rows[1][0]}", rows[1:2]),
+        (f"k > {rows[1][0]}", rows[2:]),
+        (f"k IN ({rows[0][0]}, {rows[2][0]})", [rows[0], rows[2]]),
+    ):
+        frame = retried(lambda: spark.read.format("rowlock").options(**options, filter=text).load())  # noqa: B023
+        assert _tuples(frame) == _sorted(expected), text
 
 
 _LONG = [12345678901234567890123456789012345670 + number for number in range(4)]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import rowlock.spark
-
 from bench.measure import Measurement, Spread
 from bench.spark.relay import Relay
 from bench.spark.rows import read_all, table_reader
@@ -26,7 +24,6 @@ def ranges(stage: Stage) -> Mapping[str, Measurement]:
 
     What the server computed for each stands beside them: it would be as much, if it read everything.
     """
-    rowlock.spark.configure(stage.spark)
     part = stage.rows.part(_PERCENT)
     with Relay() as relay, running_server(stage.loaded_data, advertise=relay.address) as (server, _):
         relay.begin(server.address)
@@ -36,8 +33,8 @@ def ranges(stage: Stage) -> Mapping[str, Measurement]:
             return table_reader(stage.spark, relay.address, LOADED).options(start=part.start, stop=part.stop).load()
 
         def by_filter() -> DataFrame:
-            frame = table_reader(stage.spark, relay.address, LOADED).option("pushdown", "true").load()
-            return frame.where(f"key >= '{part.start}' and key < '{part.stop}'")
+            given = f"key >= '{part.start}' and key < '{part.stop}'"
+            return table_reader(stage.spark, relay.address, LOADED).option("filter", given).load()
 
         for read in (by_option, by_filter):
             found = read().count()

@@ -16,12 +16,11 @@ Ranges are exact where bytes order and compare as Spark's values do:
     big-endian    integers, dates and timestamps as binary: negative ones order last, as a range of their own
 
 Numbers as text have several spellings, Spark's floats order their zeros and NaN in a way of their own, and every byte
-but 0 is true: Spark keeps filters on those. So it does with decimals of 28 digits and more, which PySpark rounds.
+but 0 is true: ranges can't tell those.
 """
 
 from __future__ import annotations
 
-import decimal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -34,9 +33,9 @@ from rowlock.errors import RowlockError
 from rowlock.mapping import MappedColumn, Mapping
 from rowlock.scan_plan import RowRange
 
-# Beyond, one range around them is read, and Spark filters. A range costs a scan some 0.45 ms, in which it reads about
-# 1,000 rows that follow each other (measured with 300,000 rows of one column of 100 bytes, and 100 to 3,000 ranges).
-RANGES_MAX = 300
+# A range costs a scan some 0.45 ms, in which it reads about 1,000 rows that follow each other (measured with 300,000
+# rows of one column of 100 bytes, and 100 to 3,000 ranges). Requests and partitions carry the ranges.
+RANGES_MAX = 10_000
 ALL_ROWS: tuple[RowRange, ...] = ((b"", b""),)
 _END = b"\0\0"
 
@@ -68,7 +67,7 @@ class _NotExactError(Exception):
 def row_ranges(mapping: Mapping, conditions: Sequence[PartCondition]) -> tuple[tuple[RowRange, ...], set[int]]:
     """The rows for which all conditions that ranges can tell hold, and which conditions those are, by their places.
 
-    What needs more than RANGES_MAX ranges narrows the rows and is not told.
+    What needs more than RANGES_MAX ranges is not told.
     """
     ranges, told = ALL_ROWS, set[int]()
     prefixes: list[bytes] = [b""]
@@ -82,11 +81,10 @@ def row_ranges(mapping: Mapping, conditions: Sequence[PartCondition]) -> tuple[t
             except _NotExactError:
                 continue
             relative = _without_overlaps(relative)
-            if len(relative) * len(prefixes) <= RANGES_MAX:
-                told.add(place)
-                fixed = encoded or fixed
-            else:
-                relative = [(relative[0][0], relative[-1][1])]
+            if len(relative) * len(prefixes) > RANGES_MAX:
+                continue
+            told.add(place)
+            fixed = encoded or fixed
             ranges = intersected(ranges, _behind(prefixes, relative))
         if fixed is None or len(fixed) * len(prefixes) > RANGES_MAX:
             break
@@ -202,9 +200,6 @@ def _is_fixed(part: MappedColumn) -> bool:
 
 def _encoded(part: MappedColumn, value: Any, separator: bytes) -> bytes:
     """The value's bytes with their end, as the key has them; raises _NotExactError for one that no key can hold."""
-    if isinstance(value, decimal.Decimal) and len(value.as_tuple().digits) >= decimal.getcontext().prec:
-        # PySpark makes it by a multiplication, which rounds to so many digits.
-        raise _NotExactError
     try:
         array = pa.array([value], part.codec.arrow)
         encoded: bytes = part.codec.encode(array)[0].as_py() + separator

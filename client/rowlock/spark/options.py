@@ -7,6 +7,7 @@ r"""The options of `spark.read.format("rowlock")`, checked as soon as a DataFram
     start, stop      rows from start (inside) to stop (outside)     } bytes as text: printable UTF-8 stands for itself,
     prefix           rows that start with it                        } any byte may be written \xNN, a backslash \\
     where            conditions on stored columns, "info:delay as int > 15 and info:dest is present"
+    filter           conditions of SQL on the DataFrame's columns, "delay > 15 AND id LIKE 'UA|%'", see conditions.py
     rows             all (default), or mapped: rows that have none of the mapping's columns are left out
     timestamps       mapped columns, commas between, or *: each gives its cell's timestamp, delay a delay_timestamp
     snapshot         token (default): one read point for all that is done with the DataFrame; latest: a new one for each
@@ -15,7 +16,6 @@ r"""The options of `spark.read.format("rowlock")`, checked as soon as a DataFram
     batch_bytes      about how much travels at once, default 4 MiB
     malformed        fail (default) or null: what becomes of bytes that do not fit the mapping's type
     timeout          seconds to wait for a server that is away, default 60
-    pushdown         true: the server evaluates Spark's filters, those of the DataFrame's first query, see one_query.py
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ READ_OPTIONS = (
     "stop",
     "prefix",
     "where",
+    "filter",
     "rows",
     "timestamps",
     "snapshot",
@@ -51,13 +52,14 @@ READ_OPTIONS = (
     "batch_bytes",
     "malformed",
     "timeout",
-    "pushdown",
 )
 # A temporary view is read and written with the same options, so each side lets the other's pass.
 WRITING_ONLY = ("nulls", "duplicates", "create", "durability")
 # What CREATE TABLE adds of its own when it asks for the schema; and each option once more, as option.NAME.
 CATALOG_PROPERTIES = ("provider", "owner", "comment", "collation", "location", "external", "is_managed_location")
 _CATALOG_OPTION = "option."
+# There once was one of that name.
+_PUSHDOWN = "pushdown"
 # What load("t") and save("t") become.
 PATH = "path"
 TIMEOUT_S_DEFAULT = 60.0
@@ -82,6 +84,8 @@ class ReadOptions:
     infer_rows: int | None = None
     row_range: RowRange = (b"", b"")
     where: Filter | None = None
+    # Conditions on the DataFrame's columns, as they were written.
+    filter: str | None = None
     # Rows that have none of the mapping's columns are left out.
     is_mapped_only: bool = False
     timestamps: tuple[str, ...] = ()
@@ -93,7 +97,6 @@ class ReadOptions:
     batch_bytes: int = BATCH_BYTES_DEFAULT
     malformed_is_null: bool = False
     timeout_s: float = TIMEOUT_S_DEFAULT
-    pushes_filters: bool = False
 
     @property
     def moment(self) -> Moment:
@@ -105,6 +108,12 @@ class ReadOptions:
 def checked_names(options: Dict[str, str], known: tuple[str, ...]) -> dict[str, str]:
     """The options with their names in lower case; raises InvalidArgumentError for one that is not known."""
     found = {name.lower(): value for name, value in options.items()}
+    if _PUSHDOWN in found:
+        raise InvalidArgumentError(
+            "rowlock has no option 'pushdown': PySpark keeps the filters that one query pushes for all other queries "
+            "of a DataFrame or view, and they would lose rows. Give the filter with the DataFrame, by an option: "
+            ".option('filter', \"delay > 15 AND id LIKE 'UA|%'\")"
+        )
     unknown = sorted(
         name
         for name in set(found) - {*known, *WRITING_ONLY, *CATALOG_PROPERTIES, PATH}
@@ -169,6 +178,7 @@ def read_options(options: Dict[str, str]) -> ReadOptions:
         infer_rows=infer_rows,
         row_range=_row_range(given),
         where=_where(given.get("where")),
+        filter=given.get("filter"),
         is_mapped_only=_word(given, "rows", "all", ("all", "mapped")) == "mapped",
         timestamps=_timestamps(given.get("timestamps", ""), mapping, infer_rows),
         is_latest=is_latest,
@@ -177,7 +187,6 @@ def read_options(options: Dict[str, str]) -> ReadOptions:
         batch_bytes=batch_bytes,
         malformed_is_null=_word(given, "malformed", "fail", ("fail", "null")) == "null",
         timeout_s=timeout_of(given),
-        pushes_filters=_word(given, "pushdown", "false", ("true", "false")) == "true",
     )
 
 

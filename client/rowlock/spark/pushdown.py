@@ -1,11 +1,12 @@
-"""Filters of Spark that the server evaluates: on the key as ranges of rows, on values as a filter of rowlock.
+"""Conditions that the server evaluates: on the key as ranges of rows, on values as a filter of rowlock.
 
-A filter is taken from Spark only if the server's answer is exactly Spark's, nulls included: Spark drops a row for which
-a filter is null, and a comparison in rowlock does not match an absent column. Where they might differ Spark keeps it:
-float's NaN and zeros with < and > turned round, numbers as text with their several spellings, decimals.
+They are part of what load() is given, and hold for every query of its DataFrame. Spark's own way of handing filters
+to a Python source is not used: it keeps what one query pushed for all others
+(docs/decisions/filters_are_part_of_load.md).
 
-The trap that this lives with (docs/decisions/spark_pushdown_is_asked_for.md): Spark keeps what one query pushed with
-the DataFrame, and uses it for other queries of that DataFrame. So filters are pushed only where the user says so.
+A condition is taken only if the server's answer is exactly Spark's, nulls included: Spark drops a row for which a
+condition is null, and a comparison in rowlock does not match an absent column. Where they might differ it is refused:
+float's NaN and zeros with < and > turned round, numbers as text with their several spellings, decimals of cells.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from typing import Any
 
 from pyspark.sql import datasource as spark
 
-from rowlock.errors import RowlockError
+from rowlock.errors import InvalidArgumentError, RowlockError
 from rowlock.filters import Filter, column, row_key
 from rowlock.mapping import MappedColumn
 from rowlock.scan_plan import RowRange
+from rowlock.spark.conditions import conditions
 from rowlock.spark.frame import Frame, FrameColumn, Source
-from rowlock.spark.key_ranges import ALL_ROWS, Op, PartCondition, row_ranges
+from rowlock.spark.key_ranges import ALL_ROWS, Op, PartCondition, intersected, row_ranges
+from rowlock.spark.options import ReadOptions
 
 _EPOCH_DATE = datetime.date(1970, 1, 1)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -50,16 +53,40 @@ _COMPARISONS: dict[type[spark.Filter], Callable[[Any, Any], Filter]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """Which rows a DataFrame has: those of the ranges that the filter matches; None: all of them."""
+
+    ranges: tuple[RowRange, ...]
+    where: Filter | None
+
+
+@dataclass(frozen=True, slots=True)
 class Pushed:
-    """What the server takes over: these rows, and of them those that the filter matches. kept: what Spark evaluates."""
+    """What the server can evaluate of some filters: these rows, and of them those that match. kept: what it can't."""
 
     ranges: tuple[RowRange, ...]
     where: Filter | None
     kept: tuple[spark.Filter, ...]
 
 
+def rows_of(frame: Frame, options: ReadOptions) -> Rows:
+    """The rows that the options choose; raises InvalidArgumentError for a condition that only Spark can evaluate."""
+    chosen = Rows((options.row_range,), options.where)
+    if options.filter is None:
+        return chosen
+    given = conditions(options.filter, frame)
+    found = pushed(frame, [each for one in given for each in one.filters], options.malformed_is_null)
+    for one in given:
+        if any(each is kept for each in one.filters for kept in found.kept):
+            raise InvalidArgumentError(
+                f"the server can't evaluate {one.text!r} of the option filter exactly as Spark does; take it out, and "
+                f"say .where({one.text!r}) on the DataFrame"
+            )
+    return Rows(intersected(chosen.ranges, found.ranges), both(chosen.where, found.where))
+
+
 def pushed(frame: Frame, filters: Sequence[spark.Filter], malformed_is_null: bool) -> Pushed:
-    """What of Spark's filters, all of which must hold, the server can take over."""
+    """What of the filters, all of which must hold, the server can evaluate."""
     columns = {item.name: item for item in frame.columns}
     conditions: list[PartCondition] = []
     places: list[int] = []

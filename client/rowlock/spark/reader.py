@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.datasource import Filter as SparkFilter
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from rowlock.errors import RowlockError
-from rowlock.filters import Filter
 from rowlock.row_form import FormColumn
-from rowlock.scan_plan import RowRange
 from rowlock.spark.connections import client_of
 from rowlock.spark.decoding import rows_of_cells, rows_of_form
 from rowlock.spark.explanations import explained
 from rowlock.spark.frame import Frame, Source
-from rowlock.spark.key_ranges import intersected
 from rowlock.spark.latest import point_of_query, query_of_task
-from rowlock.spark.one_query import pushable
 from rowlock.spark.options import ReadOptions
 from rowlock.spark.planning import ScanPartition, cut
-from rowlock.spark.pushdown import both, pushed
+from rowlock.spark.pushdown import Rows
 from rowlock.spark.read_points import ReadPoint, opened
 from rowlock.table import Table
 
@@ -34,6 +29,7 @@ class Reading:
 
     options: ReadOptions
     frame: Frame
+    rows: Rows
     point: ReadPoint
 
     @property
@@ -50,12 +46,13 @@ class Reading:
 
 
 class RowlockReader(DataSourceReader):
-    """Reads without filters of Spark. It is pickled to the tasks, so it holds no connection."""
+    """It is pickled to the tasks, so it holds no connection.
+
+    PySpark uses it for every query of a DataFrame, so it knows nothing of any of them: it has no pushFilters.
+    """
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._ranges: tuple[RowRange, ...] = (reading.options.row_range,)
-        self._where: Filter | None = reading.options.where
 
     def partitions(self) -> list[InputPartition]:
         """Cuts the table, and opens the read point unless each query has its own; on the driver.
@@ -67,7 +64,7 @@ class RowlockReader(DataSourceReader):
             client = client_of(options.server, options.timeout_s)
             if not options.is_latest:
                 opened(client, options.table, self._reading.point, options.timeout_s)
-            parts = cut(self._reading.table, self._ranges, self._reading.columns, options.part_bytes)
+            parts = cut(self._reading.table, self._reading.rows.ranges, self._reading.columns, options.part_bytes)
         except RowlockError as error:
             raise self._reading.explained(error) from None
         return [ScanPartition(ranges, self._reading.point.snapshot_id) for ranges in parts]
@@ -87,7 +84,7 @@ class RowlockReader(DataSourceReader):
         with self._reading.table.scan(
             ranges=partition.ranges,
             columns=self._reading.columns,
-            where=self._where,
+            where=self._reading.rows.where,
             batch_bytes=options.batch_bytes,
             snapshot=self._latest_id() if options.is_latest else partition.snapshot_id,
         ) as scan:
@@ -105,54 +102,6 @@ class RowlockReader(DataSourceReader):
         point = point_of_query(client, self._reading.point, query_of_task())
         opened(client, options.table, point, options.timeout_s)
         return point.snapshot_id
-
-
-class _UnseenPushFilters:
-    """A `pushFilters` that PySpark calls, and does not take for a reader's own.
-
-    A reader with one of its own can't be read while Spark's configuration keeps filters from being pushed, and PySpark
-    looks at `__func__`, and nowhere else, to see whether it has one. So filters are pushed when the configuration
-    allows it, and Spark evaluates them when it does not.
-    """
-
-    __func__ = staticmethod(DataSourceReader.pushFilters)
-
-    def __init__(self, push: Callable[[list[SparkFilter]], Iterable[SparkFilter]]) -> None:
-        self._push = push
-
-    def __call__(self, filters: list[SparkFilter]) -> Iterable[SparkFilter]:
-        return self._push(filters)
-
-
-class PushingReader(RowlockReader):
-    """Lets the server evaluate the filters of its DataFrame's first query, where Spark's configuration allows it."""
-
-    def __init__(self, reading: Reading, frame_id: bytes) -> None:
-        super().__init__(reading)
-        self._frame_id = frame_id
-        self._words: list[str] = []
-
-    @property
-    def pushFilters(self) -> _UnseenPushFilters:  # noqa: N802
-        return _UnseenPushFilters(self._push)
-
-    def _push(self, filters: list[SparkFilter]) -> Iterable[SparkFilter]:
-        """Gives back those that Spark evaluates. Called at most once, before `partitions`.
-
-        Raises InvalidArgumentError if the DataFrame's first query had a filter that is not among these.
-        """
-        by_words = {repr(one): one for one in filters}
-        self._words = list(by_words)
-        tried = [by_words[words] for words in pushable(self._frame_id, by_words)]
-        found = pushed(self._reading.frame, tried, self._reading.options.malformed_is_null)
-        self._ranges = intersected(self._ranges, found.ranges)
-        self._where = both(self._where, found.where)
-        return [*found.kept, *(one for one in filters if not any(one is other for other in tried))]
-
-    def partitions(self) -> list[InputPartition]:
-        """As without filters; raises InvalidArgumentError if this query pushes none and the first one had some."""
-        pushable(self._frame_id, self._words)
-        return super().partitions()
 
 
 def form_columns(frame: Frame) -> list[FormColumn]:

@@ -22,8 +22,9 @@ from rowlock.spark.explanations import explained
 from rowlock.spark.frame import Frame, mapped_frame, plain_frame
 from rowlock.spark.inference import inferred_mapping
 from rowlock.spark.options import ReadOptions, read_options, server_of, timeout_of
+from rowlock.spark.pushdown import rows_of
 from rowlock.spark.read_points import LATEST_LEASE_MS, ReadPoint, new_read_point
-from rowlock.spark.reader import PushingReader, Reading, RowlockReader
+from rowlock.spark.reader import Reading, RowlockReader
 from rowlock.spark.write_options import write_options
 from rowlock.spark.writer import RowlockWriter
 
@@ -60,17 +61,15 @@ class RowlockSource(DefaultSource):
     def schema(self) -> StructType:
         """Of all columns. Refuses here, when the DataFrame is made, what could not be read."""
         options = read_options(self.options)
-        return self._frame(options, client_of(options.server, self._patience_s)).schema
+        frame = self._frame(options, client_of(options.server, self._patience_s))
+        rows_of(frame, options)
+        return frame.schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """schema: what schema() gave, or the user's choice of its columns."""
         options = read_options(self.options)
-        frame = self._frame(options, client_of(options.server, options.timeout_s)).narrowed(schema)
-        reading = Reading(options, frame, self._point(options))
-        if options.pushes_filters:
-            assert self._drawn is not None, self.options
-            return PushingReader(reading, self._drawn.snapshot_id)
-        return RowlockReader(reading)
+        frame = self._frame(options, client_of(options.server, options.timeout_s))
+        return RowlockReader(Reading(options, frame.narrowed(schema), rows_of(frame, options), self._point(options)))
 
     def writer(self, schema: StructType, overwrite: bool) -> RowlockWriter:
         return RowlockWriter(self.options, schema, overwrite)

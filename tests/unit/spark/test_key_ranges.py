@@ -9,12 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import VariantVal
 from rowlock import Mapping
 from rowlock.keys import encoded_keys
 from rowlock.scan_plan import RowRange
 from rowlock.spark.decoding import bytes_of
-from rowlock.spark.key_ranges import ALL_ROWS, Op, PartCondition, intersected, row_ranges
+from rowlock.spark.key_ranges import ALL_ROWS, RANGES_MAX, Op, PartCondition, intersected, row_ranges
 
 _HOLDS: dict[Op, Callable[[Any, Any], bool]] = {
     Op.EQUAL: operator.eq,
@@ -138,21 +137,12 @@ def test_what_has_other_spellings_or_another_order_stays_with_spark(part: str) -
     assert _told(f"k {part}", PartCondition(0, Op.EQUAL, (value,))) == (ALL_ROWS, set())
 
 
-def test_decimals_that_pyspark_may_have_rounded_stay_with_spark() -> None:
-    mapping = "k DECIMAL(38,0) :key ordered"
-    rounded = _handed_over(10**37 + 1)
-    assert rounded != 10**37 + 1
-    for op in (Op.EQUAL, Op.GREATER):
-        assert _told(mapping, PartCondition(0, op, (rounded,))) == (ALL_ROWS, set())
-    assert _told(mapping, PartCondition(0, Op.EQUAL, (_handed_over(10**26 + 1),)))[1] == {0}
-
-
-def _handed_over(unscaled: int) -> decimal.Decimal:
-    """What PySpark makes of the number of a filter, which Spark sends as a variant."""
-    # A decimal of 16 bytes, and its scale.
-    value = bytes([10 << 2, 0]) + unscaled.to_bytes(16, "little", signed=True)
-    made: decimal.Decimal = VariantVal(value, b"\1\0\0").toPython()
-    return made
+def test_decimals_of_many_digits_are_exact() -> None:
+    value = decimal.Decimal(10**37 + 1)
+    [(start, stop)], told = _told("k DECIMAL(38,0) :key ordered", PartCondition(0, Op.EQUAL, (value,)))
+    assert told == {0}
+    assert stop == start + b"\0"
+    assert int.from_bytes(start, "big") == 10**37 + 1 + (1 << 127)
 
 
 def test_values_that_no_key_can_hold_stay_with_spark() -> None:
@@ -163,27 +153,25 @@ def test_values_that_no_key_can_hold_stay_with_spark() -> None:
     assert _told("a STRING :key", PartCondition(0, Op.LESS, ("",))) == (ALL_ROWS, set())
 
 
-def test_of_very_many_values_the_range_around_them_is_read_and_the_rest_stays_with_spark() -> None:
-    many = tuple(range(0, 2000, 2))
-    [(start, stop)], told = _told("a INT :key ordered, b STRING :key", PartCondition(0, Op.EQUAL, many))
-    assert ((start, stop), told) == ((b"\x80\0\0\0", b"\x80\0\x07\xcf"), set())
+def test_what_needs_very_many_ranges_is_not_told() -> None:
+    many = tuple(range(0, 2 * RANGES_MAX + 2, 2))
+    mapping = "a INT :key ordered, b STRING :key"
+    assert _told(mapping, PartCondition(0, Op.EQUAL, many)) == (ALL_ROWS, set())
+    ranges, told = _told(mapping, PartCondition(0, Op.EQUAL, many[1:]))
+    assert (len(ranges), told) == (RANGES_MAX, {0})
     # Values without others between them are one range.
-    assert _told("a INT :key ordered, b STRING :key", PartCondition(0, Op.EQUAL, tuple(range(1000))))[1] == {0}
-    ranges, told = _told(
-        "a STRING :key, b INT :key ordered",
-        PartCondition(0, Op.EQUAL, ("x", "y")),
-        PartCondition(1, Op.EQUAL, many[1:1000]),
-    )
-    assert told == {0}
-    assert ranges == tuple((row + b"\x80\0\0\x02", row + b"\x80\0\x07\xce\0") for row in (b"x|", b"y|"))
+    assert _told(mapping, PartCondition(0, Op.EQUAL, tuple(range(RANGES_MAX + 1))))[1] == {0}
+    several = "a STRING :key, b INT :key ordered"
+    ranges, told = _told(several, PartCondition(0, Op.EQUAL, ("x", "y")), PartCondition(1, Op.EQUAL, many[1:]))
+    assert (ranges, told) == (((b"x|", b"x}"), (b"y|", b"y}")), {0})
 
 
-def test_very_many_ranges_stay_with_spark() -> None:
-    many = tuple(map(str, range(200)))
+def test_very_many_prefixes_are_not_told() -> None:
+    many = tuple(map(str, range(RANGES_MAX // 2)))
     mapping = "a STRING :key, b STRING :key, c STRING :key"
     ranges, told = _told(mapping, *(PartCondition(place, Op.EQUAL, many) for place in range(3)))
     assert told == {0}
-    assert len(ranges) == 200
+    assert len(ranges) == len(many)
 
 
 def test_conditions_that_exclude_each_other_leave_no_rows() -> None:

@@ -18,7 +18,8 @@ def test_only_server_and_table_are_needed() -> None:
     options = _options()
     assert (options.server, options.table, options.mapping) == ("db:7460", "t", None)
     assert options.row_range == (b"", b"")
-    assert [options.is_latest, options.malformed_is_null, options.pushes_filters] == [False] * 3
+    assert [options.is_latest, options.malformed_is_null, options.is_mapped_only] == [False] * 3
+    assert options.filter is None
 
 
 def test_path_names_the_table_too() -> None:
@@ -118,7 +119,7 @@ def test_sizes_have_units() -> None:
     ("name", "wrong"),
     [
         ("malformed", "drop"),
-        ("pushdown", "yes"),
+        ("rows", "some"),
         ("timeout", "soon"),
         ("timeout", "0"),
         ("timeout", "nan"),
@@ -131,10 +132,16 @@ def test_what_an_option_may_not_be_is_refused(name: str, wrong: str) -> None:
         _options(**{name: wrong})
 
 
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_a_filter_that_spark_pushes_is_no_option_any_more(value: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"no option 'pushdown'.*lose rows.*\.option\('filter', "):
+        _options(pushdown=value)
+
+
 def test_options_can_be_pickled() -> None:
-    options = _options(mapping=_MAPPING, where="info:dest = x", malformed="null", pushdown="true", timeout="5")
+    options = _options(mapping=_MAPPING, where="info:dest = x", malformed="null", rows="mapped", timeout="5")
     again = pickle.loads(pickle.dumps(options))
     assert again.mapping == options.mapping
     assert options.where is not None
     assert again.where.message == options.where.message
-    assert (again.malformed_is_null, again.pushes_filters, again.timeout_s) == (True, True, 5.0)
+    assert (again.malformed_is_null, again.is_mapped_only, again.timeout_s) == (True, True, 5.0)

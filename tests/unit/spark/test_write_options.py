@@ -36,7 +36,7 @@ def test_families_to_make_are_written_as_on_the_command_line() -> None:
 
 
 def test_options_that_only_reading_knows_are_let_pass_for_the_sake_of_views() -> None:
-    assert write_options({**_SERVER, "snapshot": "latest", "pushdown": "true"}).table == "t"
+    assert write_options({**_SERVER, "snapshot": "latest", "filter": "n = 5"}).table == "t"
 
 
 @pytest.mark.parametrize(
