@@ -6,6 +6,8 @@
    So batches under way have no row in common, and repeating one of them never undoes another.
 4. A batch is repeated under its own number until it was answered.
 5. A stream that ended is one batch's own failure only if that batch was larger than its receiver takes.
+6. A server that answers that it is busy is waited for up to a bound of its own, and the log says so every ten seconds;
+   the timeout is for one that does not answer.
 """
 
 from __future__ import annotations
@@ -22,14 +24,23 @@ from rowlock.arrow_buffers import binary_scalar
 from rowlock.bulk_input import CellBatch
 from rowlock.bulk_outcome import BulkOutcome, BulkResult, Portion
 from rowlock.columns import check_int
-from rowlock.errors import InvalidArgumentError, LimitExceededError, RowlockError, ServerUnavailableError
+from rowlock.errors import (
+    DeadlineError,
+    InvalidArgumentError,
+    LimitExceededError,
+    RegionTooBusyError,
+    RowlockError,
+    ServerUnavailableError,
+)
 from rowlock.retry import Attempts, Kind
 from rowlock.schema import Region
 from rowlock.sequences import Sequences
+from rowlock.waiting import Waiting
 from rowlock.wire_errors import error_from
 
 WINDOW = 3
 BATCH_BYTES_DEFAULT = 8 * 1024 * 1024
+BUSY_TIMEOUT_S_DEFAULT = 3600.0
 
 
 def checked_batch_bytes(batch_bytes: int) -> int:
@@ -80,9 +91,12 @@ class BulkSend:
         sequences: Sequences,
         durability: types_pb2.Durability,
         timeout_s: float,
+        busy_timeout_s: float,
     ) -> None:
         self.table = table
         self.timeout_s = timeout_s
+        self._busy_timeout_s = busy_timeout_s
+        self._waiting = Waiting(f"put_arrow into {table!r}")
         self.pause_s = 0.0
         self._batches = batches
         self._sequences = sequences
@@ -129,7 +143,7 @@ class BulkSend:
         if any(bulk.shares_row_with(other) for other in self._under_way):
             return None
         if bulk.attempts is None:
-            bulk.attempts = Attempts(now, self.timeout_s, Kind.NUMBERED_CHANGE)
+            bulk.attempts = Attempts(now, self.timeout_s, Kind.NUMBERED_CHANGE, busy_s=self._busy_timeout_s)
         return bulk
 
     def message(self, bulk: Bulk, region: Region) -> region_pb2.BulkBatch:
@@ -160,8 +174,9 @@ class BulkSend:
         assert bulk.region is not None, "what is under way was sent to a region"
         if answer.HasField("error"):
             self._is_draining = True
-            self._judge(bulk, error_from(answer.error), now, was_sent=False)
+            self._judge(bulk, _as_busy(error_from(answer.error)), now, was_sent=False)
         else:
+            self._waiting.over()
             self._end(bulk)
             self._outcome.part_applied(bulk.portion, answer.cell_count)
         self._go_on_if_drained()
@@ -230,6 +245,8 @@ class BulkSend:
             # What was not begun is not begun any more; what is to come again still does, to learn what became of it.
             self._is_exhausted = True
         else:
+            server = "" if bulk.region is None else bulk.region.server
+            self._waiting.met(error, server, now, bulk.attempts.given_up_at)
             # By rows and not by numbers: a part for another region got its number when the batch was parted.
             start = bulk.portion.rows.start
             behind = (i for i, other in enumerate(self._next) if other.portion.rows.start >= start)
@@ -274,3 +291,10 @@ class BulkSend:
         bulk.portion.parts_left += 1
         bulk.batch = CellBatch(bulk.batch.rows, inside)
         self._next.insert(1, rest)
+
+
+def _as_busy(error: RowlockError) -> RowlockError:
+    """A server that gave up waiting for itself, for a flush say, and changed nothing, is busy."""
+    if isinstance(error, DeadlineError):
+        return RegionTooBusyError(error.message, table=error.table, retry_after_ms=error.retry_after_ms)
+    return error

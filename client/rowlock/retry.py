@@ -4,7 +4,8 @@ A call has one deadline over all its attempts. What may be tried again:
 
 - a lost connection, and a server that is stopping: the change carries its number, so it applies once;
 - NOT_SERVING_REGION, after the region was looked up again;
-- a server at its bound (RegionTooBusyError, DiskFullError), not before the pause it asked for;
+- a server at its bound (RegionTooBusyError, DiskFullError), not before the pause it asked for. One that says that it is
+  busy is alive: with busy_s the deadline is put off at each such answer, for so many seconds in all;
 - "unknown outcome" from the server: it answers the number's true outcome once it knows.
 
 A change that was sent and not answered may have happened, and stays so until the server answers for it. From then on
@@ -21,6 +22,7 @@ from typing import NoReturn
 
 from rowlock.errors import (
     DeadlineError,
+    DiskFullError,
     InvalidArgumentError,
     LimitExceededError,
     NotServingRegionError,
@@ -59,21 +61,42 @@ class RetryPolicy:
 DEFAULT_POLICY = RetryPolicy()
 
 
+def is_busy(error: RowlockError) -> bool:
+    """Whether a server that is there says to come back a little later; a full disk may stay so for days."""
+    return isinstance(error, RegionTooBusyError) and not isinstance(error, DiskFullError)
+
+
 class Attempts:
     """The attempts of one call. Times are seconds on one monotonic clock. Not thread-safe: one call, one caller."""
 
-    __slots__ = ("_first_doubt", "_kind", "_met", "_policy", "count", "deadline", "timeout_s")
+    __slots__ = ("_busy_s", "_busy_since", "_first_doubt", "_kind", "_met", "_policy", "count", "deadline", "timeout_s")
 
-    def __init__(self, now: float, timeout_s: float, kind: Kind, policy: RetryPolicy = DEFAULT_POLICY) -> None:
+    def __init__(
+        self,
+        now: float,
+        timeout_s: float,
+        kind: Kind,
+        policy: RetryPolicy = DEFAULT_POLICY,
+        *,
+        busy_s: float = 0.0,
+    ) -> None:
         self.deadline = now + timeout_s
         self.timeout_s = timeout_s
         self.count = 0
+        self._busy_s = busy_s
+        # When the server first said that it is busy, None if what was met last is something else.
+        self._busy_since: float | None = None
         self._policy = policy
         self._kind = kind
         # When an attempt was first left without an answer, None as long as each was answered.
         self._first_doubt: float | None = None
         # What the attempt before ended with.
         self._met: RowlockError | None = None
+
+    @property
+    def given_up_at(self) -> float:
+        """When the call ends if it meets what it has met last until then."""
+        return self.deadline if self._busy_since is None else self._busy_since + self._busy_s
 
     def failed(self, error: RowlockError, now: float, *, was_sent: bool) -> float:
         """The pause in seconds before the next attempt; raises what the call ends with if there is none.
@@ -88,6 +111,7 @@ class Attempts:
         if not self._may_repeat(error, now):
             self._raise(self.last_word(error, was_sent=was_sent), error)
         pause = max(self._policy.pause_s(self.count, random.random()), error.retry_after_ms / 1000)
+        self._put_off(error, now, pause)
         if now + pause >= self.deadline:
             self._raise(self.out_of_time(error), error)
         return pause
@@ -105,11 +129,27 @@ class Attempts:
         """What the call ends with when its deadline has passed; `error` was met last."""
         if self._first_doubt is not None:
             return self._unknown(error, is_late=True)
+        if error is not None and self._busy_since is not None:
+            return RegionTooBusyError(
+                f"the server stayed busy for {self._busy_s:g} s: {error.message}",
+                table=error.table,
+                row=error.row,
+                retry_after_ms=error.retry_after_ms,
+            )
         if isinstance(error, RegionTooBusyError | NotServingRegionError | DeadlineError):
             return error
         met = f"; met last: {error.message}" if error is not None else ""
         promise = "" if self._kind is Kind.READ else " Nothing was changed."
         return DeadlineError(f"no answer within {self.timeout_s:g} s{met}.{promise}")
+
+    def _put_off(self, error: RowlockError, now: float, pause: float) -> None:
+        """A busy server is there: its time begins again with each such answer, up to busy_s after the first one."""
+        if not self._busy_s or not is_busy(error):
+            self._busy_since = None
+            return
+        if self._busy_since is None:
+            self._busy_since = now
+        self.deadline = min(max(self.deadline, now + pause + self.timeout_s), self.given_up_at)
 
     def _may_repeat(self, error: RowlockError, now: float) -> bool:
         if self._first_doubt is not None:

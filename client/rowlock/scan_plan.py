@@ -12,6 +12,7 @@ from rowlock.columns import UINT32_MAX, UINT64_MAX, Name, check_number, encoded_
 from rowlock.errors import InvalidArgumentError
 from rowlock.row_form import ColumnsAsked, FormColumn
 from rowlock.selection import Selection
+from rowlock.view import checked_timeout
 
 # Half-open; empty bounds are open.
 RowRange = tuple[bytes, bytes]
@@ -31,6 +32,8 @@ class ScanPlan:
     is_reverse: bool
     is_strict: bool
     row_form: tuple[FormColumn, ...] | None = None  # see row_form.py; None: cells
+    # How long a server that says that it is busy is waited for; 0: as long as one that does not answer.
+    busy_timeout_s: float = 0.0
 
 
 def scan_plan(
@@ -46,6 +49,7 @@ def scan_plan(
     strict: bool,
     batch_bytes: int,
     snapshot_id: bytes = b"",
+    busy_timeout: float | None = None,
 ) -> ScanPlan:
     """Checks what a caller gave; raises InvalidArgumentError for bounds that exclude each other or make no sense."""
     if limit is not None:
@@ -60,6 +64,7 @@ def scan_plan(
         limit=limit,
         is_reverse=reverse,
         is_strict=strict,
+        busy_timeout_s=0.0 if busy_timeout is None else checked_timeout(busy_timeout),
     )
 
 

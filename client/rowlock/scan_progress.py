@@ -27,6 +27,7 @@ from rowlock.row_form import RowFormReader
 from rowlock.scan_message import ScanMessage
 from rowlock.scan_plan import RowRange, ScanPlan
 from rowlock.schema import Region
+from rowlock.waiting import Waiting
 
 # What a scan answers.
 CELL_SCHEMA = cells_schema(nullable=())
@@ -45,6 +46,9 @@ class ScanProgress:
         self._held: pa.Table | None = None
         self._region_has_answered = False
         self._attempts: Attempts | None = None
+        self._waiting = Waiting(f"a scan of {plan.table!r}")
+        # Which was asked last.
+        self._server = ""
 
     @property
     def is_done(self) -> bool:
@@ -62,6 +66,7 @@ class ScanProgress:
         """
         region = regions[-1 if self.plan.is_reverse else 0]
         self._check_is_next(region)
+        self._server = region.server
         request = region_pb2.ScanRequest()
         request.CopyFrom(self.plan.template)
         request.region_id = region.region_id
@@ -78,6 +83,7 @@ class ScanProgress:
         """The whole rows that this batch completes, None if there are none; raises ServerError if it is none."""
         self._region_has_answered = True
         self._attempts = None
+        self._waiting.over()
         rows = self._whole_rows(batch)
         if batch.row_reached and not batch.row_continues:
             self._go_on_from(batch.row_reached)
@@ -126,11 +132,13 @@ class ScanProgress:
             self.has_resumed = True
             self._region_has_answered = False
         if self._attempts is None:
-            self._attempts = Attempts(now, self.timeout_s, Kind.READ)
+            self._attempts = Attempts(now, self.timeout_s, Kind.READ, busy_s=self.plan.busy_timeout_s)
         if isinstance(error, LeaseExpiredError) and may_go_on:
             # The lease is gone for good; a new request opens another.
             error = ServerUnavailableError(error.message)
-        return self._attempts.failed(error, now, was_sent=False)
+        pause_s = self._attempts.failed(error, now, was_sent=False)
+        self._waiting.met(error, self._server, now, self._attempts.given_up_at)
+        return pause_s
 
     def _check_is_next(self, region: Region) -> None:
         """A region that lies beyond the rows that come next would pass them over."""

@@ -93,10 +93,11 @@ def _query() -> UUID:
     return UUID(int=int(time.time() * 1000) << 80 | secrets.randbits(80))
 
 
-def _task_of(monkeypatch: pytest.MonkeyPatch, query: UUID | None) -> None:
+def _task_of(monkeypatch: pytest.MonkeyPatch, query: UUID | None, attempt: int = 0) -> None:
     """From here on this process is a task of that query."""
     # Made in the usual way it would be the process's for ever.
     context = object.__new__(TaskContext)
+    context._attemptNumber = attempt
     context._localProperties = {} if query is None else {"spark.sql.execution.query.id": str(query)}
     monkeypatch.setattr(TaskContext, "get", lambda: context)
 
@@ -289,8 +290,24 @@ def test_a_server_that_is_gone_is_named_when_a_scan_is_planned(rowlock_server: R
     rowlock_server.kill()
     try:
         for action in (reader.partitions, lambda: _source(rowlock_server, timeout="1")):
-            with pytest.raises(ServerUnavailableError, match=f"no rowlock server answers at {rowlock_server.address}"):
+            with pytest.raises(ServerUnavailableError, match=f"no rowlock server answered at {rowlock_server.address}"):
                 action()
+    finally:
+        rowlock_server.restart()
+
+
+def test_a_repeated_task_waits_for_a_server_that_is_away_a_share_of_the_timeout(
+    rowlock_server: RowlockServer, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first attempt has waited for all of it."""
+    reader, [partition] = _planned(_reader(_source(rowlock_server, timeout="2")))
+    rowlock_server.kill()
+    try:
+        for attempt, waited in ((0, "2 s"), (1, "0.5 s"), (3, "0.5 s")):
+            _task_of(monkeypatch, None, attempt)
+            told = f"no rowlock server answered at {rowlock_server.address} within {waited}: "
+            with pytest.raises(ServerUnavailableError, match=told):
+                list(_batches(reader, partition))
     finally:
         rowlock_server.restart()
 

@@ -258,7 +258,7 @@ def test_what_cannot_be_read_is_refused_when_the_dataframe_is_made(spark: SparkS
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         gone = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(Exception, match=f"no rowlock server answers at {gone}.*Is it running"):
+        with pytest.raises(Exception, match=f"no rowlock server answered at {gone}.*Is it running"):
             flights.reader(spark).options(server=gone, timeout="1").load("flights")
 
 

@@ -163,7 +163,7 @@ def test_no_row_is_cut_however_small_the_batches_are(
 ) -> None:
     sent: list[Sequence[bytes]] = []
 
-    def put_arrow(table: Table[bytes], data: Sequence[pa.RecordBatch], *, batch_bytes: int) -> BulkResult:
+    def put_arrow(table: Table[bytes], data: Sequence[pa.RecordBatch], **_: Any) -> BulkResult:
         sent.extend([cell["row"] for cell in batch.to_pylist()] for batch in data)
         return BulkResult(0, 0)
 
@@ -248,6 +248,21 @@ def test_a_server_that_is_gone_for_good_is_named(rowlock_server: RowlockServer, 
     rowlock_server.kill()
     with pytest.raises(WriteFailedError, match=rf"server at {rowlock_server.address} did not take.*run the job again"):
         _write(plan, ("x", "1", "1"))
+
+
+def test_a_busy_server_is_waited_for_as_long_as_the_option_says(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[tuple[float, float]] = []
+
+    def put_arrow(table: Table[bytes], data: Sequence[pa.RecordBatch], **options: Any) -> BulkResult:
+        waits.append((table._view.timeout_s, options["busy_timeout"]))
+        return BulkResult(0, 0)
+
+    monkeypatch.setattr(Table, "put_arrow", put_arrow)
+    for options in ({}, {"busy_timeout": "5", "timeout": "7"}):
+        write_task(_plan(rowlock_server, **options), [_batch(("x", "1", "2"))], "partition 0")
+    assert waits == [(60.0, 3600.0), (7.0, 5.0)]
 
 
 def test_a_driver_that_reaches_no_server_says_so() -> None:

@@ -24,7 +24,7 @@ from rowlock.errors import (
     ServerUnavailableError,
 )
 from rowlock.mapping import Mapping, as_mapping
-from rowlock.view import View
+from rowlock.view import View, checked_timeout
 
 # Any: grpc only asks that it can be serialized.
 BulkCall: TypeAlias = "grpc.aio.StreamStreamCall[Any, region_pb2.BulkAnswer]"
@@ -37,13 +37,16 @@ async def put_arrow(
     mapping: Mapping | str | None,
     timestamp: int | None,
     batch_bytes: int,
+    busy_timeout: float,
     on_progress: Callable[[int], None] | None,
 ) -> BulkResult:
     """See Table.put_arrow."""
     check_timestamp(timestamp)
     parsed = None if mapping is None else as_mapping(mapping)
     batches = cell_batches(data, parsed, timestamp, checked_batch_bytes(batch_bytes))
-    send = BulkSend(view.table, batches, servers.sequences, view.durability, view.timeout_s)
+    send = BulkSend(
+        view.table, batches, servers.sequences, view.durability, view.timeout_s, checked_timeout(busy_timeout)
+    )
     try:
         while not send.is_done:
             async with contextlib.aclosing(_answers(servers, send)) as answers:

@@ -19,7 +19,7 @@ from rowlock.batch_lines import MAX_BYTES_DEFAULT, SIZE_DEFAULT
 from rowlock.batch_send import RowsRead
 from rowlock.bulk_input import ArrowInput
 from rowlock.bulk_outcome import BulkResult
-from rowlock.bulk_send import BATCH_BYTES_DEFAULT
+from rowlock.bulk_send import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
 from rowlock.changes import Change
 from rowlock.checks import Check, CheckResult, CompareOp
 from rowlock.columns import Name, Text, Value, encoded_row, encoded_rows, parse_cell_column
@@ -161,6 +161,7 @@ class Table(Generic[Text]):
         *,
         timestamp: int | None = None,
         batch_bytes: int = BATCH_BYTES_DEFAULT,
+        busy_timeout: float = BUSY_TIMEOUT_S_DEFAULT,
         on_progress: Callable[[int], None] | None = None,
     ) -> BulkResult:
         """Writes an Arrow table, batch, reader or iterable of batches, or whatever exports an Arrow stream (pandas).
@@ -169,10 +170,14 @@ class Table(Generic[Text]):
         value and, if there is one, timestamp, where a null timestamp is stamped and a null value deletes the column.
         Each batch of about batch_bytes is applied whole; all together are not. Of rows with the same key the later
         wins. on_progress is called with the number of rows applied so far; what it raises ends the call, and then
-        nobody tells what became of the rows under way. Raises BulkError if a part was not written, also when the data
+        nobody tells what became of the rows under way. busy_timeout: how many seconds a server is waited for that
+        answers that it is busy, while the log says so every ten seconds; the table's timeout is for one that does not
+        answer. Raises BulkError if a part was not written, also when the data
         itself raised something in the middle, MappingError if the first batch does not fit.
         """
-        return await put_arrow(self._servers, self._view, data, mapping, timestamp, batch_bytes, on_progress)
+        return await put_arrow(
+            self._servers, self._view, data, mapping, timestamp, batch_bytes, busy_timeout, on_progress
+        )
 
     # Reads
 
@@ -272,6 +277,7 @@ class Table(Generic[Text]):
         strict: bool = False,
         batch_bytes: int = 0,
         snapshot: TakenSnapshot | bytes | None = None,
+        busy_timeout: float | None = None,
     ) -> Scan[Text]:
         """Rows of [start, stop), or that start with a prefix, or of several ranges; all rows without any of them.
 
@@ -280,7 +286,7 @@ class Table(Generic[Text]):
         `row`. versions: newest versions of each column, which Scan.cells() shows. cells: which cells of a row.
         strict: fail rather than go on at a new read point after a loss. batch_bytes: about how large the server's
         batches are, 0: its default. snapshot: reads what this snapshot (or its id) sees; SnapshotEndedError when it has
-        ended.
+        ended. busy_timeout: as in put_arrow, None: no longer than the table's timeout.
         """
         plan = scan_plan(
             self._view.table,
@@ -294,6 +300,7 @@ class Table(Generic[Text]):
             strict=strict,
             batch_bytes=batch_bytes,
             snapshot_id=snapshot_id_for(self._view.table, snapshot),
+            busy_timeout=busy_timeout,
         )
         return Scan(self._servers, self._view, plan)
 

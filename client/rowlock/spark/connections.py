@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import threading
 
+from pyspark import TaskContext
+
 from rowlock.channels import parse_addresses
 from rowlock.client import Client
 from rowlock.errors import ServerUnavailableError
 from rowlock.servers import Servers
+
+# Spark runs a failed task four times in all unless told otherwise. The first attempt has waited the whole timeout by
+# then; the others together wait no longer than that.
+_REPEATED_SHARE = 1 / 4
 
 _lock = threading.Lock()
 # Guarded by _lock. By server and timeout.
@@ -30,10 +36,17 @@ def client_of(server: str, timeout_s: float) -> Client:
         return client
 
 
-def gone(server: str, error: ServerUnavailableError) -> ServerUnavailableError:
+def patience_s(timeout_s: float) -> float:
+    """How long this task waits for a server that is away: the timeout, a share of it when the task is repeated."""
+    context = TaskContext.get()
+    return timeout_s if context is None or not context.attemptNumber() else timeout_s * _REPEATED_SHARE
+
+
+def gone(server: str, error: ServerUnavailableError, waited_s: float) -> ServerUnavailableError:
     """What a user of Spark is told when a server stays away."""
     why = error.message.removeprefix(f"no server answers at {server}: ")
     return ServerUnavailableError(
-        f"no rowlock server answers at {server}: {why}. Is it running, and can the driver and every executor "
-        "reach that address? If it only needs longer to come back, raise the option timeout, and run the job again"
+        f"no rowlock server answered at {server} within {waited_s:g} s: {why}. Is it running, and can the driver and "
+        "every executor reach that address? If it only needs longer to come back, raise the option timeout, and run "
+        "the job again"
     )

@@ -8,15 +8,15 @@ from rowlock.spark.options import Moment
 from rowlock.spark.read_points import LATEST_LEASE_MS
 
 
-def explained(error: RowlockError, server: str, table: str, moment: Moment = "token") -> RowlockError:
+def explained(error: RowlockError, server: str, table: str, waited_s: float, moment: Moment = "token") -> RowlockError:
     """The same error in other words, where they help; else itself, without the way that it came through the client.
 
-    Spark prints that way in front of what happened.
+    Spark prints that way in front of what happened. waited_s: how long a server that is away was waited for.
     """
     # A server that stayed away until the deadline is what the deadline met last.
     met = error.__cause__ if isinstance(error, DeadlineError) else error
     if isinstance(met, ServerUnavailableError):
-        return gone(server, met)
+        return gone(server, met, waited_s)
     return _ended(table, error, moment) if isinstance(error, SnapshotEndedError) else error.with_traceback(None)
 
 

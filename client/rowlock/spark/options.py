@@ -15,7 +15,8 @@ r"""The options of `spark.read.format("rowlock")`, checked as soon as a DataFram
     partition_bytes  about how much one task reads; default: by the table's size, 4 MiB to 128 MiB
     batch_bytes      about how much travels at once, default 4 MiB
     malformed        fail (default) or null: what becomes of bytes that do not fit the mapping's type
-    timeout          seconds to wait for a server that is away, default 60
+    timeout          seconds to wait for a server that is away, default 60; a repeated task waits a quarter of it
+    busy_timeout     seconds to wait for a server that answers that it is busy, default 3600
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from collections.abc import Mapping as Dict
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from rowlock.bulk_send import BUSY_TIMEOUT_S_DEFAULT
 from rowlock.channels import given_addresses
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.conditions import where
@@ -52,6 +54,7 @@ READ_OPTIONS = (
     "batch_bytes",
     "malformed",
     "timeout",
+    "busy_timeout",
 )
 # A temporary view is read and written with the same options, so each side lets the other's pass.
 WRITING_ONLY = ("nulls", "duplicates", "create", "durability")
@@ -97,6 +100,7 @@ class ReadOptions:
     batch_bytes: int = BATCH_BYTES_DEFAULT
     malformed_is_null: bool = False
     timeout_s: float = TIMEOUT_S_DEFAULT
+    busy_timeout_s: float = BUSY_TIMEOUT_S_DEFAULT
 
     @property
     def moment(self) -> Moment:
@@ -187,20 +191,30 @@ def read_options(options: Dict[str, str]) -> ReadOptions:
         batch_bytes=batch_bytes,
         malformed_is_null=_word(given, "malformed", "fail", ("fail", "null")) == "null",
         timeout_s=timeout_of(given),
+        busy_timeout_s=busy_timeout_of(given),
     )
 
 
 def timeout_of(options: Dict[str, str]) -> float:
-    """Seconds; raises InvalidArgumentError unless more than 0."""
-    text = options.get("timeout")
+    """How long a server that does not answer is waited for; raises InvalidArgumentError unless more than 0."""
+    return _seconds(options, "timeout", TIMEOUT_S_DEFAULT)
+
+
+def busy_timeout_of(options: Dict[str, str]) -> float:
+    """How long one that says that it is busy is waited for; raises InvalidArgumentError unless more than 0."""
+    return _seconds(options, "busy_timeout", BUSY_TIMEOUT_S_DEFAULT)
+
+
+def _seconds(options: Dict[str, str], name: str, default: float) -> float:
+    text = options.get(name)
     if text is None:
-        return TIMEOUT_S_DEFAULT
+        return default
     try:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= 1e9:
-        raise InvalidArgumentError(f"the option timeout is a number of seconds, more than 0; not {text!r}")
+        raise InvalidArgumentError(f"the option {name} is a number of seconds, more than 0; not {text!r}")
     return seconds
 
 

@@ -9,9 +9,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from rowlock.client import Client
 from rowlock.errors import RowlockError
 from rowlock.row_form import FormColumn
-from rowlock.spark.connections import client_of
+from rowlock.spark.connections import client_of, patience_s
 from rowlock.spark.decoding import rows_of_cells, rows_of_form
 from rowlock.spark.explanations import explained
 from rowlock.spark.frame import Frame, Source
@@ -38,11 +39,24 @@ class Reading:
         return self.frame.cell_columns if self.options.is_mapped_only else None
 
     @property
+    def patience_s(self) -> float:
+        """How long a server that is away is waited for, here or in this task."""
+        return patience_s(self.options.timeout_s)
+
+    @property
+    def client(self) -> Client:
+        return client_of(self.options.server, self.patience_s)
+
+    @property
     def table(self) -> Table[bytes]:
-        return client_of(self.options.server, self.options.timeout_s).table(self.options.table)
+        return self.client.table(self.options.table)
+
+    def opened(self, point: ReadPoint) -> None:
+        """Makes or renews the snapshot of the point on the server; raises as read_points.opened does."""
+        opened(self.client, self.options.table, point, self.patience_s)
 
     def explained(self, error: RowlockError) -> RowlockError:
-        return explained(error, self.options.server, self.options.table, self.options.moment)
+        return explained(error, self.options.server, self.options.table, self.patience_s, self.options.moment)
 
 
 class RowlockReader(DataSourceReader):
@@ -61,9 +75,8 @@ class RowlockReader(DataSourceReader):
         """
         options = self._reading.options
         try:
-            client = client_of(options.server, options.timeout_s)
             if not options.is_latest:
-                opened(client, options.table, self._reading.point, options.timeout_s)
+                self._reading.opened(self._reading.point)
             parts = cut(self._reading.table, self._reading.rows.ranges, self._reading.columns, options.part_bytes)
         except RowlockError as error:
             raise self._reading.explained(error) from None
@@ -87,6 +100,7 @@ class RowlockReader(DataSourceReader):
             where=self._reading.rows.where,
             batch_bytes=options.batch_bytes,
             snapshot=self._latest_id() if options.is_latest else partition.snapshot_id,
+            busy_timeout=options.busy_timeout_s,
         ) as scan:
             if frame.has_cells:
                 for cells in scan.to_batches():
@@ -97,10 +111,8 @@ class RowlockReader(DataSourceReader):
 
     def _latest_id(self) -> bytes:
         """Of the moment of this task's query; its snapshot is there afterwards."""
-        options = self._reading.options
-        client = client_of(options.server, options.timeout_s)
-        point = point_of_query(client, self._reading.point, query_of_task())
-        opened(client, options.table, point, options.timeout_s)
+        point = point_of_query(self._reading.client, self._reading.point, query_of_task())
+        self._reading.opened(point)
         return point.snapshot_id
 
 

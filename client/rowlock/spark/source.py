@@ -46,7 +46,7 @@ class RowlockSource(DefaultSource):
         try:
             self._drawn = new_read_point(client_of(server, self._patience_s))
         except RowlockError as error:
-            raise explained(error, server, self.options.get("table", "")) from None
+            raise explained(error, server, self.options.get("table", ""), self._patience_s) from None
         if "infer" in self.options:
             # Once, also where a schema of the user's keeps Spark from asking for ours. What is wrong is told when it is
             # read: a temporary view that is written to has no need of it.
@@ -79,7 +79,7 @@ class RowlockSource(DefaultSource):
             frame = self._wanted(options)
             families = client.describe(options.table).families
         except RowlockError as error:
-            raise explained(error, options.server, options.table) from None
+            raise explained(error, options.server, options.table, self._patience_s) from None
         missing = sorted(family.decode() for family in frame.families if family.decode() not in families)
         if missing:
             raise FamilyNotFoundError(

@@ -13,7 +13,15 @@ from rowlock.cli.arguments import ArgumentError, family
 from rowlock.errors import InvalidArgumentError
 from rowlock.mapping import Mapping
 from rowlock.schema import Durability, Family
-from rowlock.spark.options import PATH, READ_OPTIONS, byte_count, server_of, table_of, timeout_of
+from rowlock.spark.options import (
+    PATH,
+    READ_OPTIONS,
+    busy_timeout_of,
+    byte_count,
+    server_of,
+    table_of,
+    timeout_of,
+)
 
 Nulls = Literal["skip", "delete"]
 Duplicates = Literal["last", "fail"]
@@ -33,6 +41,7 @@ WRITE_OPTIONS = (
     "durability",
     "batch_bytes",
     "timeout",
+    "busy_timeout",
 )
 
 
@@ -53,6 +62,7 @@ class WriteOptions:
     durability: Durability | None
     batch_bytes: int
     timeout_s: float
+    busy_timeout_s: float
 
 
 def write_options(given: Dict[str, str]) -> WriteOptions:
@@ -77,6 +87,7 @@ def write_options(given: Dict[str, str]) -> WriteOptions:
         durability=None if durability is None else _durability(durability),
         batch_bytes=_batch_bytes(options),
         timeout_s=timeout_of(options),
+        busy_timeout_s=busy_timeout_of(options),
     )
 
 

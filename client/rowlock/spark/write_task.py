@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rowlock.bulk_input import CellBatch, cut_batches
 from rowlock.errors import BulkError, MappingError, RowlockError
-from rowlock.spark.connections import client_of
+from rowlock.spark.connections import client_of, patience_s
 from rowlock.spark.write_plan import UNREACHED, WritePlan
 
 # put_arrow cuts batches of cells between any two of them. What it is given here was cut between rows, and stays so:
@@ -36,15 +36,16 @@ def write_task(plan: WritePlan, batches: Iterable[pa.RecordBatch], part: str) ->
     What the batches raise is raised as it is.
     """
     options = plan.options
+    waits_s = patience_s(options.timeout_s)
     rows = _Rows(plan, part)
     try:
-        client = client_of(options.server, options.timeout_s)
-        table = client.table(options.table, durability=options.durability, timeout=options.timeout_s)
-        result = table.put_arrow(rows.cells(batches), batch_bytes=_UNCUT_BYTES)
+        client = client_of(options.server, waits_s)
+        table = client.table(options.table, durability=options.durability, timeout=waits_s)
+        result = table.put_arrow(rows.cells(batches), batch_bytes=_UNCUT_BYTES, busy_timeout=options.busy_timeout_s)
     except RowlockError as error:
         if isinstance(error, BulkError) and error.__cause__ and not isinstance(error.__cause__, RowlockError):
             raise error.__cause__ from None  # What the rows come from has failed, and says itself with what.
-        raise WriteFailedError(_told(plan, part, error), table=options.table) from None
+        raise WriteFailedError(_told(plan, part, error, waits_s), table=options.table) from None
     return Written(rows.count, result.cell_count)
 
 
@@ -101,12 +102,12 @@ class _Rows:
             self._seen.add(key)
 
 
-def _told(plan: WritePlan, part: str, error: RowlockError) -> str:
+def _told(plan: WritePlan, part: str, error: RowlockError, waited_s: float) -> str:
     cause = error.__cause__ if isinstance(error, BulkError) and error.__cause__ is not None else error
     options = plan.options
     if isinstance(cause, UNREACHED):
         what = (
-            f"the rowlock server at {options.server} did not take the rows of {part} within {options.timeout_s:g} s "
+            f"the rowlock server at {options.server} did not take the rows of {part} within {waited_s:g} s "
             f"({cause}); see that it runs, and run the job again"
         )
     elif isinstance(cause, MappingError):

@@ -40,7 +40,7 @@ def batches(*keys: list[str]) -> Iterator[CellBatch]:
 
 def send_of(*keys: list[str]) -> tuple[BulkSend, Sequences]:
     sequences = Sequences()
-    return BulkSend("t", batches(*keys), sequences, types_pb2.DURABILITY_UNSPECIFIED, 10.0), sequences
+    return BulkSend("t", batches(*keys), sequences, types_pb2.DURABILITY_UNSPECIFIED, 10.0, 3600.0), sequences
 
 
 def put_on_stream(send: BulkSend, region: Region = WHOLE) -> list[region_pb2.BulkBatch]:
@@ -126,6 +126,38 @@ def test_a_batch_comes_again_after_the_pause_that_the_server_asked_for() -> None
     assert send.pause_s == 5.0
     assert send.next(1.0) is None
     assert [message.sequence for message in put_on_stream(send)] == [1]
+
+
+@pytest.mark.parametrize("code", [Error.REGION_TOO_BUSY, Error.DEADLINE_EXCEEDED])
+def test_a_batch_that_a_busy_server_refuses_comes_again_long_after_the_timeout(
+    code: Error.Code, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server answers so of a flush that takes long, whether it refused the batch or gave up waiting itself."""
+    send, _ = send_of(["a"])
+    for now in range(0, 3600, 9):
+        [message] = put_on_stream(send)
+        assert message.sequence == 1
+        send.answered(region_pb2.BulkAnswer(error=error(code, "a flush is under way")), float(now))
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 199
+    told = "put_arrow into 't' has waited 18 s for the server at 127.0.0.1:1, and waits 3582 s more at most: a flush"
+    assert said[0].startswith(told)
+    put_on_stream(send)
+    send.answered(region_pb2.BulkAnswer(error=error(code, "a flush is under way")), 3601.0)
+    with pytest.raises(rowlock.BulkError, match="stayed busy for 3600 s: a flush is under way"):
+        send.finish()
+
+
+def test_what_is_waited_for_after_progress_is_counted_anew(caplog: pytest.LogCaptureFixture) -> None:
+    send, _ = send_of(["a"], ["b"])
+    for now in (0.0, 8.0):
+        put_on_stream(send)
+        send.answered(region_pb2.BulkAnswer(error=error(Error.REGION_TOO_BUSY)), now)
+        send.answered(region_pb2.BulkAnswer(error=error(Error.REGION_TOO_BUSY)), now)
+    put_on_stream(send)
+    send.answered(applied(), 9.0)
+    send.answered(region_pb2.BulkAnswer(error=error(Error.REGION_TOO_BUSY)), 12.0)
+    assert caplog.records == []
 
 
 def test_a_refused_batch_ends_it_and_every_row_is_told() -> None:
@@ -313,7 +345,7 @@ def test_batches_of_cells_are_as_large_as_asked_and_declare_what_they_hold() -> 
     made = list(cell_batches(cells, None, None, cells.nbytes // 4))
     assert 4 <= len(made) <= 6
     assert sum(item.byte_count for item in made) <= cells.nbytes + len(made) * 64
-    send = BulkSend("t", iter(made), Sequences(), types_pb2.DURABILITY_UNSPECIFIED, 10.0)
+    send = BulkSend("t", iter(made), Sequences(), types_pb2.DURABILITY_UNSPECIFIED, 10.0, 3600.0)
     for message in put_on_stream(send):
         assert len(message.arrow) < cells.nbytes // 2
         assert message.uncompressed_bytes < cells.nbytes // 2

@@ -53,6 +53,29 @@ def test_the_pause_a_server_asks_for_is_kept() -> None:
         attempts.failed(RegionTooBusyError("busy", retry_after_ms=9500), 1.0, was_sent=False)
 
 
+def test_a_server_that_says_that_it_is_busy_is_waited_for_up_to_a_bound_of_its_own() -> None:
+    attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE, busy_s=100.0)
+    for now in (5.0, 14.0, 23.0, 95.0, 104.0):
+        attempts.failed(RegionTooBusyError("the memstores are full", retry_after_ms=100), now, was_sent=False)
+    with pytest.raises(RegionTooBusyError, match="stayed busy for 100 s: the memstores are full"):
+        attempts.failed(RegionTooBusyError("the memstores are full", retry_after_ms=100), 104.95, was_sent=False)
+
+
+def test_a_server_that_goes_away_while_it_is_busy_has_the_timeout_from_its_last_answer_on() -> None:
+    attempts = Attempts(0.0, 10.0, Kind.READ, busy_s=100.0)
+    attempts.failed(RegionTooBusyError("busy", retry_after_ms=1000), 50.0, was_sent=False)
+    attempts.failed(ServerUnavailableError("gone"), 59.0, was_sent=False)
+    with pytest.raises(DeadlineError, match="gone"):
+        attempts.failed(ServerUnavailableError("gone"), 61.0, was_sent=False)
+
+
+def test_a_full_disk_is_waited_for_as_long_as_the_timeout() -> None:
+    attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE, busy_s=100.0)
+    attempts.failed(DiskFullError("full"), 5.0, was_sent=False)
+    with pytest.raises(DiskFullError):
+        attempts.failed(DiskFullError("full"), 10.0, was_sent=False)
+
+
 @pytest.mark.parametrize("error", [TableNotFoundError("no"), NotACounterError("no"), DeadlineError("late")])
 @pytest.mark.parametrize("kind", list(Kind))
 def test_an_answered_refusal_ends_the_call_as_it_is(error: RowlockError, kind: Kind) -> None:
