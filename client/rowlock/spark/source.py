@@ -17,6 +17,7 @@ from pyspark_rowlock import DefaultSource
 from rowlock.client import Client
 from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, RowlockError
 from rowlock.mapping import Mapping
+from rowlock.spark.checking import CHECK_SCHEMA, OPTION, CheckReader
 from rowlock.spark.connections import client_of
 from rowlock.spark.explanations import explained
 from rowlock.spark.frame import Frame, mapped_frame, plain_frame
@@ -38,8 +39,8 @@ class RowlockSource(DefaultSource):
         self.options = {name.lower(): value for name, value in options.items()}
         self._inferred: Mapping | None = None
         self._drawn: ReadPoint | None = None
-        if not self.options:
-            # Of a table that CREATE TABLE made: schema, reader and writer say what to do.
+        if not self.options or OPTION in self.options:
+            # Of a table that CREATE TABLE made: schema, reader and writer say what to do. Or a check.
             return
         _check_either(self.options)
         server = server_of(self.options)
@@ -60,6 +61,8 @@ class RowlockSource(DefaultSource):
 
     def schema(self) -> StructType:
         """Of all columns. Refuses here, when the DataFrame is made, what could not be read."""
+        if OPTION in self.options:
+            return CHECK_SCHEMA
         options = read_options(self.options)
         frame = self._frame(options, client_of(options.server, self._patience_s))
         rows_of(frame, options)
@@ -67,6 +70,8 @@ class RowlockSource(DefaultSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """schema: what schema() gave, or the user's choice of its columns."""
+        if OPTION in self.options:
+            return CheckReader(self.options[OPTION])
         options = read_options(self.options)
         frame = self._frame(options, client_of(options.server, options.timeout_s))
         return RowlockReader(Reading(options, frame.narrowed(schema), rows_of(frame, options), self._point(options)))

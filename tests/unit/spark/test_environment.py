@@ -88,7 +88,17 @@ def test_python_of_spark_is_the_one_that_runs_unless_it_was_chosen(tmp_path: Pat
     bare["PYSPARK_PYTHON"] = "/chosen/python"
     prepare_environment(bare)
     assert bare["PYSPARK_PYTHON"] == "/chosen/python"
-    assert bare["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    assert "PYSPARK_DRIVER_PYTHON" not in bare
+
+
+def test_a_program_that_was_submitted_keeps_the_python_of_its_session(tmp_path: Path, bare: dict[str, str]) -> None:
+    bare["JAVA_HOME"] = str(_fake_java(tmp_path / "twenty-one", "21.0.1"))
+    prepare_environment(bare)
+    assert bare["PYSPARK_PYTHON"] == sys.executable
+    submitted = {**bare, "PYSPARK_GATEWAY_PORT": "1234"}
+    del submitted["PYSPARK_PYTHON"]
+    prepare_environment(submitted)
+    assert "PYSPARK_PYTHON" not in submitted
 
 
 def test_fitting_java_home_is_kept_whatever_the_path_leads_to(tmp_path: Path, bare: dict[str, str]) -> None:
