@@ -197,7 +197,8 @@ class BulkSend:
             too_large = self._too_large(error.limit_value)
         for bulk in reversed(list(self._under_way)):
             self._under_way.pop()
-            self._judge(bulk, error if bulk is too_large else others, now, was_sent=True)
+            met = _with_row(error, bulk) if bulk is too_large else others
+            self._judge(bulk, met, now, was_sent=True)
         self._go_on_if_drained()
 
     def finish(self) -> BulkResult:
@@ -291,6 +292,23 @@ class BulkSend:
         bulk.portion.parts_left += 1
         bulk.batch = CellBatch(bulk.batch.rows, inside)
         self._next.insert(1, rest)
+
+
+def _with_row(error: RowlockError, bulk: Bulk) -> RowlockError:
+    """What a batch that is too large ends with, which names its row, or the first of several."""
+    assert isinstance(error, LimitExceededError), error
+    row, server = bulk.first_row, "" if bulk.region is None else bulk.region.server
+    is_one = len(bulk.batch.cells.column("row").unique()) == 1
+    what = f"row {row[:100]!r}" if is_one else f"the batch that begins with row {row[:100]!r}"
+    advice = "send less at once: " + ("its cells in several parts" if is_one else "smaller batches")
+    return LimitExceededError(
+        f"{what} takes {bulk.arrow_bytes} bytes as one message, more than request_bytes_max = {error.limit_value} of "
+        f"the server at {server}; {advice}",
+        limit=error.limit,
+        limit_value=error.limit_value,
+        found=bulk.arrow_bytes,
+        row=row,
+    )
 
 
 def _as_busy(error: RowlockError) -> RowlockError:

@@ -1,6 +1,6 @@
 """docs/spark.md and the README's block, followed word by word, on a server that the page's own command starts.
 
-Only the port, the server's folder and the session are others; pip's line is compared with what pyproject.toml offers.
+Only the port, folders and the session are others; pip's line is compared with what pyproject.toml offers.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ PAGE = "docs/spark.md"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _PORT, _FOLDER = "7461", "/tmp/rowlock-spark"
 _README_PORT = "7460"
+# Folders of the page.
+_ARRIVALS, _WRITTEN = "arrivals/", "written/"
 _READY_SECONDS_MAX = 300.0
 
 
@@ -54,12 +56,15 @@ class Reader:
     """Somebody who follows the pages, with a server on another port; `names` is what the blocks have defined."""
 
     port: int
+    folder: Path
     names: dict[str, object]
 
     def run(self, page: str, block: Block) -> None:
         """Runs a Python block; what it raises names the page and the line."""
         # Lines before it are left empty, so that they count as in the page.
         code = "\n" * (block.line - 1) + re.sub(f"{_PORT}|{_README_PORT}", str(self.port), block.text)
+        # Java stays in the folder that it was started in.
+        code = re.sub(f'"({_ARRIVALS}|{_WRITTEN})"', lambda name: repr(str(self.folder / name[1])), code)
         exec(compile(code, page, "exec"), self.names)
 
 
@@ -78,6 +83,9 @@ def server_line() -> str:
 def reader(tmp_path: Path, spark: SparkSession) -> Iterator[Reader]:
     """With the suite's session active, `builder.getOrCreate()` gives that one."""
     port = free_port()
+    arrivals = tmp_path / _ARRIVALS
+    arrivals.mkdir()
+    (arrivals / "first.json").write_text('{"id": "B6|0725", "carrier": "B6", "dest": "BQN", "delay": -18}')
     assert _PORT in server_line()
     assert _FOLDER in server_line()
     name, *words = shlex.split(server_line().replace(_PORT, str(port)).replace(_FOLDER, str(tmp_path / "data")))
@@ -87,7 +95,7 @@ def reader(tmp_path: Path, spark: SparkSession) -> Iterator[Reader]:
         [str(Path(sys.executable).parent / name), *words], tmp_path / "server.log", ready_seconds_max=_READY_SECONDS_MAX
     ):
         try:
-            yield Reader(port, {})
+            yield Reader(port, tmp_path, {})
         finally:
             spark.catalog.dropTempView("flights")  # false where no block has made it
             spark.conf.set("spark.app.name", name_of_session)
@@ -116,6 +124,7 @@ def test_the_page_can_be_followed_word_by_word(reader: Reader, capsys: pytest.Ca
         assert features.counter("alice", "count:orders") == 4
         assert features.row("bob")[b"model:note"] == b"first order"
         assert client.table("flights").row("AA|1141")[b"info:dest"] == b"MIA"
+        assert client.table("flights").row("B6|0725")[b"info:dest"] == b"BQN"
 
 
 def test_the_readme_s_block_works_when_it_is_pasted(reader: Reader, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.spark.session import retried
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _MAPPING = "id STRING :key, delay INT info:delay, `from` STRING info:from"
 _SCHEMA = "id STRING, delay INT, `from` STRING"
@@ -141,6 +143,97 @@ def test_what_can_not_be_written_is_refused_before_the_job(
     assert "option 'nul'" in _refusal(writer(frame, nul="skip").save)
     assert "no table 'u'" in _refusal(writer(frame, table="u").save)
     assert list(table.scan()) == []
+
+
+def _entries(spark: SparkSession) -> set[str]:
+    return {table.name for table in spark.catalog.listTables() if not table.isTemporary}
+
+
+@pytest.mark.parametrize("mode", ["errorifexists", "ignore", "append"])
+def test_a_table_of_the_catalog_is_not_made_and_nothing_is_written(
+    spark: SparkSession, table: rowlock.Table[bytes], writer: Callable[..., DataFrameWriter], mode: str
+) -> None:
+    """It could not be read, and the mode does not come to Python: an existing table was appended to in each of them."""
+    table.put("there", {"info:from": "before"})
+    frame = spark.createDataFrame([("a", 1, "x")], _SCHEMA)
+    told = _refusal(lambda: writer(frame).mode(mode).saveAsTable("made"))
+    assert "rowlock makes no tables of Spark's catalog" in told
+    assert "made" not in _entries(spark)
+    assert [row for row, _ in table.scan()] == [b"there"]
+
+
+def test_other_ways_to_make_a_table_of_the_catalog_are_refused(
+    spark: SparkSession, table: rowlock.Table[bytes], rowlock_server: RowlockServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"server": rowlock_server.address, "table": "t", "mapping": _MAPPING}
+    frame = spark.createDataFrame([("a", 1, "x")], _SCHEMA)
+    told = _refusal(lambda: frame.writeTo("made").using("rowlock").options(**options).create())
+    assert "rowlock makes no tables of Spark's catalog" in told
+    written = ", ".join(f"{name} '{value}'" for name, value in options.items())
+    told = _refusal(lambda: spark.sql(f"CREATE TABLE made USING rowlock OPTIONS ({written}) AS SELECT 'a' id"))
+    assert "no server is named" in told
+    assert "made" not in _entries(spark)
+    assert list(table.scan()) == []
+
+
+def test_an_entry_that_is_there_is_written_to_as_the_mode_says(
+    spark: SparkSession, table: rowlock.Table[bytes], writer: Callable[..., DataFrameWriter]
+) -> None:
+    frame = spark.createDataFrame([("a", 1, "x")], _SCHEMA)
+    spark.sql(f"CREATE TABLE entry ({_SCHEMA}) USING rowlock")
+    try:
+        assert "already exists" in _refusal(lambda: writer(frame).mode("errorifexists").saveAsTable("entry"))
+        writer(frame).mode("ignore").saveAsTable("entry")
+        assert list(table.scan()) == []
+        retried(lambda: writer(frame).mode("append").saveAsTable("entry"))
+        assert [row for row, _ in table.scan()] == [b"a"]
+    finally:
+        spark.sql("DROP TABLE entry")
+
+
+def test_a_stream_is_written_by_foreach_batch_and_not_by_a_sink(
+    spark: SparkSession, table: rowlock.Table[bytes], rowlock_server: RowlockServer, tmp_path: Path
+) -> None:
+    options = {"server": rowlock_server.address, "table": "t", "mapping": _MAPPING}
+    (tmp_path / "in").mkdir()
+    spark.createDataFrame([("a", 1, "x")], _SCHEMA).coalesce(1).write.mode("append").json(str(tmp_path / "in"))
+    stream = spark.readStream.schema(_SCHEMA).json(str(tmp_path / "in")).writeStream.trigger(availableNow=True)
+
+    def ended(query: StreamingQuery) -> str:
+        """What a query fails with; empty if it does not."""
+        try:
+            query.awaitTermination()
+        except Exception as error:
+            return str(error)
+        return ""
+
+    sink = stream.format("rowlock").options(**options, checkpointLocation=str(tmp_path / "refused"))
+    told = retried(lambda: ended(sink.start()))
+    assert "no streaming source or sink: write a stream by .writeStream.foreachBatch(...)" in told
+    source = spark.readStream.format("rowlock").options(**options).load()
+    told = ended(source.writeStream.format("memory").queryName("refused").trigger(availableNow=True).start())
+    assert "no streaming source or sink" in told
+
+    def each(batch: DataFrame, number: int) -> None:
+        batch.write.format("rowlock").mode("append").options(**options).save()
+
+    assert ended(stream.option("checkpointLocation", str(tmp_path / "taken")).foreachBatch(each).start()) == ""
+    assert [row for row, _ in table.scan()] == [b"a"]
+
+
+def test_names_of_columns_are_compared_as_the_session_does(
+    spark: SparkSession, table: rowlock.Table[bytes], writer: Callable[..., DataFrameWriter]
+) -> None:
+    frame = spark.createDataFrame([("a", 1, "x")], "ID STRING, Delay INT, `from` STRING")
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        told = _refusal(writer(frame).save)
+        assert "has other letters for the DataFrame's ID, Delay, and spark.sql.caseSensitive is true" in told
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert list(table.scan()) == []
+    retried(writer(frame).save)
+    assert list(table.scan()) == [(b"a", {b"info:delay": b"\0\0\0\x01", b"info:from": b"x"})]
 
 
 def test_a_job_that_fails_says_which_row_and_what_it_leaves(

@@ -193,6 +193,17 @@ def test_a_key_or_value_beyond_the_limits_is_named(
     assert _rows(rowlock_client) == []
 
 
+def test_a_row_beyond_what_a_message_may_be_is_named(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    large = "v" * (9 << 20)
+    row = (b"x", [(f"f:{number}", large.encode()) for number in range(8)])
+    told = r"partition 3.*row b'x' takes 75\d+ bytes as one message, more than request_bytes_max = 67108864"
+    with pytest.raises(WriteFailedError, match=told):
+        _write(_map_plan(rowlock_server), (b"w", [("f:0", b"1")]), row)
+    assert [name for name, _ in _rows(rowlock_client)] == [b"w"]
+
+
 def test_a_part_without_rows_writes_nothing(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
     plan = _plan(rowlock_server)
     assert write_task(plan, [], "partition 0") == Written(0, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -30,6 +31,10 @@ class RowForm(Protocol):
     @property
     def mapping(self) -> Mapping | None: ...
 
+    @property
+    def names_that_differ(self) -> tuple[str, ...]:
+        """Columns of the DataFrame that are found in the mapping only if letters' case is left aside."""
+
     def keys(self, rows: pa.RecordBatch) -> Array:
         """The rows' keys; raises MappingError."""
 
@@ -38,7 +43,18 @@ class RowForm(Protocol):
 
 
 def form_of(schema: pa.Schema, mapping: Mapping | None, *, nulls_delete: bool) -> RowForm:
-    """How a DataFrame of that schema is written; raises MappingError, before anything is, if it can't be."""
+    """How a DataFrame of that schema is written; raises MappingError, before anything is, if it can't be.
+
+    Columns are found by name, and where there is none of that name, by one that differs in letters' case alone.
+    """
+    wanted = ["row", "columns"] if mapping is None else [column.name for column in mapping.columns]
+    names = _names(schema.names, wanted)
+    renamed = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
+    form = _form_of(renamed, mapping, nulls_delete)
+    return form if renamed.names == schema.names else RenamedForm(form, tuple(schema.names), tuple(names))
+
+
+def _form_of(schema: pa.Schema, mapping: Mapping | None, nulls_delete: bool) -> RowForm:
     if mapping is not None:
         _check_mapped(schema, mapping)
         return MappedForm(mapping, nulls_delete)
@@ -52,12 +68,60 @@ def form_of(schema: pa.Schema, mapping: Mapping | None, *, nulls_delete: bool) -
     return MapForm(nulls_delete)
 
 
+def _names(given: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """The columns' names, each as it is wanted if it differs from that in letters' case alone.
+
+    Raises MappingError if two columns are so for one name.
+    """
+    missing = {name.lower(): name for name in wanted if name not in given}
+    found = Counter(name.lower() for name in given if name not in wanted and name.lower() in missing)
+    for folded, count in found.items():
+        if count > 1:
+            alike = ", ".join(name for name in given if name.lower() == folded)
+            raise MappingError(
+                f"the DataFrame has {alike}, which differ in letters' case alone, and the mapping {missing[folded]}; "
+                "choose one with df.select(...)"
+            )
+    return [name if name in wanted else missing.get(name.lower(), name) for name in given]
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedForm:
+    """A DataFrame whose columns have the names of another form, letters' case aside. given, wanted: in its order."""
+
+    form: RowForm
+    given: tuple[str, ...]
+    wanted: tuple[str, ...]
+
+    @property
+    def families(self) -> frozenset[bytes]:
+        return self.form.families
+
+    @property
+    def mapping(self) -> Mapping | None:
+        return self.form.mapping
+
+    @property
+    def names_that_differ(self) -> tuple[str, ...]:
+        return tuple(given for given, wanted in zip(self.given, self.wanted, strict=True) if given != wanted)
+
+    def keys(self, rows: pa.RecordBatch) -> Array:
+        return self.form.keys(rows.rename_columns(list(self.wanted)))
+
+    def cells(self, rows: pa.RecordBatch, timestamp: int) -> pa.RecordBatch:
+        return self.form.cells(rows.rename_columns(list(self.wanted)), timestamp)
+
+
 @dataclass(frozen=True, slots=True)
 class MappedForm:
     """Each mapped column is a part of the key or a cell."""
 
     mapping: Mapping
     nulls_delete: bool
+
+    @property
+    def names_that_differ(self) -> tuple[str, ...]:
+        return ()
 
     @property
     def families(self) -> frozenset[bytes]:
@@ -83,6 +147,10 @@ class MapForm:
     @property
     def mapping(self) -> Mapping | None:
         return None
+
+    @property
+    def names_that_differ(self) -> tuple[str, ...]:
+        return ()
 
     def keys(self, rows: pa.RecordBatch) -> Array:
         return _checked_keys(rows.column(rows.schema.names.index("row")))
@@ -165,8 +233,8 @@ def _check_mapped(schema: pa.Schema, mapping: Mapping) -> None:
         ]
         raise MappingError(
             f"the DataFrame {' and '.join(faults)}: it has {', '.join(schema.names)}, and the mapping "
-            f"{', '.join(wanted)}. Names are compared exactly, and each column must be in both; choose the columns "
-            "with df.select(...), or take out of the mapping what is not written"
+            f"{', '.join(wanted)}. Each column must be in both; choose the columns with df.select(...), or take out of "
+            "the mapping what is not written"
         )
     if not mapping.values:
         raise MappingError(f"{mapping!r} has only a key; a row exists by having at least one cell")
@@ -184,17 +252,20 @@ def _check_mapped(schema: pa.Schema, mapping: Mapping) -> None:
 
 
 def _can_become(found: pa.DataType, column: MappedColumn) -> bool:
-    """Whether every value that fits goes over unchanged; one that does not fit is refused with its row."""
+    """Whether every value that fits goes over unchanged; one that does not fit is refused with its row.
+
+    What may lose something is refused as a whole, though casts.py would take the values that lose nothing.
+    """
     wanted = column.codec.arrow
     if found == wanted:
         return True
     if pa.types.is_integer(wanted):
         return pa.types.is_integer(found)
-    if pa.types.is_float64(wanted):
-        return pa.types.is_float32(found)
+    if pa.types.is_floating(wanted):
+        return pa.types.is_integer(found) or (pa.types.is_float64(wanted) and pa.types.is_float32(found))
     if pa.types.is_timestamp(wanted):
         # One without a zone is a wall clock of the session, whose zone only Spark knows.
-        return pa.types.is_timestamp(found) and found.tz is not None
+        return pa.types.is_date(found) or (pa.types.is_timestamp(found) and found.tz is not None)
     if pa.types.is_decimal(wanted):
-        return pa.types.is_decimal(found)
+        return pa.types.is_integer(found) or pa.types.is_decimal(found)
     return wanted in _BYTES and found in _BYTES

@@ -10,7 +10,7 @@ from collections.abc import Mapping as Dict
 from contextlib import suppress
 from dataclasses import replace
 
-from pyspark.sql.datasource import DataSourceReader
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 from pyspark_rowlock import DefaultSource
 
@@ -26,6 +26,7 @@ from rowlock.spark.options import ReadOptions, read_options, server_of, timeout_
 from rowlock.spark.pushdown import rows_of
 from rowlock.spark.read_points import LATEST_LEASE_MS, ReadPoint, new_read_point
 from rowlock.spark.reader import Reading, RowlockReader
+from rowlock.spark.streaming import CHECKPOINT, RefusingStreamReader, no_streaming
 from rowlock.spark.write_options import write_options
 from rowlock.spark.writer import RowlockWriter
 
@@ -42,6 +43,8 @@ class RowlockSource(DefaultSource):
         if not self.options or OPTION in self.options:
             # Of a table that CREATE TABLE made: schema, reader and writer say what to do. Or a check.
             return
+        if CHECKPOINT in self.options:
+            raise no_streaming()
         _check_either(self.options)
         server = server_of(self.options)
         try:
@@ -78,6 +81,12 @@ class RowlockSource(DefaultSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> RowlockWriter:
         return RowlockWriter(self.options, schema, overwrite)
+
+    def streamReader(self, schema: StructType) -> RefusingStreamReader:  # noqa: N802
+        return RefusingStreamReader()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        raise no_streaming()
 
     def _frame(self, options: ReadOptions, client: Client) -> Frame:
         try:

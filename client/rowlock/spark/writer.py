@@ -22,6 +22,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from rowlock.errors import InvalidArgumentError
+from rowlock.spark.write_checks import check_job
 from rowlock.spark.write_options import write_options
 from rowlock.spark.write_plan import write_plan
 from rowlock.spark.write_task import Written, write_task
@@ -55,9 +56,12 @@ class RowlockWriter(DataSourceArrowWriter):
 
     # PySpark's own class declares rows for this method in one place and batches in the other.
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
-        """Runs in a task. Raises WriteFailedError."""
+        """Runs in a task. Raises WriteFailedError, and what check_job does before anything is written."""
         context = TaskContext.get()
-        part = 0 if context is None else context.partitionId()
+        part = 0
+        if context is not None:
+            check_job(context, self._plan.form)
+            part = context.partitionId()
         return PartWritten(part, write_task(self._plan, iterator, f"partition {part}"))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -266,11 +266,23 @@ def test_only_the_batch_that_ended_the_stream_by_its_size_has_failed() -> None:
     send.answered(applied(), 1.0)
     send.answered(applied(), 1.0)
     assert send.is_done
-    with pytest.raises(rowlock.BulkError, match="too large") as caught:
+    told = r"row b'bbb.*' takes \d+ bytes as one message, more than request_bytes_max = 4096 of .*: its cells in"
+    with pytest.raises(rowlock.BulkError, match=told) as caught:
         send.finish()
+    assert isinstance(caught.value.__cause__, rowlock.LimitExceededError)
+    assert caught.value.__cause__.row == b"b" * 5000
     assert caught.value.applied == [range(1), range(2, 3)]
     assert [span for span, _ in caught.value.failed] == [range(1, 2)]
     assert caught.value.unknown == []
+
+
+def test_a_batch_of_several_rows_that_is_too_large_names_the_first() -> None:
+    send, _ = send_of(["a", "b" * 5000])
+    [sent] = put_on_stream(send)
+    send.lost(rowlock.LimitExceededError("too large", limit_value=4096, found=sent.ByteSize()), 1.0)
+    told = r"the batch that begins with row b'a' takes \d+ bytes .* at 127.0.0.1:1; send less at once: smaller batches"
+    with pytest.raises(rowlock.LimitExceededError, match=told):
+        send.finish()
 
 
 def test_batches_are_in_doubt_when_none_of_them_was_too_large() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import pickle
 import re
+import struct
 from typing import Any
 
 import pyarrow as pa
@@ -89,8 +91,9 @@ def test_a_row_of_maps_that_can_not_be_written_is_named(row: tuple[Any, ...], me
     [
         (["id", "delay"], "lacks dest: it has id, delay, and the mapping id, delay, dest"),
         (["id", "delay", "dest", "more"], r"has also more: .*df\.select"),
-        (["ID", "delay", "dest"], "lacks id and has also ID: .*compared exactly"),
         (["id", "id", "delay", "dest"], "has twice id"),
+        (["Id", "ID", "delay", "dest"], "has Id, ID, which differ in letters' case alone, and the mapping id"),
+        (["id", "ID", "delay", "dest"], "has also ID"),
     ],
 )
 def test_columns_are_found_by_name_and_must_be_those_of_the_mapping(names: list[str], message: str) -> None:
@@ -108,13 +111,18 @@ def test_columns_are_found_by_name_and_must_be_those_of_the_mapping(names: list[
         (pa.int8(), "BIGINT", True),
         (pa.float32(), "DOUBLE", True),
         (pa.float64(), "FLOAT", False),
-        (pa.int32(), "DOUBLE", False),
+        (pa.int32(), "DOUBLE", True),
+        (pa.int64(), "FLOAT", True),
+        (pa.int32(), "DECIMAL(10,2)", True),
+        (pa.float64(), "INT", False),
+        (pa.decimal128(5, 1), "DOUBLE", False),
         (pa.string(), "INT", False),
         (pa.int32(), "STRING", False),
         (pa.string(), "BINARY", True),
         (pa.timestamp("us"), "TIMESTAMP", False),
         (pa.timestamp("us", tz="Europe/Berlin"), "TIMESTAMP", True),
-        (pa.date32(), "TIMESTAMP", False),
+        (pa.date32(), "TIMESTAMP", True),
+        (pa.timestamp("us", tz="UTC"), "DATE", False),
         (pa.decimal128(5, 1), "DECIMAL(10,2)", True),
         (pa.float64(), "DECIMAL(10,2)", False),
         (pa.list_(pa.string()), "STRING", False),
@@ -147,6 +155,44 @@ def test_an_integer_that_does_not_fit_the_mapped_type_is_refused() -> None:
     assert _cells(form, _rows(schema, ("a", 5))) == [(b"a", b"f", b"v", 7, b"\0\0\0\x05")]
     with pytest.raises(MappingError, match="'v' is int64 and does not fit INT"):
         form.cells(_rows(schema, ("a", 1 << 40)), 7)
+
+
+@pytest.mark.parametrize(
+    ("found", "mapped", "value", "stored", "too_much"),
+    [
+        (pa.int32(), "DOUBLE", -5, struct.pack(">d", -5.0), None),
+        (pa.int64(), "DOUBLE", 1 << 53, struct.pack(">d", 2.0**53), (1 << 53) + 1),
+        (pa.int64(), "FLOAT", 1 << 24, struct.pack(">f", 2.0**24), (1 << 24) + 1),
+        (pa.int32(), "DECIMAL(5,2)", 999, b"\0\0\0\x02\x01\x86\x3c", 1000),
+        (pa.date32(), "TIMESTAMP", datetime.date(1970, 1, 2), (86_400_000_000).to_bytes(8, "big"), None),
+    ],
+)
+def test_what_is_wider_holds_each_value_or_names_its_row(
+    found: pa.DataType, mapped: str, value: object, stored: bytes, too_much: object
+) -> None:
+    schema = _schema(id=pa.string(), v=found)
+    form = form_of(schema, Mapping(f"id STRING :key, v {mapped} f:v"), nulls_delete=False)
+    assert _cells(form, _rows(schema, ("a", value), ("b", None))) == [(b"a", b"f", b"v", 7, stored)]
+    if too_much is not None:
+        with pytest.raises(MappingError, match=r"'v' is .* does not fit.*it is row 1, with the key b'b'"):
+            form.cells(_rows(schema, ("a", value), ("b", too_much)), 7)
+
+
+def test_names_are_found_letters_case_aside_unless_one_is_exact() -> None:
+    schema = _schema(ID=pa.string(), Delay=pa.int32(), dest=pa.string())
+    form = form_of(schema, _MAPPING, nulls_delete=False)
+    rows = _rows(schema, ("a", 5, "JFK"))
+    same = _schema(id=pa.string(), delay=pa.int32(), dest=pa.string())
+    exact = form_of(same, _MAPPING, nulls_delete=False)
+    assert _cells(form, rows) == _cells(exact, _rows(same, ("a", 5, "JFK")))
+    assert form.keys(rows).to_pylist() == [b"a"]
+    assert (form.names_that_differ, exact.names_that_differ) == (("ID", "Delay"), ())
+    assert (form.families, form.mapping) == (exact.families, exact.mapping)
+    two = Mapping("id STRING :key, v INT f:a, V INT f:b")
+    both = _schema(id=pa.string(), V=pa.int32(), v=pa.int32())
+    assert form_of(both, two, nulls_delete=False).names_that_differ == ()
+    maps = _schema(Row=pa.binary(), COLUMNS=pa.map_(pa.string(), pa.binary()))
+    assert form_of(maps, None, nulls_delete=False).names_that_differ == ("Row", "COLUMNS")
 
 
 def test_a_mapping_without_cells_is_refused() -> None:

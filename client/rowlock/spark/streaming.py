@@ -1,0 +1,36 @@
+"""What is said to who streams: there is neither a streaming source nor a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from rowlock.errors import InvalidArgumentError
+
+# Of a stream's writer, in lower case.
+CHECKPOINT = "checkpointlocation"
+
+
+def no_streaming() -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "rowlock has no streaming source or sink: write a stream by .writeStream.foreachBatch(...), whose function "
+        "gets each micro-batch as a DataFrame and writes it by .write.format('rowlock').mode('append')...save(), and "
+        "read tables by spark.read"
+    )
+
+
+class RefusingStreamReader(DataSourceStreamReader):
+    """Says so when Spark asks it first. One that could not be made would be told as an error of PySpark's own."""
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        raise no_streaming()
+
+    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802  # with limits since 4.2
+        raise no_streaming()
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        raise no_streaming()
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[object, ...]]:
+        raise no_streaming()
