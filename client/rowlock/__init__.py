@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rowlock.checks import Check, CheckResult
     from rowlock.client import Client
     from rowlock.connecting import connect, open
+    from rowlock.counters import counter_value
     from rowlock.errors import (
         BatchError,
         BulkError,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
         MappingError,
         NotACounterError,
         NotServingRegionError,
-        NotTextError,
         RegionTooBusyError,
         RowlockError,
         ServerError,
@@ -81,6 +81,7 @@ _MODULES = {
     "rowlock.client": ("Client",),
     # Not named like the function in it: importing a module sets its name on the package, over ours.
     "rowlock.connecting": ("connect", "open"),
+    "rowlock.counters": ("counter_value",),
     "rowlock.errors": (
         "BatchError",
         "BulkError",
@@ -98,7 +99,6 @@ _MODULES = {
         "MappingError",
         "NotACounterError",
         "NotServingRegionError",
-        "NotTextError",
         "RegionTooBusyError",
         "RowlockError",
         "ServerError",
@@ -164,7 +164,6 @@ __all__ = [
     "MappingError",
     "NotACounterError",
     "NotServingRegionError",
-    "NotTextError",
     "Put",
     "Region",
     "RegionStatistics",
@@ -185,6 +184,7 @@ __all__ = [
     "UnknownOutcomeError",
     "column",
     "connect",
+    "counter_value",
     "open",
     "row_key",
 ]

@@ -46,8 +46,7 @@ class CheckResult(Generic[Text]):
     stored: what every check saw, by column: the value, None when it was absent.
     stored_results: one of each change that was made: an increment's new number, an append's new value, None for others.
 
-    What was seen, and the new values of appends, are decoded only when they are looked at: by then the change is made,
-    whether they are text or not.
+    What was seen, and the new values of appends, are decoded only when they are looked at.
     """
 
     applied: bool
@@ -57,7 +56,7 @@ class CheckResult(Generic[Text]):
 
     @property
     def current(self) -> Text | None:
-        """What the first check saw, as text in a table with an encoding; raises UnicodeDecodeError if it is not."""
+        """What the first check saw, as text in a table with an encoding."""
         value = next(iter(self.stored.values()), None)
         return None if value is None else self.decode(value)
 
@@ -77,7 +76,7 @@ class CheckResult(Generic[Text]):
 
 
 def decoded_results(results: Iterable[int | bytes | None], decode: Callable[[bytes], Text]) -> list[int | Text | None]:
-    """Results of changes in a table's encoding; raises UnicodeDecodeError for an append's value that is not text."""
+    """Results of changes in a table's encoding: an append's new value is text there."""
     return [decode(result) if isinstance(result, bytes) else result for result in results]
 
 

@@ -1,8 +1,10 @@
 """Rows, columns and values as callers give them, turned into bytes, and back.
 
-A row, column or value is bytes, or str, which is encoded as UTF-8. A column is `family:qualifier`; the qualifier
-may be empty and may hold more colons. Where a whole family is allowed, its bare name means it. What the server would
-refuse whatever its configuration is refused here, in the same words and before anything is sent.
+A row, column or value is bytes, or str, which is encoded as UTF-8. Bytes that are not UTF-8 have a str too: each such
+byte stands in it as a lone surrogate, U+DC80 to U+DCFF, as in names of files (PEP 383), and becomes that byte again. A
+column is `family:qualifier`; the qualifier may be empty and may hold more colons. Where a whole family is allowed, its
+bare name means it. What the server would refuse whatever its configuration is refused here, in the same words and
+before anything is sent.
 """
 
 from __future__ import annotations
@@ -21,6 +23,9 @@ Text = TypeVar("Text", bytes, str)
 Name = bytes | str
 Value = bytes | bytearray | memoryview | str
 T = TypeVar("T")
+
+# How bytes that are no text become str, and that str bytes.
+_NO_TEXT = "surrogateescape"
 
 FAMILY_BYTES_MAX = 127
 # HBase's: a row's length fits 15 bits. The server's own limit may be lower, never higher than what it tells.
@@ -78,7 +83,7 @@ def encoded_value(value: Value) -> bytes:
     if type(value) is bytes:
         return value
     if isinstance(value, str):
-        return value.encode()
+        return value.encode("utf-8", _NO_TEXT)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if isinstance(value, int):
@@ -181,32 +186,23 @@ def prefix_stop(prefix: bytes) -> bytes:
 
 
 def decoder(encoding: str) -> Callable[[bytes], str]:
-    """Decodes answers; raises InvalidArgumentError for anything but UTF-8, as which str is sent."""
+    """Decodes answers, whatever they are; raises InvalidArgumentError for anything but UTF-8, as which str is sent."""
     try:
         is_utf_8 = codecs.lookup(encoding).name == "utf-8"
     except (LookupError, TypeError):
         is_utf_8 = False
     if not is_utf_8:
         raise InvalidArgumentError(f"the encoding of a table is 'utf-8', as which str is sent, and not {encoding!r}")
-    return bytes.decode
+    return _text
 
 
-def not_text(error: UnicodeDecodeError, cells: Iterable[tuple[bytes, bytes, bytes]]) -> UnicodeDecodeError:
-    """The same error, which says where it was met; cells: row, column and value of all that were being decoded."""
-    row, column, value = next(cell for cell in cells if error.object in cell)
-    if error.object == row:
-        what = "the row"
-    elif error.object == value:
-        what = f"the value of {column.decode(errors='backslashreplace')} in row"
-    else:
-        what = "the name of a column in row"
-    reason = f"{error.reason}; it is {what} {row[:100]!r}: open the table without an encoding to read it"
-    return UnicodeDecodeError(error.encoding, error.object, error.start, error.end, reason)
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", _NO_TEXT)
 
 
 def _encoded(name: object, what: str) -> bytes:
     if isinstance(name, str):
-        return name.encode()
+        return name.encode("utf-8", _NO_TEXT)
     if isinstance(name, bytes | bytearray | memoryview):
         return bytes(name)
     raise TypeError(f"{what} is bytes or str, not {type(name).__name__}")

@@ -17,7 +17,6 @@ RowlockError
 ├── ServerUnavailableError     no server answers at the address                              (a ConnectionError)
 │   └── ServerStoppingError        the server is going down; nothing was changed
 ├── UnknownOutcomeError        the change may or may not have happened
-├── NotTextError               the change was made, and the new value is not text            (a ValueError)
 ├── CorruptionError            the server found damage; what it says can't be read
 ├── LeaseExpiredError          a strict scan lost its read point
 ├── SnapshotEndedError         the snapshot is not there any more; make a new one
@@ -27,7 +26,7 @@ RowlockError
 ├── EmbeddedServerError        the private server of rowlock.open could not be started
 └── ClosedError                the client was closed
 
-Every error of a single change but UnknownOutcomeError and NotTextError promises that nothing was changed. A check that
+Every error of a single change but UnknownOutcomeError promises that nothing was changed. A check that
 was not met is not an error. Retries that can help were already made when one of these is raised: `can_retry` says
 whether the same call may succeed later.
 """
@@ -171,31 +170,6 @@ class UnknownOutcomeError(RowlockError):
     """
 
     reason: str = ""
-
-
-class NotTextError(RowlockError, ValueError):
-    """An append was made, and the new value, `value`, is not text in the encoding that the table was opened with.
-
-    results: what mutate_row would have answered of all changes of the row, which were made, the appends' as bytes.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        value: bytes = b"",
-        results: Sequence[int | bytes | None] = (),
-        table: str = "",
-        row: bytes = b"",
-        family: bytes = b"",
-        qualifier: bytes = b"",
-        retry_after_ms: int = 0,
-    ) -> None:
-        super().__init__(
-            message, table=table, row=row, family=family, qualifier=qualifier, retry_after_ms=retry_after_ms
-        )
-        self.value = value
-        self.results = list(results)
 
 
 class CorruptionError(RowlockError):

@@ -17,11 +17,11 @@ from rowlock.columns import (
     encoded_row,
     encoded_value,
     listed,
-    not_text,
     parse_cell_column,
 )
 from rowlock.conversation import Request
-from rowlock.errors import InvalidArgumentError, NotACounterError, NotTextError, RowlockError, ServerError
+from rowlock.counters import counter_value
+from rowlock.errors import InvalidArgumentError, NotACounterError, RowlockError, ServerError
 from rowlock.filters import Filter
 from rowlock.selection import Selection
 from rowlock.wire_errors import error_from
@@ -203,29 +203,9 @@ def new_value(answer: region_pb2.PointAnswer) -> bytes:
     return results[0].value
 
 
-def new_text(request: Request, answer: region_pb2.PointAnswer, decode: Decode[Text]) -> Text:
-    """The new value of a single append, decoded; raises NotTextError if it can't be."""
-    value = new_value(answer)
-    try:
-        return decode(value)
-    except UnicodeDecodeError as error:
-        raise _not_text(request, 0, "the append was made, and the new value", [value], error) from error
-
-
-def _not_text(
-    request: Request, place: int, told: str, results: Sequence[int | bytes | None], error: UnicodeDecodeError
-) -> NotTextError:
-    """The error of the append at that place among the request's changes; `told` is how its message begins."""
-    change = request.point.mutate.mutations[0].changes[place].append
-    return NotTextError(
-        f"{told} is not text: {error}; open the table without an encoding",
-        value=error.object,
-        results=results,
-        table=request.table,
-        row=request.row,
-        family=change.family,
-        qualifier=change.qualifier,
-    )
+def new_text(answer: region_pb2.PointAnswer, decode: Decode[Text]) -> Text:
+    """The new value of a single append, decoded."""
+    return decode(new_value(answer))
 
 
 def new_number(answer: region_pb2.PointAnswer) -> int:
@@ -242,17 +222,8 @@ def results_of(changes: Iterable[types_pb2.Change], answer: region_pb2.PointAnsw
 
 
 def mutate_results(request: Request, answer: region_pb2.PointAnswer, decode: Decode[Text]) -> list[int | Text | None]:
-    """The same, appends' new values decoded; raises NotTextError, which has them as bytes, if one can't be."""
-    changes = request.point.mutate.mutations[0].changes
-    results = results_of(changes, answer)
-    try:
-        return decoded_results(results, decode)
-    except UnicodeDecodeError as error:
-        place = results.index(error.object)
-        column = changes[place].append.family + b":" + changes[place].append.qualifier
-        raise _not_text(
-            request, place, f"the changes were made, and the new value of {column!r}", results, error
-        ) from error
+    """The same, appends' new values decoded."""
+    return decoded_results(results_of(request.point.mutate.mutations[0].changes, answer), decode)
 
 
 def check_result(request: Request, answer: region_pb2.PointAnswer, decode: Decode[Text]) -> CheckResult[Text]:
@@ -282,54 +253,31 @@ def get(table: str, rows: Sequence[bytes], selection: Selection | None) -> Reque
     return Request(table, rows[0], message, is_change=False)
 
 
-def row_dict(row: Name, cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> dict[Text, Text]:
-    """{column: value} of an answered row; raises UnicodeDecodeError, as the next ones do, for what is not text."""
-    try:
-        return {decode(cell.family + b":" + cell.qualifier): decode(cell.value) for cell in cells}
-    except UnicodeDecodeError as error:
-        raise _unread(error, row, cells) from None
+def row_dict(cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> dict[Text, Text]:
+    """{column: value} of an answered row."""
+    return {decode(cell.family + b":" + cell.qualifier): decode(cell.value) for cell in cells}
 
 
-def row_dict_with_timestamps(
-    row: Name, cells: Iterable[types_pb2.Cell], decode: Decode[Text]
-) -> dict[Text, tuple[Text, int]]:
-    try:
-        return {decode(cell.family + b":" + cell.qualifier): (decode(cell.value), cell.timestamp) for cell in cells}
-    except UnicodeDecodeError as error:
-        raise _unread(error, row, cells) from None
+def row_dict_with_timestamps(cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> dict[Text, tuple[Text, int]]:
+    return {decode(cell.family + b":" + cell.qualifier): (decode(cell.value), cell.timestamp) for cell in cells}
 
 
-def value_versions(row: Name, cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> list[tuple[Text, int]]:
+def value_versions(cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> list[tuple[Text, int]]:
     """(value, timestamp) of each version of an answered column."""
-    try:
-        return [(decode(cell.value), cell.timestamp) for cell in cells]
-    except UnicodeDecodeError as error:
-        raise _unread(error, row, cells) from None
+    return [(decode(cell.value), cell.timestamp) for cell in cells]
 
 
-def row_text(row: bytes, decode: Decode[Text]) -> Text:
-    """A row that was asked for, as it is answered."""
-    try:
-        return decode(row)
-    except UnicodeDecodeError as error:
-        raise not_text(error, [(row, b"", b"")]) from None
-
-
-def _unread(error: UnicodeDecodeError, row: Name, cells: Iterable[types_pb2.Cell]) -> UnicodeDecodeError:
-    encoded = encoded_row(row)
-    return not_text(error, ((encoded, cell.family + b":" + cell.qualifier, cell.value) for cell in cells))
-
-
-def counter_value(cells: Sequence[types_pb2.Cell], row: bytes) -> int:
+def counter(cells: Sequence[types_pb2.Cell], row: bytes) -> int:
     """The number in an answered counter, 0 when absent; raises NotACounterError if it is not 8 bytes."""
     if not cells:
         return 0
     cell = cells[0]
-    if len(cell.value) != 8:
+    try:
+        return counter_value(cell.value)
+    except NotACounterError as error:
         raise NotACounterError(
-            f"{cell.family!r}:{cell.qualifier!r} of row {row[:100]!r} has {len(cell.value)} bytes, and a counter has 8",
+            f"{cell.family!r}:{cell.qualifier!r} of row {row[:100]!r}: {error}",
             row=row,
             family=cell.family,
             qualifier=cell.qualifier,
-        )
-    return int.from_bytes(cell.value, "big", signed=True)
+        ) from None

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock.arrow_buffers import int64_array, joined, one_array, values_of
-from rowlock.columns import Text, not_text
+from rowlock.columns import Text
 from rowlock.scan_progress import row_starts
 
 
@@ -32,17 +32,11 @@ def check_pandas() -> None:
 
 
 def python_rows(cells: pa.Table, decode: Callable[[bytes], Text]) -> Iterator[tuple[Text, dict[Text, Text]]]:
-    """(row, {column: value}) in the order of the cells. Of several versions of a column the newest, which is first.
-
-    Raises UnicodeDecodeError for what is not text, before the first row.
-    """
+    """(row, {column: value}) in the order of the cells. Of several versions of a column the newest, which is first."""
     first_cells = row_starts(cells)
-    try:
-        rows = _decoded(cells.select(["row"]).take(int64_array(first_cells)), "row", decode)
-        names = _column_names(cells, decode)
-        values = _decoded(cells, "value", decode)
-    except UnicodeDecodeError as error:
-        raise not_text(error, _plain(cells)) from None
+    rows = _decoded(cells.select(["row"]).take(int64_array(first_cells)), "row", decode)
+    names = _column_names(cells, decode)
+    values = _decoded(cells, "value", decode)
     starts = first_cells.tolist()
     starts.append(len(values))
     for row, start, stop in zip(rows, starts, starts[1:], strict=False):
@@ -55,13 +49,10 @@ def python_rows(cells: pa.Table, decode: Callable[[bytes], Text]) -> Iterator[tu
 
 
 def python_cells(cells: pa.Table, decode: Callable[[bytes], Text]) -> Iterator[Cell[Text]]:
-    """Every cell, in order; raises as python_rows does."""
-    try:
-        rows = _decoded(cells, "row", decode)
-        names = _column_names(cells, decode)
-        values = _decoded(cells, "value", decode)
-    except UnicodeDecodeError as error:
-        raise not_text(error, _plain(cells)) from None
+    """Every cell, in order."""
+    rows = _decoded(cells, "row", decode)
+    names = _column_names(cells, decode)
+    values = _decoded(cells, "value", decode)
     timestamps: list[int] = values_of(one_array(cells.column("timestamp")), np.int64).tolist()
     for row, name, timestamp, value in zip(rows, names, timestamps, values, strict=True):
         yield Cell(row, name, timestamp, value)
@@ -73,12 +64,6 @@ def _column_names(cells: pa.Table, decode: Callable[[bytes], Text]) -> list[Text
     found = cast(list[bytes], encoded.dictionary.to_pylist())  # the schema says binary, not null
     names = [decode(name) for name in found]
     return [names[index] for index in values_of(encoded.indices, np.int32).tolist()]
-
-
-def _plain(cells: pa.Table) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Row, column and value of each cell."""
-    values = _decoded(cells, "value", bytes)
-    return zip(_decoded(cells, "row", bytes), _column_names(cells, bytes), values, strict=True)
 
 
 def _decoded(cells: pa.Table, name: str, decode: Callable[[bytes], Text]) -> list[Text]:

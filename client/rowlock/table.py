@@ -86,8 +86,7 @@ class Table(Generic[Text]):
         """Makes changes of one row together, in order, each seeing those before it.
 
         A change is a rowlock.Put, Delete, Increment or Append: [rowlock.Put("f:z", b"1"), rowlock.Delete("f:y")].
-        Answers one result a change: an increment's new number, an append's new value, None for puts and deletes. Raises
-        NotTextError as `append` does.
+        Answers one result a change: an increment's new number, an append's new value, None for puts and deletes.
         """
         request = point.mutate(self._view.table, row, changes, self._view.durability)
         return point.mutate_results(request, self._call(request), self._view.decode)
@@ -142,12 +141,9 @@ class Table(Generic[Text]):
         )
 
     def append(self, row: Name, column: Name, suffix: Value) -> Text:
-        """Appends to a value, a missing one counts as empty; the new value.
-
-        Raises NotTextError if it was appended, and the new value is not text in a table with an encoding.
-        """
+        """Appends to a value, a missing one counts as empty; the new value."""
         request = point.append(self._view.table, row, column, suffix, self._view.durability)
-        return point.new_text(request, self._call(request), self._view.decode)
+        return point.new_text(self._call(request), self._view.decode)
 
     def batch(self, size: int = SIZE_DEFAULT, max_bytes: int = MAX_BYTES_DEFAULT) -> Batch[Text]:
         """Collects changes and sends them together, when there are `size` of them or about max_bytes; see Batch."""
@@ -218,8 +214,8 @@ class Table(Generic[Text]):
         selection = None if is_whole else Selection(columns, timestamp, time_range)
         cells = self._row_cells(row, selection)
         if include_timestamp:
-            return point.row_dict_with_timestamps(row, cells, self._view.decode)
-        return point.row_dict(row, cells, self._view.decode)
+            return point.row_dict_with_timestamps(cells, self._view.decode)
+        return point.row_dict(cells, self._view.decode)
 
     def rows(self, rows: Sequence[Name], columns: Sequence[Name] | None = None) -> list[tuple[Text, dict[Text, Text]]]:
         """Several rows, in the order asked, {} for absent ones; up to 1,000 of one region at one read point."""
@@ -231,7 +227,7 @@ class Table(Generic[Text]):
             if failure is not None:
                 time.sleep(attempts.failed(failure, time.monotonic(), was_sent=False))
         decode = self._view.decode
-        return [(point.row_text(row, decode), point.row_dict(row, read.cells_of(row), decode)) for row in encoded]
+        return [(decode(row), point.row_dict(read.cells_of(row), decode)) for row in encoded]
 
     def cells(
         self,
@@ -246,12 +242,12 @@ class Table(Generic[Text]):
         parse_cell_column(column)
         wanted = VERSIONS_ALL if versions is None else versions
         cells = self._row_cells(row, Selection([column], timestamp, time_range, wanted))
-        return point.value_versions(row, cells, self._view.decode)
+        return point.value_versions(cells, self._view.decode)
 
     def counter(self, row: Name, column: Name) -> int:
         """A counter's number, 0 when it is missing; raises NotACounterError if the cell is not 8 bytes."""
         parse_cell_column(column)
-        return point.counter_value(self._row_cells(row, Selection([column])), encoded_row(row))
+        return point.counter(self._row_cells(row, Selection([column])), encoded_row(row))
 
     def scan(
         self,

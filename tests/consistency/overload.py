@@ -148,7 +148,7 @@ class _LoadClient:
     def _get(self, row: bytes) -> None:
         answer = self._send("gets", point.get(HOT, [row], None))
         if answer is not None:
-            cells = point.row_dict(row, answer.get.rows[0].cells, bytes)
+            cells = point.row_dict(answer.get.rows[0].cells, bytes)
             counter = int.from_bytes(cells.get(COUNTER, b""), "big")
             if counter < self._counters.get(row, 0):
                 self._crew.problem(f"a get saw the counter of {row!r} at {counter} after {self._counters[row]}")
