@@ -56,7 +56,7 @@ _READS = Group(
 _RANGES = Group(
     [
         _at_most("range-by-option", 0.03, "bytes that leave the server for 1 % of the keys by start and stop, of all"),
-        _at_most("range-by-filter", 0.03, "the same by a filter that is pushed"),
+        _at_most("range-by-filter", 0.03, "the same by the option filter"),
     ],
     ranges,
 )
