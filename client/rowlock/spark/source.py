@@ -14,7 +14,6 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 from pyspark_rowlock import DefaultSource
 
-from rowlock.client import Client
 from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, RowlockError
 from rowlock.mapping import Mapping
 from rowlock.spark.checking import CHECK_SCHEMA, OPTION, CheckReader
@@ -67,7 +66,7 @@ class RowlockSource(DefaultSource):
         if OPTION in self.options:
             return CHECK_SCHEMA
         options = read_options(self.options)
-        frame = self._frame(options, client_of(options.server, self._patience_s))
+        frame = self._frame(options, self._patience_s)
         rows_of(frame, options)
         return frame.schema
 
@@ -76,7 +75,7 @@ class RowlockSource(DefaultSource):
         if OPTION in self.options:
             return CheckReader(self.options[OPTION])
         options = read_options(self.options)
-        frame = self._frame(options, client_of(options.server, options.timeout_s))
+        frame = self._frame(options, options.timeout_s)
         return RowlockReader(Reading(options, frame.narrowed(schema), rows_of(frame, options), self._point(options)))
 
     def writer(self, schema: StructType, overwrite: bool) -> RowlockWriter:
@@ -88,12 +87,12 @@ class RowlockSource(DefaultSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         raise no_streaming()
 
-    def _frame(self, options: ReadOptions, client: Client) -> Frame:
+    def _frame(self, options: ReadOptions, waits_s: float) -> Frame:
         try:
             frame = self._wanted(options)
-            families = client.describe(options.table).families
+            families = client_of(options.server, waits_s).describe(options.table).families
         except RowlockError as error:
-            raise explained(error, options.server, options.table, self._patience_s) from None
+            raise explained(error, options.server, options.table, waits_s) from None
         missing = sorted(family.decode() for family in frame.families if family.decode() not in families)
         if missing:
             raise FamilyNotFoundError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
@@ -527,6 +528,20 @@ def test_a_limit_holds_over_the_whole_scan(db: rowlock.Client, fake_server: Fake
     assert fake_server.scans == []
     assert len(list(db.table("t").scan(limit=2))) == 2
     assert fake_server.scans[0].row_limit == 2
+
+
+def test_a_scan_waits_for_a_busy_server_as_long_as_it_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    for busy_timeout, waits in ((0.0, False), (100.0, True)):
+        asked = dataclasses.replace(plan(), busy_timeout_s=busy_timeout)
+        progress = ScanProgress(asked, 10.0)
+        progress.request_for((WHOLE,))
+        progress.failed(rowlock.RegionTooBusyError("too many scans"), 0.0)
+        if waits:
+            progress.failed(rowlock.RegionTooBusyError("too many scans"), 50.0)
+            assert "a scan of 't' has waited 50 s for the server at" in caplog.text
+        else:
+            with pytest.raises(rowlock.RegionTooBusyError):
+                progress.failed(rowlock.RegionTooBusyError("too many scans"), 10.0)
 
 
 def test_what_a_scan_meets_and_is_not_text_is_str_in_a_table_with_an_encoding() -> None:
