@@ -23,9 +23,9 @@ import os, sys
 from rowlock_regionserver.__main__ import main
 from rowlock_regionserver.region.flush import Flusher
 flush = Flusher.flush
-def waiting_flush(self):
+def waiting_flush(self, *arguments):
     with open(sys.argv[2] + ".gate"):
-        return flush(self)
+        return flush(self, *arguments)
 Flusher.flush = waiting_flush
 main()
 """
@@ -89,7 +89,7 @@ def test_a_bulk_job_waits_for_a_flush_that_takes_longer_than_its_timeout(
         table = db.table("t", timeout=TIMEOUT_S)
         mapping = "k BINARY :key, v BINARY f:v"
         if busy_timeout < TIMEOUT_S:
-            with pytest.raises(rowlock.BulkError, match=r"stayed busy for 0\.1 s: the memstores hold"):
+            with pytest.raises(rowlock.BulkError, match=r"stayed busy for 0\.1 s: "):
                 table.put_arrow(data, mapping, batch_bytes=BATCH_BYTES, busy_timeout=busy_timeout)
             return
         written = table.put_arrow(data, mapping, batch_bytes=BATCH_BYTES, busy_timeout=busy_timeout)
