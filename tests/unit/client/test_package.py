@@ -113,6 +113,18 @@ def test_a_watch_strikes_once_and_only_what_is_late() -> None:
     assert struck.is_set()
 
 
+def test_a_watch_keeps_nothing_of_waits_that_are_over_behind_a_long_one() -> None:
+    watch = Watch()
+    with watch.limit(3600, lambda: pytest.fail("it was not late")):
+        for _ in range(1000):
+            with watch.limit(7200, lambda: pytest.fail("it was not late")):
+                assert len(watch) <= 4
+    assert len(watch) == 0
+    struck = threading.Event()
+    with watch.limit(0.01, struck.set):
+        assert struck.wait(60)
+
+
 def test_a_fork_gate_waits_for_calls_and_holds_new_ones_back() -> None:
     gate = ForkGate()
     began, may_end, entered = threading.Event(), threading.Event(), threading.Event()
