@@ -17,7 +17,7 @@ from rowlock import methods
 from rowlock.channels import channel_options
 from rowlock.conversation import Request
 from rowlock.errors import ClosedError, DeadlineError, NotServingRegionError, RowlockError, ServerUnavailableError
-from rowlock.fork import check_usable, gate, keep, register
+from rowlock.fork import check_usable, disconnected, gate, keep, register
 from rowlock.methods import Method
 from rowlock.point import failure_of
 from rowlock.regions import RegionCache
@@ -88,6 +88,8 @@ class Servers:
             stream.close(reason)
         for channel in channels:
             channel.close()
+        if channels:
+            disconnected()
 
     # Point operations
 
@@ -223,9 +225,9 @@ class Servers:
             self._stream(address).hold_open()
         return channel
 
-    def call_once(self, address: str, method: Method[Q, A], request: Q, timeout_s: float) -> A:
+    def call_once(self, address: str, method: Method[Q, A], request: Q, timeout_s: float, kind: Kind = Kind.READ) -> A:
         """One unary call without retries; raises grpc.RpcError, or ClosedError if the client was closed meanwhile."""
-        with gate:
+        with gate.unrepeatable() if kind is Kind.PLAIN_CHANGE else gate:
             call: Callable[..., A] = self.channel(address).unary_unary(
                 method.path, request_serializer=method.serialize, response_deserializer=method.parse
             )
@@ -253,7 +255,7 @@ class Servers:
                         attempts.deadline - time.monotonic(),
                     )
                     has_arrived = True
-                return self.call_once(asked, method, request, attempts.deadline - time.monotonic())
+                return self.call_once(asked, method, request, attempts.deadline - time.monotonic(), kind)
             except grpc.RpcError as failed:
                 error = self.judged(failed, asked)
                 is_in_doubt = has_arrived and answered_error(failed) is None

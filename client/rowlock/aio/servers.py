@@ -20,7 +20,7 @@ from rowlock.aio.stream import Converse, PointStream
 from rowlock.channels import channel_options
 from rowlock.conversation import Request
 from rowlock.errors import ClosedError, DeadlineError, NotServingRegionError, RowlockError, ServerUnavailableError
-from rowlock.fork import check_usable, keep, register
+from rowlock.fork import check_usable, disconnected, keep, register
 from rowlock.methods import Method
 from rowlock.point import failure_of
 from rowlock.regions import RegionCache
@@ -80,6 +80,8 @@ class Servers:
             await stream.close()
         for channel in channels:
             await channel.close()
+        if channels:
+            disconnected()
 
     # Point operations
 

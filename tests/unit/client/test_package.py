@@ -13,7 +13,6 @@ import threading
 import pytest
 import rowlock
 from rowlock.channels import parse_addresses
-from rowlock.fork import ForkGate
 from rowlock.watch import Watch
 
 
@@ -123,34 +122,6 @@ def test_a_watch_keeps_nothing_of_waits_that_are_over_behind_a_long_one() -> Non
     struck = threading.Event()
     with watch.limit(0.01, struck.set):
         assert struck.wait(60)
-
-
-def test_a_fork_gate_waits_for_calls_and_holds_new_ones_back() -> None:
-    gate = ForkGate()
-    began, may_end, entered = threading.Event(), threading.Event(), threading.Event()
-
-    def call() -> None:
-        with gate:
-            began.set()
-            may_end.wait(60)
-
-    def late_call() -> None:
-        with gate:
-            entered.set()
-
-    first = threading.Thread(target=call)
-    first.start()
-    assert began.wait(60)
-    assert not gate.close(0.01)
-    late = threading.Thread(target=late_call)
-    late.start()
-    may_end.set()
-    assert gate.close(10)
-    assert not entered.is_set()
-    gate.open()
-    assert entered.wait(60)
-    first.join()
-    late.join()
 
 
 def test_help_says_what_the_fields_of_settings_and_answers_mean() -> None:
