@@ -116,7 +116,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--insecure",
         action="store_true",
-        help="allow other addresses than this machine's own, though there is neither encryption nor a password",
+        help="allow other addresses than this machine's own, though there is neither encryption nor a password, and a "
+        "data folder that others own or may write to",
     )
     parser.add_argument(
         "--config",

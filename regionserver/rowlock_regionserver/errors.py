@@ -18,7 +18,8 @@ RegionServerError
 ├── LeaseExpiredError          a scan waited too long, or the server started anew
 ├── SnapshotEndedError         the snapshot is not there, or not any more
 ├── StoppingError              the server is going down
-└── DataFolderError            the folder can't be used: another version, in use, read-only, not ours
+└── DataFolderError            the folder can't be used: another version, read-only, not ours
+    └── FolderInUseError           another process serves it
 """
 
 from __future__ import annotations
@@ -165,3 +166,7 @@ class StoppingError(RegionServerError):
 
 class DataFolderError(RegionServerError):
     """The data folder can't be used as it is; the message says why and what to do."""
+
+
+class FolderInUseError(DataFolderError):
+    """Another process serves the data folder."""

@@ -88,9 +88,10 @@ class Server:
     ) -> None:
         """Nothing is done yet.
 
-        `listen`: HOST:PORT, where port 0 lets the system choose; other hosts than this machine's own need
-        `is_insecure`. `advertise`: the HOST:PORT that clients are told. `linger_seconds`: embedded, and ends so long
-        after the last client. `on_fatal`: told when a sync failed, and must end the process.
+        `listen`: HOST:PORT, where port 0 lets the system choose; other hosts than this machine's own, and a folder that
+        others own or may write to, need `is_insecure`. `advertise`: the HOST:PORT that clients are told.
+        `linger_seconds`: embedded, and ends so long after the last client. `on_fatal`: told when a sync failed, and
+        must end the process.
         """
         self._path = Path(folder)
         self._listen = Address.parse(listen)
@@ -195,10 +196,10 @@ class Server:
             door = Door(self._config)
             address = door.bind(listen)
             undo.push_async_callback(door.abandon)
-            folder = await loop.run_in_executor(None, DataFolder.open, self._path, self._files)
+            folder = await loop.run_in_executor(None, self._take_folder)
             undo.callback(folder.close)
-            AddressFile(self._path, self._files).remove()
-            region_server = await loop.run_in_executor(None, self._recover)
+            AddressFile(folder.path, self._files).remove()
+            region_server = await loop.run_in_executor(None, self._recover, folder)
             undo.callback(lambda: self._unflushed.extend(region_server.stop()))
             workers = Workers(self._config.worker_threads)
             undo.callback(workers.stop)
@@ -207,8 +208,11 @@ class Server:
             await self._serve_clients(door, folder, region_server, workers, stopping)
             # From here on nothing is left for the loop to do, so it may be blocked.
 
-    def _recover(self) -> RegionServer:
-        return RegionServer.open(self._path, self._config, self._clock, self._files, self._on_fatal)
+    def _take_folder(self) -> DataFolder:
+        return DataFolder.open(self._path, self._files, is_shared=self._is_insecure)
+
+    def _recover(self, folder: DataFolder) -> RegionServer:
+        return RegionServer.open(folder.path, self._config, self._clock, self._files, self._on_fatal)
 
     async def _serve_clients(
         self, door: Door, folder: DataFolder, region_server: RegionServer, workers: Workers, stopping: asyncio.Event
@@ -221,7 +225,7 @@ class Server:
         catalog = CatalogService(region_server, workers, server, folder.folder_id, self._config)
         self._region_service = regions
         await door.open(calls, catalog.methods(), regions.methods())
-        address_file = AddressFile(self._path, self._files)
+        address_file = AddressFile(folder.path, self._files)
         if self._linger_seconds is not None:
             address_file.write(str(self._address))
         presence.begin()

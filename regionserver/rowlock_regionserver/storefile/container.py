@@ -38,7 +38,9 @@ class Container:
     """Context manager: leaving it closes LMDB's environment, whatever happened. OSError when the disk refuses."""
 
     def __init__(self, path: Path, files: Files, map_bytes: int = MAP_BYTES) -> None:
-        """`path` must not exist: LMDB would add to it."""
+        """A file that is there is replaced."""
+        # LMDB would add to it, and follow a link; an empty file it takes for a new one.
+        files.close(files.create(path))
         self._path = path
         self._files = files
         self._pending: list[_Entry] = []
