@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rowlock.client import Client
     from rowlock.connecting import connect, open
     from rowlock.errors import (
+        AnotherFolderError,
         BatchError,
         BulkError,
         ClosedError,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         RegionTooBusyError,
         RowlockError,
         ServerError,
+        ServerRecoveringError,
         ServerStoppingError,
         ServerUnavailableError,
         SnapshotEndedError,
@@ -82,6 +84,7 @@ _MODULES = {
     # Not named like the function in it: importing a module sets its name on the package, over ours.
     "rowlock.connecting": ("connect", "open"),
     "rowlock.errors": (
+        "AnotherFolderError",
         "BatchError",
         "BulkError",
         "ClosedError",
@@ -102,6 +105,7 @@ _MODULES = {
         "RegionTooBusyError",
         "RowlockError",
         "ServerError",
+        "ServerRecoveringError",
         "ServerStoppingError",
         "ServerUnavailableError",
         "SnapshotEndedError",
@@ -132,6 +136,7 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "aio",
+    "AnotherFolderError",
     "Append",
     "Batch",
     "BatchError",
@@ -173,6 +178,7 @@ __all__ = [
     "Scan",
     "ServerError",
     "ServerInfo",
+    "ServerRecoveringError",
     "ServerStoppingError",
     "ServerUnavailableError",
     "Snapshot",

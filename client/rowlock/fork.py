@@ -4,11 +4,11 @@
    So the package's __init__ imports this module first of all. When somebody else imported grpc first and without it,
    that is said at the fork of a process that has a client open, which is when it does harm.
 2. Even then a connection that is in use does not survive (tried: with threads that call all the time, 1 or 2 of 20
-   children hung, and the parent's stream was dead). So every call of the threaded client passes the gate; a fork waits
-   until no call is under way, then ends the connections, and lets grpc's own threads come to rest: it has no way to
-   tell, and without the pause 3 of 160 children hung, with it 0 of 160, on a machine with six times the work that it
-   can do. Parent and child open new connections at their next call; scans that other threads have begun go on at a
-   new read point.
+   children hung, and the parent's stream was dead). So every call of the threaded client passes the gate; a fork closes
+   it, ends the connections, and lets grpc's own threads come to rest: it has no way to tell. Without the pause 3 of 160
+   children hung, with it 0 of 160, on a machine with six times the work that it can do. Threads that fork at the same
+   time do so together (fork_gate.py). Parent and child open new connections at their next call; calls that were cut off
+   are tried again, and scans that other threads have begun go on at a new read point.
 3. In the child the parent's threads and locks mean nothing: each registered client drops what is left of them.
 4. grpc's asyncio side does not survive a fork at all: with one of its channels open in the parent, whatever the child
    does with grpc hangs or crashes (tried: 6 of 6). Such a fork warns, and in its child every client refuses to

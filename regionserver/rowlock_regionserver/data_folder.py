@@ -37,7 +37,7 @@ _FORMAT_TEMPORARY = "format.temporary"
 _NOTHING_YET = {LOCK, _FORMAT_TEMPORARY, "lost+found"}
 
 # What file systems say that have no locks for folders: NFS locks only what is open for writing.
-_FOLDERS_HAVE_NO_LOCKS = {errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP}
+_FOLDERS_HAVE_NO_LOCKS = {errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 
 _FORMAT_LINE = re.compile(rb"rowlock data folder, format (\d{1,9}), id ([0-9a-f]{32})\n")
 _FORMAT_BYTES_MAX = 1024

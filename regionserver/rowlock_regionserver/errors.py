@@ -18,6 +18,8 @@ RegionServerError
 ├── LeaseExpiredError          a scan waited too long, or the server started anew
 ├── SnapshotEndedError         the snapshot is not there, or not any more
 ├── StoppingError              the server is going down
+├── RecoveringError            the server has not finished reading its log yet
+├── AnotherFolderError         the client means the server of another data folder
 └── DataFolderError            the folder can't be used: another version, read-only, not ours
     └── FolderInUseError           another process serves it
 """
@@ -160,6 +162,18 @@ class SnapshotEndedError(RegionServerError):
 
 class StoppingError(RegionServerError):
     """The server is going down; nothing was changed."""
+
+    can_retry = True
+
+
+class RecoveringError(RegionServerError):
+    """The server has not finished reading its log yet; nothing was changed."""
+
+    can_retry = True
+
+
+class AnotherFolderError(RegionServerError):
+    """The call was meant for the server of another data folder; nothing was changed."""
 
     can_retry = True
 

@@ -10,6 +10,7 @@ Not thread-safe. Never open over a fork.
 from __future__ import annotations
 
 import errno
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,7 +48,7 @@ class Container:
         self._pending_bytes = 0
         try:
             self._environment: Any = lmdb.open(  # Any: lmdb brings no types
-                str(path),
+                os.fsencode(path),
                 subdir=False,
                 map_size=map_bytes,
                 max_dbs=2,

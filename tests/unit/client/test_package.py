@@ -9,10 +9,11 @@ import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import rowlock
-from rowlock.channels import parse_addresses
+from rowlock.channels import given_addresses, parse_addresses
 from rowlock.watch import Watch
 
 
@@ -94,7 +95,18 @@ def test_addresses_may_leave_out_the_port() -> None:
     assert parse_addresses("a, b:1,[::1]:2,[::1]") == ("a:7460", "b:1", "[::1]:2", "[::1]:7460")
 
 
-@pytest.mark.parametrize("text", ["", " , ", "a:", "a:x", "a:0", "a:65536", ":5", "http://a:5", "u@a:5"])
+def test_a_socket_is_an_address_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert parse_addresses("unix:data/socket, unix:/run/s,b") == (
+        f"unix:{tmp_path}/data/socket",
+        "unix:/run/s",
+        "b:7460",
+    )
+    monkeypatch.setenv("ROWLOCK_SERVER", "unix:/run/s")
+    assert given_addresses(None) == ("unix:/run/s",)
+
+
+@pytest.mark.parametrize("text", ["", " , ", "a:", "a:x", "a:0", "a:65536", ":5", "http://a:5", "u@a:5", "unix:"])
 def test_malformed_addresses_are_refused(text: str) -> None:
     with pytest.raises(rowlock.InvalidArgumentError):
         parse_addresses(text)
