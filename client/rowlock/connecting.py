@@ -25,8 +25,8 @@ def connect(server: str | None = None, *, timeout: float = 10) -> Client:
 
     The first that answers is used, at once; others take its place when it fails. timeout: seconds that every call may
     take in all, its retries included, and that this one tries to find a server which has not started or recovered yet.
-    Raises ServerUnavailableError if none answers, InvalidArgumentError for a malformed address or one where something
-    else answers; that, and a name that is not known, are told at once.
+    Raises ServerUnavailableError if none answers, and at once InvalidArgumentError for a malformed address or one where
+    something else answers.
     """
     return connected(given_addresses(server), checked_timeout(timeout))
 
