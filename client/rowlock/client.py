@@ -163,7 +163,7 @@ class Client:
         """Writes what a table holds in memory to store files, on every server that has a part of it.
 
         timeout: seconds to wait for each server that is at it; None: ten minutes. Raises DeadlineError when that is
-        over; the server goes on, and a later flush of the table waits for this one.
+        over; the server continues, and a later flush of the table waits for this one.
         """
         check_table_name(name)
         work_s = TABLE_OPERATION_S if timeout is None else checked_timeout(timeout)

@@ -58,7 +58,7 @@ def reached_server(folder: Path, timeout_s: float) -> FolderServer:
 
 
 def folder_search(server: FolderServer, timeout_s: float) -> Search:
-    """The search for a server that a folder names: no longer there, or another folder's, is told at once."""
+    """The search for a server that a folder names; it ends at once if that server is gone or serves another folder."""
     return Search((server.address,), time.monotonic(), timeout_s, absent_s=0.0, folder_id=server.folder_id)
 
 

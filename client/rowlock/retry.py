@@ -32,8 +32,8 @@ from rowlock.errors import (
     UnknownOutcomeError,
 )
 
-# What is done with a whole table takes as long as the server's disk does, and goes on when its caller gives up. That a
-# server is gone is noticed long before, see channels.py.
+# What is done with a whole table takes as long as the server's disk does, and continues when its caller gives up. A
+# server that is gone is noticed long before, see channels.py.
 TABLE_OPERATION_S = 600.0
 
 # Servers forget a client that they have not heard of for an hour: a number is not sent again after half of it.

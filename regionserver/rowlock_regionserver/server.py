@@ -201,7 +201,7 @@ class Server:
                 self._address = await self._bind(door, self._listen)
             folder = await loop.run_in_executor(None, self._take_folder)
             undo.callback(folder.close)
-            # Whoever has the folder next may have a socket of the same name: ours goes before.
+            # The folder's next server may have a socket of the same name: ours is removed before that.
             undo.push_async_callback(door.abandon)
             AddressFile(folder.path, self._files).remove()
             if self._listen is None:
@@ -236,7 +236,7 @@ class Server:
         return door.bind(checked, is_open_to_others=self._is_insecure)
 
     def _told_address(self) -> str:
-        """What clients are told; nothing where each may know the socket by another path."""
+        """The address that clients learn; empty for a socket, which each may know by another path."""
         if self._advertise is not None:
             return str(self._advertise)
         return "" if isinstance(self._address, UnixAddress) else self.address
@@ -248,7 +248,7 @@ class Server:
         return RegionServer.open(folder.path, self._config, self._clock, self._files, self._on_fatal)
 
     async def _serve_clients(self, door: Door, folder: DataFolder, presence: Presence, stopping: asyncio.Event) -> None:
-        """From when clients are told that they may come until the server is to stop."""
+        """Serves clients until the server is to stop."""
         await door.open()
         address_file = AddressFile(folder.path, self._files)
         if self._linger_seconds is not None:
