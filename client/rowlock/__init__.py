@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rowlock.connecting import connect, open
     from rowlock.counters import counter_value
     from rowlock.errors import (
+        AnotherFolderError,
         BatchError,
         BulkError,
         ClosedError,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         RegionTooBusyError,
         RowlockError,
         ServerError,
+        ServerRecoveringError,
         ServerStoppingError,
         ServerUnavailableError,
         SnapshotEndedError,
@@ -83,6 +85,7 @@ _MODULES = {
     "rowlock.connecting": ("connect", "open"),
     "rowlock.counters": ("counter_value",),
     "rowlock.errors": (
+        "AnotherFolderError",
         "BatchError",
         "BulkError",
         "ClosedError",
@@ -102,6 +105,7 @@ _MODULES = {
         "RegionTooBusyError",
         "RowlockError",
         "ServerError",
+        "ServerRecoveringError",
         "ServerStoppingError",
         "ServerUnavailableError",
         "SnapshotEndedError",
@@ -132,6 +136,7 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "aio",
+    "AnotherFolderError",
     "Append",
     "Batch",
     "BatchError",
@@ -172,6 +177,7 @@ __all__ = [
     "Scan",
     "ServerError",
     "ServerInfo",
+    "ServerRecoveringError",
     "ServerStoppingError",
     "ServerUnavailableError",
     "Snapshot",

@@ -23,6 +23,7 @@ from rowlock.errors import (
 )
 from rowlock.fork import gate
 from rowlock.mapping import Mapping, as_mapping
+from rowlock.schema import Region
 from rowlock.servers import Servers
 from rowlock.view import View, checked_timeout
 
@@ -69,8 +70,8 @@ def _answers(servers: Servers, send: BulkSend) -> Generator[None]:
             while (bulk := send.next(time.monotonic())) is not None:
                 region = servers.region_of(send.table, bulk.first_row, time.monotonic() + send.timeout_s)
                 if stream is None:
-                    stream = _BulkStream(servers, region.server)
-                elif stream.address != region.server:
+                    stream = _BulkStream(servers, region)
+                elif not stream.leads_to(region):
                     break
                 stream.put(send.message(bulk, region))
             if stream is None or not send.is_waiting:
@@ -90,21 +91,26 @@ def _answers(servers: Servers, send: BulkSend) -> Generator[None]:
 class _BulkStream:
     """One stream of bulk batches to one server. Used by one thread."""
 
-    def __init__(self, servers: Servers, address: str) -> None:
-        self.address = address
+    def __init__(self, servers: Servers, region: Region) -> None:
+        self.address = region.server
+        self._folder_id = region.data_folder_id
         self._servers = servers
         self._messages: queue.SimpleQueue[region_pb2.BulkBatch | None] = queue.SimpleQueue()
         with gate:
-            open_stream = servers.channel(address).stream_stream(
+            open_stream = servers.channel(region.server).stream_stream(
                 methods.BULK_PUT.path,
                 request_serializer=methods.BULK_PUT.serialize,
                 response_deserializer=methods.BULK_PUT.parse,
             )
             try:
-                self._answers = open_stream(iter(self._messages.get, None))
+                self._answers = open_stream(iter(self._messages.get, None), metadata=servers.metadata(region))
             except ValueError as failed:
                 # grpc's word for a channel that was closed meanwhile.
                 raise ClosedError("the client was closed") from failed
+
+    def leads_to(self, region: Region) -> bool:
+        """Whether the region's server, with its data folder, is at the other end."""
+        return (region.server, region.data_folder_id) == (self.address, self._folder_id)
 
     def put(self, message: region_pb2.BulkBatch) -> None:
         """Never blocks; the window bounds what is in the queue."""

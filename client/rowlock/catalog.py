@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from rowlock_proto.v1 import catalog_pb2, types_pb2
 
 from rowlock.columns import Name, encoded_family, encoded_row, listed
-from rowlock.errors import InvalidArgumentError
+from rowlock.errors import DeadlineError, InvalidArgumentError
 from rowlock.schema import Family, durability_message, family_message
 
 TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
@@ -23,6 +23,15 @@ def check_table_name(name: str) -> None:
             f"{name[:300]!r} is not the name of a table: 1 to 255 letters, digits, '_', '-' and '.' of ASCII, starting "
             "with a letter, digit or '_'"
         )
+
+
+def flush_goes_on(table: str, address: str, seconds: float, error: DeadlineError) -> DeadlineError:
+    """What a flush ends with that was not answered in time."""
+    return DeadlineError(
+        f"the flush of table {table!r} was not done within {seconds:g} s ({error.message}); if the server at {address} "
+        "has begun it, it goes on, and a later flush of the table waits for it",
+        table=table,
+    )
 
 
 def create_request(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from rowlock_proto.unix_sockets import PREFIX, SocketName, socket_path
+
 from rowlock.errors import InvalidArgumentError
 
 DEFAULT_PORT = 7460
@@ -55,6 +57,26 @@ def channel_options() -> list[tuple[str, int]]:
     ]
 
 
+class Target:
+    """What gRPC calls an address, as long as it is open."""
+
+    def __init__(self, address: str) -> None:
+        """Raises InvalidArgumentError for a Unix socket whose folder is not there."""
+        self._socket: SocketName | None = None
+        self.name = address
+        if address.startswith(PREFIX):
+            try:
+                self._socket = SocketName(address.removeprefix(PREFIX))
+            except (OSError, ValueError) as error:
+                raise InvalidArgumentError(f"no server can be reached at {address}: {error}") from None
+            self.name = self._socket.target
+
+    def close(self) -> None:
+        """Idempotent; after the channel was closed."""
+        if self._socket is not None:
+            self._socket.close()
+
+
 def given_addresses(server: str | None) -> tuple[str, ...]:
     """The addresses of `connect`'s argument; None: those in the environment, which is read here and nowhere else.
 
@@ -62,14 +84,14 @@ def given_addresses(server: str | None) -> tuple[str, ...]:
     """
     given = os.environ.get(ADDRESS_VARIABLE) if server is None else server
     if not given:
-        raise InvalidArgumentError(f"no server is given: say 'host:port', or set {ADDRESS_VARIABLE}")
+        raise InvalidArgumentError(f"no server is given: say 'host:port' or 'unix:PATH', or set {ADDRESS_VARIABLE}")
     return parse_addresses(given)
 
 
 def parse_addresses(text: str) -> tuple[str, ...]:
-    """`host:port` of each address in a comma-separated list; the port may be left out.
+    """`host:port` or `unix:PATH` of each address in a comma-separated list; the port may be left out.
 
-    Raises InvalidArgumentError for an empty list or a malformed address.
+    A relative path is one in the current folder. Raises InvalidArgumentError for an empty list or a malformed address.
     """
     addresses = tuple(_address(part.strip()) for part in text.split(",") if part.strip())
     if not addresses:
@@ -78,10 +100,15 @@ def parse_addresses(text: str) -> tuple[str, ...]:
 
 
 def _address(text: str) -> str:
+    if text.startswith(PREFIX):
+        try:
+            return PREFIX + socket_path(text)
+        except ValueError as error:
+            raise InvalidArgumentError(str(error)) from None
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         # No port; an IPv6 address stands in brackets.
         return f"{text}:{DEFAULT_PORT}"
     if not host or not port.isdigit() or not 0 < int(port) < 65536 or any(sign in text for sign in " /@"):
-        raise InvalidArgumentError(f"{text!r} is not the address of a server; an address is 'host:port'")
+        raise InvalidArgumentError(f"{text!r} is not the address of a server; an address is 'host:port' or 'unix:PATH'")
     return text

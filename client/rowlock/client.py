@@ -13,10 +13,11 @@ from rowlock.catalog import (
     alter_request,
     check_table_name,
     create_request,
+    flush_goes_on,
 )
 from rowlock.columns import Name, decoder, encoded_bound
-from rowlock.errors import TableExistsError, TableNotFoundError
-from rowlock.retry import Kind
+from rowlock.errors import DeadlineError, TableExistsError, TableNotFoundError
+from rowlock.retry import TABLE_OPERATION_S, Kind
 from rowlock.schema import (
     Durability,
     Family,
@@ -32,7 +33,7 @@ from rowlock.servers import Servers
 from rowlock.snapshot import Snapshot, make_snapshot
 from rowlock.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of, new_snapshot_id
 from rowlock.table import Table
-from rowlock.view import View
+from rowlock.view import View, checked_timeout
 
 
 class Client:
@@ -121,7 +122,7 @@ class Client:
         try:
             # Repeating it is harmless when it may exist already.
             kind = Kind.READ if if_not_exists else Kind.PLAIN_CHANGE
-            self._servers.call(methods.CREATE_TABLE, request, self._timeout_s, kind)
+            self._servers.call(methods.CREATE_TABLE, request, self._timeout_s, kind, work_s=TABLE_OPERATION_S)
         except TableExistsError:
             if not if_not_exists:
                 raise
@@ -137,31 +138,44 @@ class Client:
     ) -> TableDescription:
         """Adds or replaces families, drops families with all their cells, changes the durability: one atomic change."""
         request = alter_request(name, set_families, drop_families, durability)
-        answer = self._servers.call(methods.ALTER_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE)
+        answer = self._servers.call(
+            methods.ALTER_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE, work_s=TABLE_OPERATION_S
+        )
         return description_from(answer.table, self._servers.catalog_address)
 
     def truncate_table(self, name: str) -> None:
         """Removes every cell of a table; its families stay."""
         check_table_name(name)
         request = catalog_pb2.TruncateTableRequest(name=name)
-        self._servers.call(methods.TRUNCATE_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE)
+        self._servers.call(
+            methods.TRUNCATE_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE, work_s=TABLE_OPERATION_S
+        )
         self._servers.regions.forget_table(name)
 
     def drop_table(self, name: str) -> None:
         """Removes a table and all it holds."""
         check_table_name(name)
         request = catalog_pb2.DropTableRequest(name=name)
-        self._servers.call(methods.DROP_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE)
+        self._servers.call(methods.DROP_TABLE, request, self._timeout_s, Kind.PLAIN_CHANGE, work_s=TABLE_OPERATION_S)
         self._servers.regions.forget_table(name)
 
-    def flush(self, name: str) -> FlushResult:
-        """Writes what a table holds in memory to store files, on every server that has a part of it."""
+    def flush(self, name: str, *, timeout: float | None = None) -> FlushResult:
+        """Writes what a table holds in memory to store files, on every server that has a part of it.
+
+        timeout: seconds to wait for each server that is at it; None: ten minutes. Raises DeadlineError when that is
+        over; the server goes on, and a later flush of the table waits for this one.
+        """
         check_table_name(name)
+        work_s = TABLE_OPERATION_S if timeout is None else checked_timeout(timeout)
         store_file_count = cell_count = 0
         for address in sorted({region.server for region in self.regions(name)}):
-            answer = self._servers.call(
-                methods.FLUSH, region_pb2.FlushRequest(table=name), self._timeout_s, address=address
-            )
+            request = region_pb2.FlushRequest(table=name)
+            try:
+                answer = self._servers.call(
+                    methods.FLUSH, request, min(self._timeout_s, work_s), address=address, work_s=work_s
+                )
+            except DeadlineError as error:
+                raise flush_goes_on(name, address, work_s, error) from error
             store_file_count += answer.store_file_count
             cell_count += answer.cell_count
         return FlushResult(store_file_count, cell_count)

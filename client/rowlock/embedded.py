@@ -1,75 +1,135 @@
 """The private server of a folder: found through the folder, or started there.
 
-1. `folder/address` names a server that lets clients in. Whoever reaches it has joined; nothing else is done.
+1. `folder/address` names the folder's socket, on which a server lets clients in. A client that reaches it, and learns
+   that it serves this very folder, has joined; nothing else is done. (Servers before 0.2 listen on a port instead, and
+   another program may have got that port since.)
 2. Otherwise a server process is started on the folder, in a session of its own. The server takes the folder by an
-   flock, so of several started at once one wins, writes `address` and prints a line; the others exit with code 2.
-3. Whoever's process exited with 2 joins the winner: back to 1, until the time is over.
+   flock, so of several started at once one wins, writes `address` and prints a line; the others exit with code 4.
+3. A client whose process exited with 4 joins the winner: back to 1, until the time is over.
 
-Nothing here trusts a process id, and a stale `address` only costs one refused connection.
+A folder that somebody else could have written the files to is not asked; the server refuses it, and says why. Nothing
+here trusts a process id, and a stale `address` only costs one refused connection.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import selectors
+import stat
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeVar
+
+from rowlock_proto.unix_sockets import PREFIX
 
 from rowlock.errors import EmbeddedServerError, ServerUnavailableError
 
 C = TypeVar("C")
 
 ADDRESS_FILE = "address"
+FORMAT_FILE = "format"
 # Recovery of a large log takes its time.
 START_SECONDS_MAX = 120.0
-_FOLDER_IN_USE = 2
-_RETRY_SECONDS = 0.05
+_FOLDER_IN_USE = 4
+_LOOK_AGAIN_SECONDS = 0.05
+# How long to look for the address of another process's server before it is tried whether that still runs.
+_LOOK_SECONDS_MAX = 0.5
+# More than any path has.
+_FILE_BYTES_MAX = 1 << 16
+_FORMAT_LINE = re.compile(r"rowlock data folder, format \d{1,9}, id ([0-9a-f]{32})\n")
 
 
-def running_server(folder: Path, join: Callable[[str], C]) -> C:
-    """What `join` makes of the address of the folder's server, started if need be.
+@dataclass(frozen=True, slots=True)
+class FolderServer:
+    """Where a folder says that its server is, and the folder's id, which that server must have."""
 
-    `join` raises ServerUnavailableError for an address where nobody answers. Raises EmbeddedServerError when no server
-    can be started or reached.
+    address: str
+    folder_id: str
+
+
+def running_server(folder: Path, join: Callable[[FolderServer], C]) -> C:
+    """What `join` makes of the folder's server, which is started if need be.
+
+    `join` raises ServerUnavailableError for an address where the folder's server does not answer. Raises
+    EmbeddedServerError when no server can be started or reached.
     """
     deadline = time.monotonic() + START_SECONDS_MAX
     met: Exception | None = None
     while time.monotonic() < deadline:
-        address = read_address(folder)
-        if address is not None:
+        server = named_server(folder)
+        if server is not None:
             try:
-                return join(address)
+                return join(server)
             except ServerUnavailableError as error:
                 met = error
-        started = start_server(folder, deadline)
-        if started is not None:
-            return join(started)
-        # Another process's server has the folder, and is about to let clients in, or to end.
-        time.sleep(_RETRY_SECONDS)
+        if not start_server(folder, deadline):
+            # Another process's server has the folder, and is about to let clients in, or to end.
+            _wait_for_address(folder, min(deadline, time.monotonic() + _LOOK_SECONDS_MAX))
     raise EmbeddedServerError(
         f"a server has the folder {folder}, and could not be reached within {START_SECONDS_MAX:g} s"
         + (f": {met}" if met is not None else "")
     )
 
 
-def read_address(folder: Path) -> str | None:
-    """The address of the folder's server, None when it has none at this moment."""
+def named_server(folder: Path) -> FolderServer | None:
+    """The server that the folder names, None when it names none at this moment.
+
+    Raises EmbeddedServerError when somebody else could have written it.
+    """
+    folder = folder.resolve()
     try:
-        return (folder / ADDRESS_FILE).read_text().strip() or None
+        # Through one descriptor, so that what is judged is what is read.
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            address = _read(ADDRESS_FILE, descriptor).strip()
+            line = _FORMAT_LINE.fullmatch(_read(FORMAT_FILE, descriptor))
+            is_ours = _is_ours(os.fstat(descriptor))
+        finally:
+            os.close(descriptor)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise EmbeddedServerError(f"{folder / ADDRESS_FILE} can't be read: {error}") from error
+        raise EmbeddedServerError(f"the server of {folder} can't be found: {error}") from error
+    if not is_ours:
+        raise EmbeddedServerError(
+            f"the folder {folder} is not this user's alone, so somebody else could have named the server in it; make "
+            f"it so by 'chown' and 'chmod go-w {folder}', or name another folder"
+        )
+    if not address or line is None:
+        return None
+    if address.startswith(PREFIX):
+        # The socket is in the folder, whichever path the server knows that by.
+        address = f"{PREFIX}{folder / Path(address).name}"
+    return FolderServer(address, line[1])
 
 
-def start_server(folder: Path, deadline: float) -> str | None:
-    """Starts a server and blocks until it is ready; its address, or None if another one has the folder.
+def _is_ours(status: os.stat_result) -> bool:
+    """Nobody but this user, or root, could have put anything into the folder."""
+    return status.st_uid in (os.geteuid(), 0) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _read(name: str, folder: int) -> str:
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        return os.fsdecode(os.read(descriptor, _FILE_BYTES_MAX))
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for_address(folder: Path, deadline: float) -> None:
+    while not (folder / ADDRESS_FILE).exists() and time.monotonic() < deadline:
+        time.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def start_server(folder: Path, deadline: float) -> bool:
+    """Starts a server and blocks until it is ready; whether it is, and not another one that has the folder.
 
     Raises EmbeddedServerError with the server's last words if it ended otherwise, or was not ready in time.
     """
@@ -88,12 +148,12 @@ def start_server(folder: Path, deadline: float) -> str | None:
         if line:
             # It lives on by itself, also after us; as long as we live its end must be noticed, or it stays as a zombie.
             threading.Thread(target=process.wait, name="rowlock server", daemon=True).start()
-            return read_address(folder)
+            return True
         if line is None:
             process.kill()
         exit_code = process.wait()
-        if exit_code == _FOLDER_IN_USE and read_address(folder) is not None:
-            return None
+        if exit_code == _FOLDER_IN_USE:
+            return False
         words.seek(0)
         last = words.read().decode(errors="backslashreplace").strip().splitlines()[-1:]
         raise EmbeddedServerError(

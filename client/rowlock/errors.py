@@ -11,11 +11,13 @@ RowlockError
 ├── TableExistsError
 ├── FamilyNotFoundError
 ├── NotServingRegionError      the region moved or the table was made anew; looked up again before it is raised
+│   └── AnotherFolderError         at the address is the server of another data folder
 ├── RegionTooBusyError         memory, log or a queue of the server is at its bound; nothing was changed
 │   └── DiskFullError              writes are refused, reads go on
 ├── DeadlineError              given up in time; nothing was changed                         (a TimeoutError)
 ├── ServerUnavailableError     no server answers at the address                              (a ConnectionError)
-│   └── ServerStoppingError        the server is going down; nothing was changed
+│   ├── ServerStoppingError        the server is going down; nothing was changed
+│   └── ServerRecoveringError      the server has not finished reading its log yet; nothing was changed
 ├── UnknownOutcomeError        the change may or may not have happened
 ├── CorruptionError            the server found damage; what it says can't be read
 ├── LeaseExpiredError          a strict scan lost its read point
@@ -132,6 +134,10 @@ class NotServingRegionError(RowlockError):
     can_retry = True
 
 
+class AnotherFolderError(NotServingRegionError):
+    """The server has another data folder than before, or than the one that was opened; nothing was changed."""
+
+
 class RegionTooBusyError(RowlockError):
     """Memory, log or a queue of the server stayed at its bound until the deadline; nothing was changed."""
 
@@ -151,7 +157,7 @@ class DeadlineError(RowlockError, TimeoutError):
 class ServerUnavailableError(RowlockError, ConnectionError):
     """No server answers at the address, or the connection was lost.
 
-    never_left: there was no connection to begin with, so surely no server has seen the request.
+    never_left: there was no connection to begin with, or the server let nothing in: surely nothing was begun.
     """
 
     can_retry = True
@@ -160,6 +166,12 @@ class ServerUnavailableError(RowlockError, ConnectionError):
 
 class ServerStoppingError(ServerUnavailableError):
     """The server is going down; nothing was changed."""
+
+
+class ServerRecoveringError(ServerUnavailableError):
+    """The server has not finished reading its log yet; nothing was changed."""
+
+    never_left = True
 
 
 class UnknownOutcomeError(RowlockError):

@@ -4,11 +4,11 @@
    So the package's __init__ imports this module first of all. When somebody else imported grpc first and without it,
    that is said at the fork of a process that has a client open, which is when it does harm.
 2. Even then a connection that is in use does not survive (tried: with threads that call all the time, 1 or 2 of 20
-   children hung, and the parent's stream was dead). So every call of the threaded client passes the gate; a fork waits
-   until no call is under way, then ends the connections, and lets grpc's own threads come to rest: it has no way to
-   tell, and without the pause 3 of 160 children hung, with it 0 of 160, on a machine with six times the work that it
-   can do. Parent and child open new connections at their next call; scans that other threads have begun go on at a
-   new read point.
+   children hung, and the parent's stream was dead). So every call of the threaded client passes the gate; a fork closes
+   it, ends the connections, and lets grpc's own threads come to rest: it has no way to tell. Without the pause 3 of 160
+   children hung, with it 0 of 160, on a machine with six times the work that it can do. Threads that fork at the same
+   time do so together (fork_gate.py). Parent and child open new connections at their next call; calls that were cut off
+   are tried again, and scans that other threads have begun go on at a new read point.
 3. In the child the parent's threads and locks mean nothing: each registered client drops what is left of them.
 4. grpc's asyncio side does not survive a fork at all: with one of its channels open in the parent, whatever the child
    does with grpc hangs or crashes (tried: 6 of 6). Such a fork warns, and in its child every client refuses to
@@ -24,11 +24,10 @@ import threading
 import time
 import warnings
 import weakref
-from collections import deque
-from types import TracebackType
 from typing import Protocol
 
 from rowlock.errors import ClosedError
+from rowlock.fork_gate import ForkGate
 
 _SWITCH = "GRPC_ENABLE_FORK_SUPPORT"
 _ON = ("1", "true", "yes", "on")
@@ -36,57 +35,8 @@ _ON = ("1", "true", "yes", "on")
 _is_too_late = "grpc" in sys.modules and os.environ.get(_SWITCH, "").lower() not in _ON
 os.environ.setdefault(_SWITCH, "1")
 
-# A call that takes longer must not hold up a fork for ever: it may belong to the very thread that forks.
-_WAIT_S_MAX = 2.0
+# How long grpc's own threads take to come to rest after a connection was ended; it has no way to tell.
 _SETTLE_S = 0.1
-
-
-class ForkGate:
-    """Passed by calls, closed while the process forks. Thread-safe; a `with` block is one call.
-
-    Passing it open takes no lock, since every call does: adding to a deque and removing from it are atomic, and who
-    passes adds first and looks at the gate then, while who closes it does so first and counts then.
-    """
-
-    def __init__(self) -> None:
-        self._condition = threading.Condition(threading.Lock())
-        # One entry a call.
-        self._under_way: deque[None] = deque()
-        # Set with the condition held, read by anybody.
-        self._is_closed = False
-
-    def __enter__(self) -> None:
-        self._under_way.append(None)
-        if self._is_closed:
-            self._pass_later()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._under_way.pop()
-        if self._is_closed:
-            with self._condition:
-                self._condition.notify_all()
-
-    def _pass_later(self) -> None:
-        """Steps back until it is open."""
-        with self._condition:
-            self._under_way.pop()
-            self._condition.notify_all()
-            while self._is_closed:
-                self._condition.wait()
-            self._under_way.append(None)
-
-    def close(self, timeout_s: float) -> bool:
-        """Lets no call begin, and waits until none is under way; whether that came true in time."""
-        with self._condition:
-            self._is_closed = True
-            return self._condition.wait_for(lambda: not self._under_way, timeout_s)
-
-    def open(self) -> None:
-        with self._condition:
-            self._is_closed = False
-            self._condition.notify_all()
 
 
 class SurvivesFork(Protocol):
@@ -113,16 +63,27 @@ class SurvivesFork(Protocol):
 
 gate = ForkGate()
 
-_register_lock = threading.Lock()
+# Reentrant, because a signal handler may fork while its thread registers a client.
+_register_lock = threading.RLock()
 # Guarded by _register_lock:
 _is_told_of_forks = False
-# Written by the thread that forks:
-_will_be_spoilt = False
-_is_spoilt = False
 _survivors: weakref.WeakSet[SurvivesFork] = weakref.WeakSet()
+# Written in the child of a fork, before it has threads.
+_is_spoilt = False
+# When grpc's threads are at rest, as far as connections were ended until now.
+_settled_at = 0.0
 # The parent's grpc objects, kept alive in the child: their destructors take locks that a thread of the parent may
 # have held at the fork.
 _never_collected: list[object] = []
+
+
+class _Fork(threading.local):
+    """What a thread that forks keeps until it has."""
+
+    will_be_spoilt = False
+
+
+_fork = _Fork()
 
 
 def register(survivor: SurvivesFork) -> None:
@@ -141,6 +102,11 @@ def register(survivor: SurvivesFork) -> None:
             )
 
 
+def _all_survivors() -> list[SurvivesFork]:
+    with _register_lock:
+        return list(_survivors)
+
+
 def keep(parents_object: object) -> None:
     """Keeps an object of the parent from being destroyed in the child."""
     _never_collected.append(parents_object)
@@ -155,29 +121,37 @@ def check_usable() -> None:
         )
 
 
+def disconnected() -> None:
+    """Says that a connection was ended; a fork gives grpc a moment after that."""
+    global _settled_at
+    _settled_at = time.monotonic() + _SETTLE_S
+
+
 def _before_fork() -> None:
-    global _will_be_spoilt
-    connected = [survivor for survivor in _survivors if survivor.is_connected]
-    _will_be_spoilt = any(survivor.is_asyncio for survivor in connected)
-    if _will_be_spoilt:
+    connected = [survivor for survivor in _all_survivors() if survivor.is_connected]
+    _fork.will_be_spoilt = any(survivor.is_asyncio for survivor in connected)
+    if _fork.will_be_spoilt:
         _warn(
             "this process forks with a client of rowlock.aio open, which grpc does not survive: the child can't use "
             "rowlock. Close the client before, or use the threaded one."
         )
-    elif connected and _is_too_late:
+        return
+    if connected and _is_too_late:
         _warn(
             f"this process forks with a rowlock client open, but grpc was imported before rowlock and without "
             f"{_SWITCH}=1: the child may hang. Import rowlock first, or set the variable for the whole process."
         )
-    if _will_be_spoilt:
-        return
+    gate.close(_disconnect)
+
+
+def _disconnect() -> None:
+    """Ends all connections, and lets grpc come to rest."""
     if "grpc.aio" in sys.modules:
         # What is left of closed asyncio clients keeps a thread in grpc until it is collected.
         gc.collect()
-    gate.close(_WAIT_S_MAX)
-    for survivor in list(_survivors):
+    for survivor in _all_survivors():
         survivor.before_fork()
-    time.sleep(_SETTLE_S)
+    time.sleep(max(0.0, _settled_at - time.monotonic()))
 
 
 def _warn(message: str) -> None:
@@ -185,17 +159,18 @@ def _warn(message: str) -> None:
 
 
 def _after_fork_in_parent() -> None:
-    global _will_be_spoilt
-    _will_be_spoilt = False
-    gate.open()
-    for survivor in list(_survivors):
+    gate.open(_reconnect)
+
+
+def _reconnect() -> None:
+    for survivor in _all_survivors():
         survivor.after_fork_in_parent()
 
 
 def _after_fork_in_child() -> None:
     global _is_spoilt, _register_lock
-    _is_spoilt = _is_spoilt or _will_be_spoilt
-    _register_lock = threading.Lock()
+    _is_spoilt = _is_spoilt or _fork.will_be_spoilt
+    _register_lock = threading.RLock()
     gate.__init__()  # type: ignore[misc]  # the parent's threads are gone, and what they held with them
-    for survivor in list(_survivors):
+    for survivor in _all_survivors():
         survivor.after_fork_in_child()

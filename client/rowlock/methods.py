@@ -24,6 +24,16 @@ class Method(Generic[Q, A]):
     parse: Callable[[bytes], A]
 
 
+# What a call says beside its message, and how it says which data folder it is meant for.
+Metadata = tuple[tuple[str, str], ...]
+_FOLDER_ID_KEY = "rowlock-data-folder-id"
+
+
+def folder_metadata(folder_id: str) -> Metadata:
+    """Of a call that is meant for the server of this data folder; empty: of any."""
+    return ((_FOLDER_ID_KEY, folder_id),) if folder_id else ()
+
+
 _CATALOG = "/rowlock.v1.Catalog/"
 _REGION = "/rowlock.v1.RegionService/"
 

@@ -2,6 +2,10 @@
 
 A server that does not have a region answers NOT_SERVING_REGION; then the region is forgotten and looked up again. So
 an entry may be wrong at any time, and no more is promised than that regions of one table never overlap in here.
+
+The ids of regions count within a data folder, and at an address may stand the server of another folder tomorrow, whose
+region 1 is another table. So a call that names a region also names its folder, and a server of another one does
+nothing and says so; then nothing that was known is true any more.
 """
 
 from __future__ import annotations
@@ -70,6 +74,11 @@ class RegionCache:
             known = self._tables.get(region.table, _NONE).regions
             kept = [old for old in known if old.region_id != region.region_id]
             self._tables[region.table] = _TableRegions(tuple(old.start for old in kept), tuple(kept))
+
+    def forget_all(self) -> None:
+        """Drops everything: the server at an address has another data folder than it had."""
+        with self._lock:
+            self._tables = {}
 
     def forget_table(self, table: str) -> None:
         """Drops all regions of a table: it was dropped, truncated or altered."""

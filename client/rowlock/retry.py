@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from rowlock.errors import (
+    AnotherFolderError,
     DeadlineError,
     DiskFullError,
     InvalidArgumentError,
@@ -32,6 +33,10 @@ from rowlock.errors import (
     ServerUnavailableError,
     UnknownOutcomeError,
 )
+
+# What is done with a whole table takes as long as the server's disk does, and goes on when its caller gives up. That a
+# server is gone is noticed long before, see channels.py.
+TABLE_OPERATION_S = 600.0
 
 # Servers forget a client that they have not heard of for an hour: a number is not sent again after half of it.
 REPEATED_FOR_S_MAX = 1800.0
@@ -105,7 +110,7 @@ class Attempts:
         """
         self.count += 1
         self._met = error
-        is_in_doubt = was_sent and not (isinstance(error, ServerUnavailableError) and error.never_left)
+        is_in_doubt = was_sent and not _was_not_let_in(error)
         if self._kind is not Kind.READ and (is_in_doubt or isinstance(error, UnknownOutcomeError | ServerError)):
             self._first_doubt = now if self._first_doubt is None else self._first_doubt
         if not self._may_repeat(error, now):
@@ -170,7 +175,7 @@ class Attempts:
         met = f"; met last: {error.message}" if error is not None else ""
         within = f" within {self.timeout_s:g} s" if is_late and self._kind is not Kind.PLAIN_CHANGE else ""
         advice = (
-            "Look at the list of tables, and describe the table, to find out."
+            "Look at the list of tables, and describe the table, to find out; the server may still be at it."
             if self._kind is Kind.PLAIN_CHANGE
             else "Read the row to find out."
         )
@@ -187,3 +192,10 @@ class Attempts:
         told = self.out_of_time(None) if self._first_doubt is None else self._unknown(self._met, is_late=True)
         told.__cause__ = self._met
         return told
+
+
+def _was_not_let_in(error: RowlockError) -> bool:
+    """Whether the error says of a request that was given to the connection that surely nothing of it was begun."""
+    if isinstance(error, ServerUnavailableError):
+        return error.never_left
+    return isinstance(error, AnotherFolderError)

@@ -179,7 +179,7 @@ class _Reader:
                 methods.SCAN.path,
                 request_serializer=methods.SCAN.serialize,
                 response_deserializer=methods.SCAN.parse,
-            )(request)
+            )(request, metadata=self._servers.metadata(region))
         try:
             while not self.progress.is_done:
                 batch = self._next_batch(call, region)

@@ -86,7 +86,7 @@ class Family:
 class Region:
     """A range of rows [start, stop) of a table and the server that has it, host:port; empty bounds are open.
 
-    region_id is never used again, also not when the table is made anew.
+    region_id is never used again in the data folder data_folder_id, also not when the table is made anew.
     """
 
     region_id: int
@@ -94,6 +94,7 @@ class Region:
     start: bytes
     stop: bytes
     server: str
+    data_folder_id: str = ""
 
     def holds(self, row: bytes) -> bool:
         """Whether the row lies in it."""
@@ -217,7 +218,14 @@ def family_from(message: types_pb2.Family) -> Family:
 
 def region_from(message: types_pb2.RegionDescriptor, contacted: str) -> Region:
     """`contacted`: the address that told of it, for a server that does not say its own."""
-    return Region(message.region_id, message.table, message.start, message.stop, message.server or contacted)
+    return Region(
+        message.region_id,
+        message.table,
+        message.start,
+        message.stop,
+        message.server or contacted,
+        message.data_folder_id,
+    )
 
 
 def description_from(

@@ -14,11 +14,18 @@ import grpc
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 
 from rowlock import methods
-from rowlock.channels import channel_options
+from rowlock.channels import Target, channel_options
 from rowlock.conversation import Request
-from rowlock.errors import ClosedError, DeadlineError, NotServingRegionError, RowlockError, ServerUnavailableError
-from rowlock.fork import check_usable, gate, keep, register
-from rowlock.methods import Method
+from rowlock.errors import (
+    AnotherFolderError,
+    ClosedError,
+    DeadlineError,
+    NotServingRegionError,
+    RowlockError,
+    ServerUnavailableError,
+)
+from rowlock.fork import check_usable, disconnected, gate, keep, register
+from rowlock.methods import Metadata, Method, folder_metadata
 from rowlock.point import failure_of
 from rowlock.regions import RegionCache
 from rowlock.retry import Attempts, Kind
@@ -35,9 +42,13 @@ A = TypeVar("A")
 class Servers:
     """Thread-safe. In the child of a fork it starts anew: own channels, own streams, own client id."""
 
-    def __init__(self, addresses: tuple[str, ...], *, is_held_open: bool = False) -> None:
-        """is_held_open: a point stream is kept open to each server as long as there is a channel, used or not."""
+    def __init__(self, addresses: tuple[str, ...], *, is_held_open: bool = False, folder_id: str = "") -> None:
+        """is_held_open: a point stream is kept open to each server as long as there is a channel, used or not.
+
+        folder_id: the data folder that the servers must have; empty: any.
+        """
         self.addresses = addresses
+        self._folder_id = folder_id
         self._is_held_open = is_held_open
         self._is_closed = False
         self._start()
@@ -51,7 +62,8 @@ class Servers:
         self._lock = threading.Lock()
         # Guarded by self._lock (single look-ups are not):
         self._channels: dict[str, grpc.Channel] = {}
-        self._streams: dict[str, PointStream] = {}
+        self._targets: dict[str, Target] = {}
+        self._streams: dict[tuple[str, str], PointStream] = {}  # by server and data folder
         # Which of the addresses is asked for the catalog.
         self._chosen = 0
 
@@ -83,11 +95,16 @@ class Servers:
     def _disconnect(self, reason: RowlockError) -> None:
         with self._lock:
             streams, channels = list(self._streams.values()), list(self._channels.values())
-            self._streams, self._channels = {}, {}
+            targets = list(self._targets.values())
+            self._streams, self._channels, self._targets = {}, {}, {}
         for stream in streams:
             stream.close(reason)
         for channel in channels:
             channel.close()
+        for target in targets:
+            target.close()
+        if channels:
+            disconnected()
 
     # Point operations
 
@@ -134,33 +151,35 @@ class Servers:
         """
         with gate:
             try:
-                self._stream(region.server).call(request, region.region_id, deadline)
+                self._stream(region.server, self._folder_of(region)).call(request, region.region_id, deadline)
             except ClosedError as error:
                 # Not raised: an earlier attempt may have left the change in doubt.
                 request.fail(error)
         failure = failure_of(request)
         if failure is not None and isinstance(failure, NotServingRegionError):
             self.regions.forget(region)
+            if isinstance(failure, AnotherFolderError):
+                self.regions.forget_all()
         return failure
 
-    def _stream(self, address: str) -> PointStream:
-        stream = self._streams.get(address)
+    def _stream(self, address: str, folder_id: str) -> PointStream:
+        stream = self._streams.get((address, folder_id))
         if stream is not None:
             return stream
         channel = self.channel(address)
 
         def converse(messages: Iterator[bytes], received: Callable[[bytes], object]) -> Answers:
-            call: Callable[[Iterator[bytes]], Answers] = channel.stream_stream(
+            call: Callable[..., Answers] = channel.stream_stream(
                 methods.CONVERSE.path, request_serializer=methods.CONVERSE.serialize, response_deserializer=received
             )
             try:
-                return call(messages)
+                return call(messages, metadata=folder_metadata(folder_id))
             except ValueError as failed:
                 # grpc's word for a channel that was closed meanwhile.
                 raise ClosedError("the client was closed") from failed
 
         with self._lock:
-            return self._streams.setdefault(address, PointStream(converse, address, self.sequences))
+            return self._streams.setdefault((address, folder_id), PointStream(converse, address, self.sequences))
 
     # Regions
 
@@ -206,6 +225,13 @@ class Servers:
         with self._lock:
             self._chosen = self.addresses.index(address)
 
+    def metadata(self, region: Region | None = None) -> Metadata:
+        """What a call says beside its message: for which data folder it is, if it names a region or all calls do."""
+        return folder_metadata(self._folder_of(region))
+
+    def _folder_of(self, region: Region | None) -> str:
+        return self._folder_id or (region.data_folder_id if region is not None else "")
+
     def channel(self, address: str) -> grpc.Channel:
         """The channel to a server, opened at first use; raises ClosedError if the client was closed."""
         channel = self._channels.get(address)
@@ -217,50 +243,77 @@ class Servers:
             channel = self._channels.get(address)
             if channel is None:
                 check_usable()
-                channel = self._channels[address] = grpc.insecure_channel(address, options=channel_options())
+                target = self._targets[address] = Target(address)
+                channel = self._channels[address] = grpc.insecure_channel(target.name, options=channel_options())
                 register(self)
         if self._is_held_open:
-            self._stream(address).hold_open()
+            self._stream(address, self._folder_id).hold_open()
         return channel
 
-    def call_once(self, address: str, method: Method[Q, A], request: Q, timeout_s: float) -> A:
-        """One unary call without retries; raises grpc.RpcError, or ClosedError if the client was closed meanwhile."""
-        with gate:
+    def call_once(
+        self,
+        address: str,
+        method: Method[Q, A],
+        request: Q,
+        timeout_s: float,
+        region: Region | None = None,
+        *,
+        kind: Kind = Kind.READ,
+    ) -> A:
+        """One unary call, about a region or not, without retries.
+
+        Raises grpc.RpcError, or ClosedError if the client was closed meanwhile.
+        """
+        with gate.unrepeatable() if kind is Kind.PLAIN_CHANGE else gate:
             call: Callable[..., A] = self.channel(address).unary_unary(
                 method.path, request_serializer=method.serialize, response_deserializer=method.parse
             )
             try:
-                return call(request, timeout=max(0.001, timeout_s))
+                return call(request, timeout=max(0.001, timeout_s), metadata=self.metadata(region))
             except ValueError as failed:
                 # grpc's word for a channel that was closed meanwhile.
                 raise ClosedError("the client was closed") from failed
 
     def call(
-        self, method: Method[Q, A], request: Q, timeout_s: float, kind: Kind = Kind.READ, address: str | None = None
+        self,
+        method: Method[Q, A],
+        request: Q,
+        timeout_s: float,
+        kind: Kind = Kind.READ,
+        address: str | None = None,
+        *,
+        work_s: float = 0.0,
     ) -> A:
-        """A unary call to one server (None: the catalog's), with its retries; raises what it failed with."""
+        """A unary call to one server (None: the catalog's), with its retries; raises what it failed with.
+
+        work_s: how long the server may work on it, if that is longer than it may take to reach the server.
+        """
         attempts = Attempts(time.monotonic(), timeout_s, kind)
         while True:
             asked = address or self.catalog_address
             has_arrived = False
+            began = time.monotonic()
             try:
                 if kind is Kind.PLAIN_CHANGE:
                     # Proves the connection: what fails to get there at all leaves no doubt.
-                    self.call_once(
-                        asked,
-                        methods.SERVER_INFO,
-                        catalog_pb2.ServerInfoRequest(),
-                        attempts.deadline - time.monotonic(),
-                    )
+                    info = catalog_pb2.ServerInfoRequest()
+                    self.call_once(asked, methods.SERVER_INFO, info, attempts.deadline - began)
                     has_arrived = True
-                return self.call_once(asked, method, request, attempts.deadline - time.monotonic())
+                remaining = max(attempts.deadline - time.monotonic(), work_s)
+                return self.call_once(asked, method, request, remaining, kind=kind)
             except grpc.RpcError as failed:
-                error = self.judged(failed, asked)
+                error: RowlockError = self.judged(failed, asked)
                 is_in_doubt = has_arrived and answered_error(failed) is None
-            time.sleep(attempts.failed(error, time.monotonic(), was_sent=is_in_doubt))
+            now = time.monotonic()
+            if kind is Kind.READ and now - began > timeout_s:
+                # The server was there and worked; there is a new time to reach it again.
+                attempts = Attempts(now, timeout_s, kind)
+            time.sleep(attempts.failed(error, now, was_sent=is_in_doubt))
 
     def judged(self, failed: grpc.RpcError, address: str) -> RowlockError:
         error = error_of_call(failed, address)
+        if isinstance(error, AnotherFolderError):
+            self.regions.forget_all()
         if isinstance(error, ServerUnavailableError):
             with self._lock:
                 if self.addresses[self._chosen] == address:

@@ -26,7 +26,9 @@ def splits(servers: Servers, plan: ScanPlan, part_bytes: int, timeout_s: float) 
             region, scan = progress.request_for(regions)
             request = plan_request(scan, part_bytes)
             try:
-                answer = servers.call_once(region.server, methods.PLAN_SCAN, request, deadline - time.monotonic())
+                answer = servers.call_once(
+                    region.server, methods.PLAN_SCAN, request, deadline - time.monotonic(), region
+                )
             except grpc.RpcError as failed:
                 raise servers.judged(failed, region.server) from None
             found += splits_of(answer)

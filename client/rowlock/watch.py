@@ -41,7 +41,8 @@ class Watch:
         self._condition = threading.Condition()
         self._count = itertools.count()
         # Guarded by self._condition:
-        self._limits: list[tuple[float, int, Limit]] = []
+        self._limits: list[tuple[float, int, Limit]] = []  # a heap
+        self._over_count = 0  # of them, those whose wait is over
         self._thread: threading.Thread | None = None
 
     @contextmanager
@@ -61,9 +62,18 @@ class Watch:
         finally:
             with self._condition:
                 limit.is_over = True
-                # Waits end long before their limits as a rule: keep the list from growing with what is over.
-                while self._limits and self._limits[0][2].is_over:
-                    heapq.heappop(self._limits)
+                if not limit.has_struck:
+                    self._over_count += 1
+                    # Waits end long before their limits as a rule. What is over is removed together, once it is more
+                    # than half: a constant cost for each wait, wherever in the heap it stands.
+                    if 2 * self._over_count > len(self._limits):
+                        self._limits = [entry for entry in self._limits if not entry[2].is_over]
+                        heapq.heapify(self._limits)
+                        self._over_count = 0
+
+    def __len__(self) -> int:
+        """How many limits it keeps: at most two for each wait that is not over."""
+        return len(self._limits)
 
     def _run(self) -> None:
         with self._condition:
@@ -77,4 +87,6 @@ class Watch:
                     self._condition.wait(remaining)
                     continue
                 heapq.heappop(self._limits)
+                if limit.is_over:
+                    self._over_count -= 1
                 limit.strike()

@@ -12,6 +12,7 @@ from google.rpc import status_pb2
 from rowlock_proto.v1 import types_pb2
 
 from rowlock.errors import (
+    AnotherFolderError,
     CorruptionError,
     CounterOverflowError,
     DeadlineError,
@@ -26,6 +27,7 @@ from rowlock.errors import (
     RegionTooBusyError,
     RowlockError,
     ServerError,
+    ServerRecoveringError,
     ServerStoppingError,
     ServerUnavailableError,
     SnapshotEndedError,
@@ -38,6 +40,8 @@ from rowlock.errors import (
 # that nothing was sent.
 NAME_NOT_FOUND = ("errors resolving", "DNS resolution failed")
 _NEVER_CONNECTED = ("failed to connect to all addresses", *NAME_NOT_FOUND)
+# grpc's words when what answers speaks something else.
+NOT_GRPC = "Failed parsing HTTP/2"
 # grpc.aio's words, as INTERNAL, for a stream that had ended when a message was written to it.
 _WRITTEN_TOO_LATE = "Internal error from Core"
 # grpc's words for a message that is larger than its receiver takes.
@@ -64,8 +68,10 @@ _BY_CODE: dict[int, type[RowlockError]] = {
     _Error.LEASE_EXPIRED: LeaseExpiredError,
     _Error.SNAPSHOT_ENDED: SnapshotEndedError,
     _Error.SERVER_STOPPING: ServerStoppingError,
+    _Error.SERVER_RECOVERING: ServerRecoveringError,
     _Error.INTERNAL: ServerError,
     _Error.DISK_FULL: DiskFullError,
+    _Error.ANOTHER_DATA_FOLDER: AnotherFolderError,
 }
 
 

@@ -4,6 +4,7 @@ Signals are taken before anything heavy is imported, so that a server which is t
 order too. SIGTERM, SIGINT and SIGHUP stop it: what was begun is answered, what was acknowledged is flushed (on a full
 disk it stays in the log, and a line says so), and the exit is 0. Another one later ends it at once; the log then keeps
 what was acknowledged. Exit 2: it could not start, and one line on standard error says why. Exit 3: the disk failed.
+Exit 4, with --embedded only: it could not start because another server has the folder.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ STARTED = time.perf_counter()
 DEFAULT_LISTEN = "127.0.0.1:7460"
 DEFAULT_LINGER_SECONDS = 3.0
 EXIT_CANT_START = 2
+EXIT_FOLDER_IN_USE = 4
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -54,7 +56,7 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
     process.prepare()
     # Heavy imports come only now, when signals are taken.
     from rowlock_regionserver.catalog.stopping import told
-    from rowlock_regionserver.errors import RegionServerError
+    from rowlock_regionserver.errors import FolderInUseError, RegionServerError
     from rowlock_regionserver.rpc.addresses import ListenError
     from rowlock_regionserver.server import Server
 
@@ -64,7 +66,7 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
             raise ValueError("--data is empty; name a folder")
         server = Server(
             asked.data,
-            listen=asked.listen if asked.listen is not None else "127.0.0.1:0" if asked.embedded else DEFAULT_LISTEN,
+            listen=DEFAULT_LISTEN if asked.listen is None and not asked.embedded else asked.listen,
             advertise=asked.advertise,
             is_insecure=asked.insecure,
             linger_seconds=asked.linger if asked.embedded else None,
@@ -75,7 +77,7 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
     except (RegionServerError, ListenError, ValueError, OSError) as error:
         advice = "; let this user read and write it" if isinstance(error, PermissionError) else ""
         _say_error(f"can't start: {error}{advice}")
-        return EXIT_CANT_START
+        return EXIT_FOLDER_IN_USE if asked.embedded and isinstance(error, FolderInUseError) else EXIT_CANT_START
     process.settle()
     with contextlib.suppress(OSError):  # Whoever started us may not care to read.
         seconds = time.perf_counter() - STARTED
@@ -110,13 +112,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version, and exit")
     parser.add_argument("--data", metavar="DIR", required=True, help="the data folder")
     parser.add_argument(
-        "--listen", metavar="HOST:PORT", help=f"where to listen ({DEFAULT_LISTEN}); port 0 takes any that is free"
+        "--listen",
+        metavar="HOST:PORT",
+        help=f"where to listen ({DEFAULT_LISTEN}); port 0 takes any that is free, unix:PATH is a socket that only this "
+        "user can connect to",
     )
     parser.add_argument("--advertise", metavar="HOST:PORT", help="where clients find it, if not where it listens")
     parser.add_argument(
         "--insecure",
         action="store_true",
-        help="allow other addresses than this machine's own, though there is neither encryption nor a password",
+        help="allow other addresses than this machine's own, though there is neither encryption nor a password, and a "
+        "data folder that others own or may write to",
     )
     parser.add_argument(
         "--config",

@@ -2,14 +2,16 @@
 
     format    one line, written once: what made this folder, the version of its layout, and its random id
     lock      held with flock by the process that serves the folder; the pid inside is for people only
-    address   where an embedded server listens (embedded.py)
+    address   where an embedded server listens, and the socket on which it does (embedded.py)
 
 Everything else belongs to catalog/region_server.py.
 
 1. A folder with anything in it but no `format` is not ours and is left as it is.
-2. Whoever changes anything holds the lock, which ends with the process, however it ends.
+2. A process that changes anything holds two locks, which end with it, however it ends: the folder's own, which nobody
+   can unlink, and that of the file `lock`, by which servers before 0.2 know each other.
 3. `format` appears by a rename, after the lock is held: a crash while making a folder leaves one that is empty or ours.
 4. Another version is refused before anything is changed, the lock file included.
+5. A folder that somebody else could have put something into is refused, see ownership.py.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ import secrets
 from pathlib import Path
 from types import TracebackType
 
-from rowlock_regionserver.errors import DataFolderError
+from rowlock_regionserver.errors import DataFolderError, FolderInUseError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.ownership import check_contents, check_own, close_to_others
 
 FORMAT_VERSION = 1
 
@@ -33,6 +36,9 @@ _FORMAT_TEMPORARY = "format.temporary"
 # What a folder may hold and still be empty: our own first steps, and what file systems put into a fresh volume.
 _NOTHING_YET = {LOCK, _FORMAT_TEMPORARY, "lost+found"}
 
+# What file systems say that have no locks for folders: NFS locks only what is open for writing.
+_FOLDERS_HAVE_NO_LOCKS = {errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+
 _FORMAT_LINE = re.compile(rb"rowlock data folder, format (\d{1,9}), id ([0-9a-f]{32})\n")
 _FORMAT_BYTES_MAX = 1024
 
@@ -40,34 +46,35 @@ _FORMAT_BYTES_MAX = 1024
 class DataFolder:
     """A data folder that this process holds, from `open` until `close`."""
 
-    def __init__(self, path: Path, folder_id: str, files: Files, lock: int) -> None:
-        self.path = path
+    def __init__(self, path: Path, folder_id: str, files: Files, locks: list[int]) -> None:
+        self.path = path  # Absolute, and through no link.
         self.folder_id = folder_id  # Random, made with the folder.
         self._files = files
-        self._lock: int | None = lock
+        self._locks = locks
 
     @classmethod
-    def open(cls, path: Path, files: Files, *, create: bool = True) -> DataFolder:
+    def open(cls, path: Path, files: Files, *, create: bool = True, is_shared: bool = False) -> DataFolder:
         """Takes the folder, and makes it if it is missing or empty and `create` is set.
 
-        Raises DataFolderError, with nothing changed, when it is not ours, of another version, held by somebody else,
-        or can't be written.
+        is_shared: others may own it or write to it. Raises FolderInUseError when somebody else holds it, and
+        DataFolderError, with nothing changed, when it is not ours, of another version, or can't be written.
         """
         try:
-            return cls._open(path, files, create=create)
+            return cls._open(Path(os.path.realpath(path)), files, create=create, is_shared=is_shared)
         except OSError as error:
             raise _unusable(path, error) from error
 
     @classmethod
-    def _open(cls, path: Path, files: Files, *, create: bool) -> DataFolder:
+    def _open(cls, path: Path, files: Files, *, create: bool, is_shared: bool) -> DataFolder:
         try:
             names = files.list_folder(path)
         except FileNotFoundError:
             if not create:
                 raise DataFolderError(f"there is no data folder {path}; check the path") from None
-            files.make_folder(path)
+            with contextlib.suppress(FileExistsError):  # Another process was faster.
+                files.make_folder(path)
             files.fsync_folder(path.parent)
-            names = []
+            names = files.list_folder(path)
         if FORMAT in names:
             read_format(path, files)
         elif not set(names) <= _NOTHING_YET or not create:
@@ -76,23 +83,26 @@ class DataFolder:
                 f"{path} is not a rowlock data folder: it {what} and has no file {FORMAT!r}; "
                 "name an empty or a new folder, or one that rowlock-server has made"
             )
-        lock = _take_lock(path, files)
-        try:
-            # Read again: whoever held the lock a moment ago may have made it.
-            if FORMAT in files.list_folder(path):
-                folder_id = read_format(path, files)
-            else:
-                folder_id = _write_format(path, files)
-        except BaseException:
-            files.close(lock)
-            raise
-        return cls(path, folder_id, files, lock)
+        with contextlib.ExitStack() as undo:
+            folder = take_folder_lock(path, files)
+            undo.callback(files.close, folder)
+            if FORMAT not in names:
+                close_to_others(folder)
+            if not is_shared:
+                check_own(path, os.fstat(folder))
+            check_contents(path, is_shared=is_shared)
+            lock = _take_lock_file(path, files)
+            undo.callback(files.close, lock)
+            # Read again: a process that held the locks a moment ago may have made it.
+            names = files.list_folder(path)
+            folder_id = read_format(path, files) if FORMAT in names else _write_format(path, files)
+            undo.pop_all()
+        return cls(path, folder_id, files, [lock, folder])
 
     def close(self) -> None:
-        """Lets go of the folder."""
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            self._files.close(lock)
+        """Releases the folder. Idempotent."""
+        while self._locks:
+            self._files.close(self._locks.pop())
 
     def __enter__(self) -> DataFolder:
         return self
@@ -131,7 +141,7 @@ def _write_format(path: Path, files: Files) -> str:
 
 def write_file(path: Path, temporary: Path, data: bytes, files: Files) -> None:
     """A small file, there whole and durable or not at all; 0600."""
-    descriptor = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    descriptor = files.create(temporary)
     try:
         files.pwrite(descriptor, data, 0)
         files.fsync(descriptor)
@@ -141,22 +151,51 @@ def write_file(path: Path, temporary: Path, data: bytes, files: Files) -> None:
     files.fsync_folder(path.parent)
 
 
-def _take_lock(path: Path, files: Files) -> int:
+def take_folder_lock(path: Path, files: Files) -> int:
+    """Locks the folder itself; the descriptor that holds it. FolderInUseError when another process does."""
+    folder = files.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if not _lock(folder, files):
+            raise _in_use(path, files)
+    except BaseException:
+        files.close(folder)
+        raise
+    return folder
+
+
+def _lock(folder: int, files: Files) -> bool:
+    try:
+        return files.lock(folder)
+    except OSError as error:
+        if error.errno in _FOLDERS_HAVE_NO_LOCKS:
+            return True
+        raise
+
+
+def _take_lock_file(path: Path, files: Files) -> int:
     lock = files.open(path / LOCK, os.O_RDWR | os.O_CREAT)
     try:
         if not files.lock(lock):
-            holder = files.pread(lock, 20, 0).strip().decode("ascii", "replace")
-            who = f" (process {holder})" if holder.isdigit() else ""
-            raise DataFolderError(
-                f"{path} is in use by another rowlock-server{who}; stop it first, or name another folder"
-            )
-        with contextlib.suppress(OSError):  # The pid is for people; a full disk must not keep anybody from serving.
-            files.truncate(lock, 0)
-            files.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+            raise _in_use(path, files)
+        # The pid is for people; a full disk must not keep anybody from serving. A second name may be another's file.
+        if os.fstat(lock).st_nlink == 1:
+            with contextlib.suppress(OSError):
+                files.truncate(lock, 0)
+                files.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     except BaseException:
         files.close(lock)
         raise
     return lock
+
+
+def _in_use(path: Path, files: Files) -> FolderInUseError:
+    holder = ""
+    with contextlib.suppress(OSError):
+        holder = files.read(path / LOCK)[:20].strip().decode("ascii", "replace")
+    process = f" (process {holder})" if holder.isdigit() else ""
+    return FolderInUseError(
+        f"{path} is in use by another rowlock-server{process}; stop it first, or name another folder"
+    )
 
 
 def _unusable(path: Path, error: OSError) -> DataFolderError:
@@ -165,6 +204,8 @@ def _unusable(path: Path, error: OSError) -> DataFolderError:
             problem = "can't be written; make it writable for this user, or name another folder"
         case errno.ENOTDIR | errno.EEXIST:
             problem = "is not a folder; name one"
+        case errno.ELOOP:
+            problem = "has a symbolic link in the place of a file; remove it"
         case errno.ENOENT:
             problem = f"can't be made, because {path.parent} is missing; make that first"
         case errno.ENOSPC | errno.EDQUOT:

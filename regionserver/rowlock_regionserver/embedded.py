@@ -1,15 +1,19 @@
 """A server that belongs to the clients of its folder: they find it there, and it ends after the last one.
 
-1. `address` in the folder holds HOST:PORT and a line end, 0600. It is there, whole, only while the server lets clients
+1. It listens on the Unix socket `socket` in the folder, so that nobody else's programs reach it: the folder and the
+   socket are its user's alone. It has no port.
+2. `address` in the folder holds unix:PATH and a line end, 0600. It is there, whole, only while the server lets clients
    in: it appears by a rename once it does, and goes before it stops doing so. One that a killed server left behind is
-   removed by the next one, which alone holds the folder's lock.
-2. A client counts for as long as a call of its is under way, so for as long as it keeps its point stream open, however
+   removed by the next one, which alone holds the folder's lock. A client takes the name of the socket from it, and its
+   own path of the folder: a folder may be moved, or have another path in another container.
+3. A client counts for as long as a call of its is under way, so for as long as it keeps its point stream open, however
    it ends. When none was there for the linger, the server stops.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +21,7 @@ from rowlock_regionserver.data_folder import write_file
 from rowlock_regionserver.files import Files
 
 ADDRESS = "address"
+SOCKET = "socket"
 _ADDRESS_TEMPORARY = "address.temporary"
 
 # Whoever started the server needs a moment until it connects.
@@ -33,7 +38,7 @@ class AddressFile:
 
     def write(self, address: str) -> None:
         """Tells clients the address; blocks on the disk."""
-        write_file(self._path, self._temporary, f"{address}\n".encode(), self._files)
+        write_file(self._path, self._temporary, os.fsencode(f"{address}\n"), self._files)
 
     def remove(self) -> None:
         """Tells clients that nobody serves the folder."""
@@ -50,9 +55,11 @@ class Presence:
         self._when_over = when_over
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._has_begun = False
 
     def begin(self) -> None:
-        """Clients may come from now on."""
+        """Clients may come from now on; those that came before were told to wait."""
+        self._has_begun = True
         if self._linger_seconds is not None and self.nobody.is_set():
             self._timer = self._loop.call_later(max(self._linger_seconds, FIRST_CLIENT_SECONDS), self._when_over)
 
@@ -65,5 +72,5 @@ class Presence:
             self.nobody.clear()
             return
         self.nobody.set()
-        if self._linger_seconds is not None:
+        if self._linger_seconds is not None and self._has_begun:
             self._timer = self._loop.call_later(self._linger_seconds, self._when_over)

@@ -18,7 +18,10 @@ RegionServerError
 ├── LeaseExpiredError          a scan waited too long, or the server started anew
 ├── SnapshotEndedError         the snapshot is not there, or not any more
 ├── StoppingError              the server is going down
-└── DataFolderError            the folder can't be used: another version, in use, read-only, not ours
+├── RecoveringError            the server has not finished reading its log yet
+├── AnotherFolderError         the client means the server of another data folder
+└── DataFolderError            the folder can't be used: another version, read-only, not ours
+    └── FolderInUseError           another process serves it
 """
 
 from __future__ import annotations
@@ -163,5 +166,21 @@ class StoppingError(RegionServerError):
     can_retry = True
 
 
+class RecoveringError(RegionServerError):
+    """The server has not finished reading its log yet; nothing was changed."""
+
+    can_retry = True
+
+
+class AnotherFolderError(RegionServerError):
+    """The call was meant for the server of another data folder; nothing was changed."""
+
+    can_retry = True
+
+
 class DataFolderError(RegionServerError):
     """The data folder can't be used as it is; the message says why and what to do."""
+
+
+class FolderInUseError(DataFolderError):
+    """Another process serves the data folder."""

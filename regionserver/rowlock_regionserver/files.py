@@ -14,12 +14,21 @@ from pathlib import Path
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 
 
+def _open_folder(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
 class Files:
-    """The real file system. Methods raise OSError as the system calls do; none retries."""
+    """The real file system. Methods raise OSError as the system calls do; none retries, none follows a link."""
 
     def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
-        """A file descriptor, closed on exec."""
-        return os.open(path, flags | os.O_CLOEXEC, mode)
+        """A file descriptor, closed on exec. OSError when a symbolic link has that name."""
+        return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+
+    def create(self, path: Path) -> int:
+        """A new, empty file, 0600, for reading and writing. What a crash left under the name is removed."""
+        self.remove_if_there(path)
+        return self.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def close(self, descriptor: int) -> None:
         os.close(descriptor)
@@ -56,7 +65,7 @@ class Files:
 
     def fsync_folder(self, path: Path) -> None:
         """New, renamed and removed names in the folder are on stable storage."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = _open_folder(path)
         try:
             os.fsync(descriptor)
         finally:
@@ -90,10 +99,14 @@ class Files:
 
     def list_folder(self, path: Path) -> list[str]:
         """Names in the folder, sorted."""
-        return sorted(os.listdir(path))
+        descriptor = _open_folder(path)
+        try:
+            return sorted(os.listdir(descriptor))
+        finally:
+            os.close(descriptor)
 
     def size(self, path: Path) -> int:
-        return os.stat(path).st_size
+        return os.lstat(path).st_size
 
     def read(self, path: Path) -> bytes:
         """The whole file."""

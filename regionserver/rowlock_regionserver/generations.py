@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import re
 import struct
 from pathlib import Path
@@ -132,7 +131,7 @@ def _encode(number: int, body: bytes) -> bytes:
 
 
 def _write_synced(files: Files, path: Path, data: bytes) -> None:
-    descriptor = files.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    descriptor = files.create(path)
     try:
         offset = 0
         while offset < len(data):

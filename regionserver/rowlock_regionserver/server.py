@@ -2,17 +2,18 @@
 
 Start; when a step fails, those before are undone:
 
-1. Take the port. Nothing was changed yet when that fails.
+1. Take the address. Nothing was changed yet when that fails. (A socket in the folder comes after step 2.)
 2. Take the folder (data_folder.py), and make it if it is new.
-3. Recover the regions from it.
-4. Let clients in. The server is ready.
+3. Answer: calls with SERVER_RECOVERING, health checks with NOT_SERVING.
+4. Recover the regions from the folder.
+5. Let clients in. The server is ready.
 
 Stop, so that every acknowledged change is safe at each point:
 
 1. Let nobody in; new calls are refused with SERVER_STOPPING.
 2. What was begun is answered; streams end. From here on nothing waits for disk space.
 3. Flush, sync, close the log. What finds no space for a flush stays in the log, and is told.
-4. Let go of the folder.
+4. Release the folder.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from rowlock_regionserver.catalog.stopping import Unflushed
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.data_folder import DataFolder
-from rowlock_regionserver.embedded import AddressFile, Presence
+from rowlock_regionserver.embedded import SOCKET, AddressFile, Presence
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.rpc.addresses import Address, checked_listen
+from rowlock_regionserver.rpc.addresses import AnyAddress, UnixAddress, checked_listen, parsed_address
 from rowlock_regionserver.rpc.calls import Calls
 from rowlock_regionserver.rpc.catalog_service import CatalogService
-from rowlock_regionserver.rpc.door import Door
+from rowlock_regionserver.rpc.door import CATALOG, REGION_SERVICE, Door
 from rowlock_regionserver.rpc.region_service import RegionService, RegionServiceStatistics
 from rowlock_regionserver.rpc.workers import Workers
 
@@ -77,7 +78,7 @@ class Server:
         self,
         folder: Path | str,
         *,
-        listen: str = "127.0.0.1:0",
+        listen: str | None = "127.0.0.1:0",
         advertise: str | None = None,
         is_insecure: bool = False,
         linger_seconds: float | None = None,
@@ -88,13 +89,15 @@ class Server:
     ) -> None:
         """Nothing is done yet.
 
-        `listen`: HOST:PORT, where port 0 lets the system choose; other hosts than this machine's own need
-        `is_insecure`. `advertise`: the HOST:PORT that clients are told. `linger_seconds`: embedded, and ends so long
-        after the last client. `on_fatal`: told when a sync failed, and must end the process.
+        `listen`: HOST:PORT, where port 0 lets the system choose, or unix:PATH; None: a socket in the folder. Hosts
+        other than this machine's own, and a folder that others own or may write to, need `is_insecure`. `advertise`:
+        the address that clients are told.
+        `linger_seconds`: embedded, and ends so long after the last client. `on_fatal`: told when a sync failed, and
+        must end the process.
         """
         self._path = Path(folder)
-        self._listen = Address.parse(listen)
-        self._advertise = Address.parse(advertise) if advertise is not None else None
+        self._listen = parsed_address(listen) if listen is not None else None
+        self._advertise = parsed_address(advertise) if advertise is not None else None
         self._is_insecure = is_insecure
         self._linger_seconds = linger_seconds
         self._config = config or Config()
@@ -109,14 +112,14 @@ class Server:
         self._ask_loop_to_stop: Callable[[], None] | None = None
         # Written by the server's thread before it sets _started or ends.
         self._error: BaseException | None = None
-        self._address: Address | None = None
+        self._address: AnyAddress | None = None
         self._region_server: RegionServer | None = None
         self._unflushed: list[Unflushed] = []
         self._region_service: RegionService | None = None
 
     @property
     def address(self) -> str:
-        """HOST:PORT where it listens, with the real port."""
+        """HOST:PORT where it listens, with the real port, or unix:PATH."""
         assert self._address is not None, "the server has not started"
         return str(self._address)
 
@@ -190,45 +193,67 @@ class Server:
             self._ask_loop_to_stop = lambda: _set_from_thread(loop, stopping)
             if self._is_stop_asked:
                 stopping.set()
-        listen = await loop.run_in_executor(None, checked_listen, self._listen, self._advertise, self._is_insecure)
+        presence = Presence(self._linger_seconds, stopping.set)
         async with contextlib.AsyncExitStack() as undo:
             door = Door(self._config)
-            address = door.bind(listen)
             undo.push_async_callback(door.abandon)
-            folder = await loop.run_in_executor(None, DataFolder.open, self._path, self._files)
+            if self._listen is not None:
+                self._address = await self._bind(door, self._listen)
+            folder = await loop.run_in_executor(None, self._take_folder)
             undo.callback(folder.close)
-            AddressFile(self._path, self._files).remove()
-            region_server = await loop.run_in_executor(None, self._recover)
+            # Whoever has the folder next may have a socket of the same name: ours goes before.
+            undo.push_async_callback(door.abandon)
+            AddressFile(folder.path, self._files).remove()
+            if self._listen is None:
+                self._address = await self._bind(door, UnixAddress(folder.path / SOCKET))
+            calls = Calls(
+                self._config.request_bytes_max,
+                presence.count_changed,
+                data_folder_id=folder.folder_id,
+                retry_after_ms=self._config.retry_after_ms,
+            )
+            await door.start(calls)
+            region_server = await loop.run_in_executor(None, self._recover, folder)
             undo.callback(lambda: self._unflushed.extend(region_server.stop()))
             workers = Workers(self._config.worker_threads)
             undo.callback(workers.stop)
-            self._address = address
             self._region_server = region_server
-            await self._serve_clients(door, folder, region_server, workers, stopping)
+            regions = RegionService(region_server, workers, calls, self._config, self._clock)
+            self._region_service = regions
+            catalog = CatalogService(region_server, workers, self._told_address(), folder.folder_id, self._config)
+            calls.serve({CATALOG: catalog.methods(), REGION_SERVICE: regions.methods()})
+            await self._serve_clients(door, folder, presence, stopping)
+            calls.stop()
+            regions.stop()
+            region_server.stop_waiting_for_space()
+            await door.close(presence.nobody, STOP_GRACE_SECONDS)
             # From here on nothing is left for the loop to do, so it may be blocked.
 
-    def _recover(self) -> RegionServer:
-        return RegionServer.open(self._path, self._config, self._clock, self._files, self._on_fatal)
+    async def _bind(self, door: Door, listen: AnyAddress) -> AnyAddress:
+        checked = await asyncio.get_running_loop().run_in_executor(
+            None, checked_listen, listen, self._advertise, self._is_insecure
+        )
+        return door.bind(checked, is_open_to_others=self._is_insecure)
 
-    async def _serve_clients(
-        self, door: Door, folder: DataFolder, region_server: RegionServer, workers: Workers, stopping: asyncio.Event
-    ) -> None:
-        """From the first client to the last."""
-        presence = Presence(self._linger_seconds, stopping.set)
-        calls = Calls(self._config.request_bytes_max, presence.count_changed)
-        regions = RegionService(region_server, workers, calls, self._config, self._clock)
-        server = str(self._advertise or self._address)
-        catalog = CatalogService(region_server, workers, server, folder.folder_id, self._config)
-        self._region_service = regions
-        await door.open(calls, catalog.methods(), regions.methods())
-        address_file = AddressFile(self._path, self._files)
+    def _told_address(self) -> str:
+        """What clients are told; nothing where each may know the socket by another path."""
+        if self._advertise is not None:
+            return str(self._advertise)
+        return "" if isinstance(self._address, UnixAddress) else self.address
+
+    def _take_folder(self) -> DataFolder:
+        return DataFolder.open(self._path, self._files, is_shared=self._is_insecure)
+
+    def _recover(self, folder: DataFolder) -> RegionServer:
+        return RegionServer.open(folder.path, self._config, self._clock, self._files, self._on_fatal)
+
+    async def _serve_clients(self, door: Door, folder: DataFolder, presence: Presence, stopping: asyncio.Event) -> None:
+        """From when clients are told that they may come until the server is to stop."""
+        await door.open()
+        address_file = AddressFile(folder.path, self._files)
         if self._linger_seconds is not None:
-            address_file.write(str(self._address))
+            address_file.write(self.address)
         presence.begin()
         self._started.set()
         await stopping.wait()
         address_file.remove()
-        calls.stop()
-        regions.stop()
-        region_server.stop_waiting_for_space()
-        await door.close(presence.nobody, STOP_GRACE_SECONDS)

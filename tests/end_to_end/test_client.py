@@ -64,22 +64,6 @@ def test_every_operation_on_a_row(rowlock_client: rowlock.Client, table: rowlock
     assert table.rows(["r", "new"]) == [(b"r", {}), (b"new", {b"f:a": b"2", b"f:b": b"3"})]
 
 
-def test_a_text_table_is_read_whatever_its_counters_hold(rowlock_client: rowlock.Client) -> None:
-    """Each number passes through bytes that are not UTF-8, from 128 on."""
-    rowlock_client.create_table("t", ["f"])
-    table = rowlock_client.table("t", encoding="utf-8")
-    table.put("r", {"f:text": "x"})
-    for number in range(1, 301):
-        assert table.increment("r", "f:n") == number
-        row = table.row("r")
-        assert row["f:text"] == "x"
-        assert rowlock.counter_value(row["f:n"]) == number
-        assert table.rows(["r"]) == list(table.scan()) == [("r", row)]
-        assert [cell.value for cell in table.scan().cells()] == list(row.values())
-    assert table.check_and_put("r", "f:n", row["f:n"], {"f:n": row["f:n"]})
-    assert table.counter("r", "f:n") == 300
-
-
 def test_checks_tell_what_they_saw(table: rowlock.Table[bytes]) -> None:
     assert table.check_and_put("r", "f:a", None, {"f:a": "1"})
     missed = table.check_and_put("r", "f:a", None, {"f:a": "2"})

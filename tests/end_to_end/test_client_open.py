@@ -81,6 +81,21 @@ def test_a_killed_server_leaves_an_address_that_hurts_nobody(folder: Path) -> No
         assert db.table("t").row("r") == {b"f:a": b"1"}
 
 
+@pytest.mark.parametrize("name", ["n" * 120, "a b#%41,c;é?", "\udcff"])
+def test_a_folder_may_have_any_path(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    for _ in range(2):  # Once it is new, and once a killed server has left its socket.
+        with rowlock.open(folder) as db, rowlock.open(folder) as other:
+            table = db.create_table("t", ["f"], if_not_exists=True)
+            table.put("r", {"f:a": "1"})
+            db.flush("t")
+            assert other.table("t").row("r") == {b"f:a": b"1"}
+            for server in servers_of(folder):
+                server.kill()
+                server.wait(180)
+        assert (folder / "socket").is_socket()
+
+
 def test_ctrl_c_in_the_client_does_not_reach_it(folder: Path) -> None:
     code = (
         "import rowlock, sys, time\n"

@@ -52,10 +52,10 @@ def test_the_tour_of_the_command_line_and_of_python_works(tmp_path: Path, enviro
     # For a reader two seconds are enough, for a machine with more to do they may not be.
     assert script.count("sleep 2\n") == 2
     script = script.replace("sleep 2\n", f"until rowlock tables --server {address} >/dev/null 2>&1; do :; done\n")
-    script = script.replace("127.0.0.1:7460", address).replace("/tmp/rowlock-tour", str(tmp_path / "tour"))
+    script = script.replace("127.0.0.1:7460", address)
     script = script.replace("kill -9 %1", "kill -9 %1; wait %1 || true")
     run = subprocess.run(
-        ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=600, check=False
+        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "not applied: somebody was faster" in run.stdout

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import rowlock
 
 from tests.end_to_end.server_command import ServerCommand
 
@@ -66,3 +67,40 @@ def test_a_folder_within_that_cannot_be_written_is_named_with_what_to_do(folder:
 
 def test_an_empty_path_is_not_taken_for_the_current_folder() -> None:
     assert "--data is empty; name a folder" in refused("")
+
+
+@pytest.mark.parametrize("change", ["removed", "replaced"])
+def test_a_second_server_is_refused_also_when_the_lock_file_was_cleaned_away(folder: Path, change: str) -> None:
+    """As programs do that clean temporary files."""
+    with ServerCommand("--data", folder, "--listen", "127.0.0.1:0") as server:
+        address = server.ready()
+        with rowlock.connect(address) as db:
+            table = db.create_table("t", ["f"])
+            table.put("r", {"f:a": "acknowledged"})
+            (folder / "lock").unlink()
+            if change == "replaced":
+                (folder / "lock").touch(0o600)
+            assert "is in use by another rowlock-server" in refused(folder)
+            assert table.row("r") == {b"f:a": b"acknowledged"}
+
+
+@pytest.mark.parametrize("name", ["lock", "format.temporary", "address.temporary", "catalog", "log", "bulk", "regions"])
+def test_links_in_a_folder_lead_the_server_nowhere(tmp_path: Path, name: str) -> None:
+    """As somebody makes who knows the name that a folder will have."""
+    photos, letters = tmp_path / "photos", tmp_path / "letters.txt"
+    (photos / "1").mkdir(parents=True)
+    (photos / "1" / "cat.jpg").write_text("a cat")
+    letters.write_text("years of letters")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / name).symlink_to(letters if name == "lock" or "." in name else photos)
+    assert str(tmp_path / "data") in refused(tmp_path / "data")
+    assert letters.read_text() == "years of letters"
+    assert (photos / "1" / "cat.jpg").read_text() == "a cat"
+    assert sorted(path.name for path in photos.iterdir()) == ["1"]
+
+
+def test_a_folder_that_others_may_write_to_needs_the_word_insecure(folder: Path) -> None:
+    folder.chmod(0o777)
+    assert f"run 'chmod go-w {folder}'" in refused(folder)
+    with ServerCommand("--data", folder, "--listen", "127.0.0.1:0", "--insecure") as server:
+        server.ready()

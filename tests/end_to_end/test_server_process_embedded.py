@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.end_to_end.raw_client import RawClient, RawConversation, get, mutate, put
@@ -19,6 +20,8 @@ PATIENT = (
     "embedded.FIRST_CLIENT_SECONDS = 600.0\n"
     "main()\n"
 )
+# A mask that keeps nothing from anybody.
+OPEN_TO_ALL = "import os; os.umask(0)\nfrom rowlock_regionserver.__main__ import main; main()"
 
 
 def embedded(folder: Path, linger: str = "0.2") -> ServerCommand:
@@ -32,10 +35,50 @@ def test_the_folder_says_where_it_listens_to_its_owner_only(tmp_path: Path) -> N
         file = tmp_path / "data" / "address"
         assert file.read_text() == f"{address}\n"
         assert file.stat().st_mode & 0o777 == 0o600
-        assert address.startswith("127.0.0.1:")
+        socket = tmp_path / "data" / "socket"
+        assert address == f"unix:{socket}"
+        assert socket.is_socket()
+        assert socket.stat().st_mode & 0o777 == 0o600
+        assert psutil.Process(server.process.pid).net_connections("inet") == [], "it has a port"
         server.signal(signal.SIGTERM)
         assert server.ended() == (0, "", "")
         assert not file.exists()
+        assert not socket.exists()
+
+
+def test_the_socket_is_closed_to_others_whatever_the_mask_of_the_process(tmp_path: Path) -> None:
+    for words, mode in ((), 0o600), (("--insecure",), 0o777):
+        socket = tmp_path / "socket"
+        with ServerCommand(
+            *("--data", tmp_path / "data", "--listen", f"unix:{socket}", *words), program=("-c", OPEN_TO_ALL)
+        ) as server:
+            assert server.ready() == f"unix:{socket}"
+            assert socket.stat().st_mode & 0o777 == mode
+            server.signal(signal.SIGTERM)
+            assert server.ended() == (0, "", "")
+
+
+def test_a_socket_that_a_server_has_is_not_taken_away_and_one_that_was_left_is(tmp_path: Path) -> None:
+    words = ("--listen", f"unix:{tmp_path / 'socket'}")
+    with ServerCommand("--data", tmp_path / "a", *words) as server:
+        address = server.ready()
+        with ServerCommand("--data", tmp_path / "b", *words) as second:
+            code, _, errors = second.ended()
+        assert code == 2
+        assert "a server listens there already" in errors
+        assert not (tmp_path / "b").exists()
+        with RawClient(address) as client:
+            client.create_table("t", b"f")
+        server.signal(signal.SIGKILL)
+        server.process.wait()
+    assert (tmp_path / "socket").is_socket()
+    with ServerCommand("--data", tmp_path / "b", *words) as server:
+        server.ready()
+    (tmp_path / "socket").unlink()
+    (tmp_path / "socket").write_text("a letter")
+    with ServerCommand("--data", tmp_path / "b", *words) as server:
+        assert "something else has that name" in server.ended()[2]
+    assert (tmp_path / "socket").read_text() == "a letter"
 
 
 def test_it_stays_while_a_stream_is_open_and_goes_flushed_after_the_last(tmp_path: Path) -> None:

@@ -12,12 +12,14 @@ import pytest
 from .broken_build import PACKAGE, Mutant, Verdict, broken_copy, copy_of_package, run_tests
 from .bulk_and_requests import BULK_AND_REQUESTS
 from .durability import DURABILITY
+from .edges import EDGES
+from .folders import FOLDERS
 from .reading import READING
 from .recovery import RECOVERY
 from .snapshots import SNAPSHOT_MUTANTS
 from .writing import WRITING
 
-MUTANTS = [*WRITING, *BULK_AND_REQUESTS, *READING, *DURABILITY, *RECOVERY, *SNAPSHOT_MUTANTS]
+MUTANTS = [*WRITING, *BULK_AND_REQUESTS, *READING, *DURABILITY, *EDGES, *FOLDERS, *RECOVERY, *SNAPSHOT_MUTANTS]
 RUNS_AT_ONCE = 2
 
 

@@ -23,7 +23,7 @@ from bench.processes import ServerProcess
 ROOT = Path(__file__).parents[2]
 PAGE = "docs/spark.md"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_PORT, _FOLDER = "7461", "/tmp/rowlock-spark"
+_PORT, _FOLDER = "7461", "rowlock-spark"
 _README_PORT = "7460"
 # Folders of the page.
 _ARRIVALS, _WRITTEN = "arrivals/", "written/"

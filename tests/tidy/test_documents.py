@@ -84,6 +84,13 @@ def test_code_in_documents_parses(root: Path, documents: Sequence[Path], tmp_pat
     assert not broken, "\n".join(broken)
 
 
+def test_no_example_makes_a_folder_whose_name_others_can_guess(documents: Sequence[Path]) -> None:
+    """Whoever makes /tmp/something first says what is in it, also for the next user of the machine."""
+    for path in documents:
+        for _, code in code_blocks(path.read_text()):
+            assert "/tmp/" not in code, path
+
+
 def test_version_is_the_newest_of_the_changelog(root: Path) -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     headings = [text.split()[0] for text in re.findall(r"^## (.+)$", (root / "CHANGELOG.md").read_text(), re.MULTILINE)]

@@ -21,6 +21,7 @@ _LAYERS: Sequence[frozenset[str]] = (
             "sources",
             "generations",
             "data_folder",
+            "ownership",
             "embedded",
         }
     ),

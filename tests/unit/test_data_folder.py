@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rowlock_regionserver.data_folder import FORMAT, LOCK, DataFolder
-from rowlock_regionserver.errors import DataFolderError
+from rowlock_regionserver.errors import DataFolderError, FolderInUseError
 from rowlock_regionserver.files import Files
 
 
@@ -109,6 +111,69 @@ def test_a_folder_is_held_by_one_and_the_other_is_told_by_whom(tmp_path: Path) -
             DataFolder.open(tmp_path, Files())
         assert contents(tmp_path) == before
     DataFolder.open(tmp_path, Files()).close()
+
+
+def test_a_folder_is_held_also_when_its_lock_file_is_removed_or_replaced(tmp_path: Path) -> None:
+    with DataFolder.open(tmp_path, Files()):
+        for replaced in (False, True):
+            (tmp_path / LOCK).unlink(missing_ok=True)
+            if replaced:
+                (tmp_path / LOCK).write_text("1\n")
+            with pytest.raises(FolderInUseError, match="in use by another rowlock-server"):
+                DataFolder.open(tmp_path, Files())
+    DataFolder.open(tmp_path, Files()).close()
+
+
+def test_a_server_of_the_version_before_holds_the_folder_by_its_lock_file(tmp_path: Path) -> None:
+    DataFolder.open(tmp_path, Files()).close()
+    with (tmp_path / LOCK).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(FolderInUseError):
+            DataFolder.open(tmp_path, Files())
+
+
+def test_the_lock_file_is_enough_where_folders_have_no_locks(tmp_path: Path) -> None:
+    class Nfs(Files):
+        def lock(self, descriptor: int) -> bool:
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EBADF, "Bad file descriptor")
+            return super().lock(descriptor)
+
+    with DataFolder.open(tmp_path, Nfs()), pytest.raises(FolderInUseError):
+        DataFolder.open(tmp_path, Nfs())
+
+
+@pytest.mark.parametrize("name", [LOCK, "format.temporary", FORMAT])
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_link_in_the_place_of_a_file_is_refused_and_what_it_points_to_unharmed(
+    tmp_path: Path, name: str, is_shared: bool
+) -> None:
+    victim, folder = tmp_path / "letters.txt", tmp_path / "data"
+    victim.write_text("years of letters")
+    folder.mkdir()
+    (folder / name).symlink_to(victim)
+    with pytest.raises(DataFolderError, match="symbolic link"):
+        DataFolder.open(folder, Files(), is_shared=is_shared)
+    assert victim.read_text() == "years of letters"
+
+
+def test_a_second_name_of_another_file_is_not_written_to(tmp_path: Path) -> None:
+    victim, folder = tmp_path / "letters.txt", tmp_path / "data"
+    victim.write_text("years of letters")
+    folder.mkdir()
+    (folder / LOCK).hardlink_to(victim)
+    (folder / "format.temporary").hardlink_to(victim)
+    DataFolder.open(folder, Files()).close()
+    assert victim.read_text() == "years of letters"
+
+
+def test_the_folder_itself_may_be_reached_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    with DataFolder.open(tmp_path / "link", Files()) as folder:
+        assert folder.path == tmp_path / "disk"
+        with pytest.raises(FolderInUseError):
+            DataFolder.open(tmp_path / "disk", Files())
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])

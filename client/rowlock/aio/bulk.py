@@ -24,6 +24,7 @@ from rowlock.errors import (
     ServerUnavailableError,
 )
 from rowlock.mapping import Mapping, as_mapping
+from rowlock.schema import Region
 from rowlock.view import View, checked_timeout
 
 # Any: grpc only asks that it can be serialized.
@@ -67,16 +68,16 @@ async def _answers(servers: Servers, send: BulkSend) -> AsyncGenerator[None]:
     Yields at each answer that has come.
     """
     stream: BulkCall | None = None
-    address = ""
+    address = folder_id = ""
     try:
         while True:
             # Making cells takes long enough to keep it from the loop.
             while (bulk := await asyncio.to_thread(send.next, time.monotonic())) is not None:
                 region = await servers.region_of(send.table, bulk.first_row, time.monotonic() + send.timeout_s)
                 if stream is None:
-                    address = region.server
-                    stream = _open_stream(servers, address)
-                elif address != region.server:
+                    address, folder_id = region.server, region.data_folder_id
+                    stream = _open_stream(servers, region)
+                elif (address, folder_id) != (region.server, region.data_folder_id):
                     break
                 message = await asyncio.to_thread(send.message, bulk, region)
                 with servers.closing_is_told():
@@ -100,12 +101,12 @@ async def _answers(servers: Servers, send: BulkSend) -> AsyncGenerator[None]:
             stream.cancel()
 
 
-def _open_stream(servers: Servers, address: str) -> BulkCall:
-    return servers.channel(address).stream_stream(
+def _open_stream(servers: Servers, region: Region) -> BulkCall:
+    return servers.channel(region.server).stream_stream(
         methods.BULK_PUT.path,
         request_serializer=methods.BULK_PUT.serialize,
         response_deserializer=methods.BULK_PUT.parse,
-    )()
+    )(metadata=servers.metadata(region))
 
 
 async def _write(stream: BulkCall, message: region_pb2.BulkBatch, timeout_s: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import time
 from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
@@ -16,8 +17,8 @@ from rowlock.aio.client import Client
 from rowlock.aio.servers import Servers
 from rowlock.aio.unfinished import Unfinished
 from rowlock.channels import given_addresses
-from rowlock.connecting import check_protocol, given_folder, nobody_answers, reached_server
-from rowlock.errors import RowlockError
+from rowlock.connecting import folder_search, given_folder, reached_server
+from rowlock.search import Search
 from rowlock.view import checked_timeout
 
 
@@ -48,7 +49,7 @@ def connect(server: str | None = None, *, timeout: float = 10) -> Connecting:
     """As rowlock.connect: `db = await rowlock.aio.connect(...)`, or `async with rowlock.aio.connect(...) as db`."""
     addresses = given_addresses(server)
     seconds = checked_timeout(timeout)
-    return Connecting(lambda: _connected(Servers(addresses), seconds))
+    return Connecting(lambda: _connected(Servers(addresses), seconds, Search(addresses, time.monotonic(), seconds)))
 
 
 def open(folder: str | os.PathLike[str], *, timeout: float = 10) -> Connecting:
@@ -58,33 +59,33 @@ def open(folder: str | os.PathLike[str], *, timeout: float = 10) -> Connecting:
 
     async def opened() -> Client:
         # Starting a process and waiting for it would hold up the loop.
-        address = await asyncio.to_thread(reached_server, path, seconds)
-        return await _connected(Servers((address,), is_held_open=True), seconds)
+        server = await asyncio.to_thread(reached_server, path, seconds)
+        servers = Servers((server.address,), is_held_open=True, folder_id=server.folder_id)
+        return await _connected(servers, seconds, folder_search(server, seconds))
 
     return Connecting(opened)
 
 
-async def _connected(servers: Servers, timeout_s: float) -> Client:
+async def _connected(servers: Servers, timeout_s: float, search: Search) -> Client:
     try:
-        await _verify(servers, timeout_s)
+        await _find(servers, search)
     except BaseException:
         await servers.close()
         raise
     return Client(servers, timeout_s)
 
 
-async def _verify(servers: Servers, timeout_s: float) -> None:
+async def _find(servers: Servers, search: Search) -> None:
     """Asks each address until one answers as a rowlock server does."""
-    deadline = time.monotonic() + timeout_s
-    met: list[RowlockError] = []
-    for count, address in enumerate(servers.addresses):
-        share = (deadline - time.monotonic()) / (len(servers.addresses) - count)
-        try:
-            info = await servers.call_once(address, methods.SERVER_INFO, catalog_pb2.ServerInfoRequest(), share)
-        except grpc.aio.AioRpcError as failed:
-            met.append(servers.judged(failed, address))
-            continue
-        check_protocol(info, address)
-        servers.choose(address)
-        return
-    raise nobody_answers(servers.addresses, met)
+    while True:
+        for address in servers.addresses:
+            share = search.share_s(time.monotonic())
+            try:
+                info = await servers.call_once(address, methods.SERVER_INFO, catalog_pb2.ServerInfoRequest(), share)
+            except grpc.aio.AioRpcError as failed:
+                search.failed(address, servers.judged(failed, address))
+                continue
+            if search.answered(address, info):
+                servers.choose(address)
+                return
+        await asyncio.sleep(search.pause_s(time.monotonic(), random.random()))

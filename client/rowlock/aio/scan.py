@@ -183,7 +183,7 @@ class _Reader:
             methods.SCAN.path,
             request_serializer=methods.SCAN.serialize,
             response_deserializer=methods.SCAN.parse,
-        )(request)
+        )(request, metadata=self._servers.metadata(region))
         try:
             while not self.progress.is_done and not self.is_closed:
                 batch = await self._next_batch(call, region)

@@ -16,12 +16,19 @@ import grpc
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 
 from rowlock import methods
-from rowlock.aio.stream import Converse, PointStream
-from rowlock.channels import channel_options
+from rowlock.aio.stream import OpenStream, PointStream
+from rowlock.channels import Target, channel_options
 from rowlock.conversation import Request
-from rowlock.errors import ClosedError, DeadlineError, NotServingRegionError, RowlockError, ServerUnavailableError
-from rowlock.fork import check_usable, keep, register
-from rowlock.methods import Method
+from rowlock.errors import (
+    AnotherFolderError,
+    ClosedError,
+    DeadlineError,
+    NotServingRegionError,
+    RowlockError,
+    ServerUnavailableError,
+)
+from rowlock.fork import check_usable, disconnected, keep, register
+from rowlock.methods import Metadata, Method, folder_metadata
 from rowlock.point import failure_of
 from rowlock.regions import RegionCache
 from rowlock.retry import Attempts, Kind
@@ -36,9 +43,13 @@ A = TypeVar("A")
 class Servers:
     """For tasks of one event loop. Close it before a fork, see rowlock.fork."""
 
-    def __init__(self, addresses: tuple[str, ...], *, is_held_open: bool = False) -> None:
-        """is_held_open: a point stream is kept open to each server as long as there is a channel, used or not."""
+    def __init__(self, addresses: tuple[str, ...], *, is_held_open: bool = False, folder_id: str = "") -> None:
+        """is_held_open: a point stream is kept open to each server as long as there is a channel, used or not.
+
+        folder_id: the data folder that the servers must have; empty: any.
+        """
         self.addresses = addresses
+        self._folder_id = folder_id
         self._is_held_open = is_held_open
         self._is_closed = False
         self._start()
@@ -49,7 +60,8 @@ class Servers:
         # Tables of which a region is being looked up.
         self._lookups: dict[str, asyncio.Future[None]] = {}
         self._channels: dict[str, grpc.aio.Channel] = {}
-        self._streams: dict[str, PointStream] = {}
+        self._targets: dict[str, Target] = {}
+        self._streams: dict[tuple[str, str], PointStream] = {}  # by server and data folder
         # Which of the addresses is asked for the catalog.
         self._chosen = 0
 
@@ -76,10 +88,15 @@ class Servers:
         self._is_closed = True
         streams, self._streams = list(self._streams.values()), {}
         channels, self._channels = list(self._channels.values()), {}
+        targets, self._targets = list(self._targets.values()), {}
         for stream in streams:
             await stream.close()
         for channel in channels:
             await channel.close()
+        for target in targets:
+            target.close()
+        if channels:
+            disconnected()
 
     # Point operations
 
@@ -118,24 +135,33 @@ class Servers:
         Returns what it failed with; None when it has its answer, or when the deadline passed and it has none.
         """
         try:
-            await self._stream(region.server).call(request, region.region_id, deadline - time.monotonic())
+            await self._stream(region.server, self._folder_of(region)).call(
+                request, region.region_id, deadline - time.monotonic()
+            )
         except ClosedError as error:
             # Not raised: an earlier attempt may have left the change in doubt.
             request.fail(error)
         failure = failure_of(request)
         if isinstance(failure, NotServingRegionError):
             self.regions.forget(region)
+            if isinstance(failure, AnotherFolderError):
+                self.regions.forget_all()
         return failure
 
-    def _stream(self, address: str) -> PointStream:
-        stream = self._streams.get(address)
+    def _stream(self, address: str, folder_id: str) -> PointStream:
+        stream = self._streams.get((address, folder_id))
         if stream is None:
-            converse: Converse = self._channel(address).stream_stream(
+            open_stream = self._channel(address).stream_stream(
                 methods.CONVERSE.path,
                 request_serializer=methods.CONVERSE.serialize,
                 response_deserializer=methods.CONVERSE.parse,
             )
-            stream = self._streams[address] = PointStream(converse, address, self.sequences)
+
+            def converse() -> OpenStream:
+                call: OpenStream = open_stream(metadata=folder_metadata(folder_id))
+                return call
+
+            stream = self._streams[address, folder_id] = PointStream(converse, address, self.sequences)
         return stream
 
     # Regions
@@ -189,11 +215,18 @@ class Servers:
         """Asks this one of the addresses for the catalog from now on."""
         self._chosen = self.addresses.index(address)
 
+    def metadata(self, region: Region | None = None) -> Metadata:
+        """What a call says beside its message: for which data folder it is, if it names a region or all calls do."""
+        return folder_metadata(self._folder_of(region))
+
+    def _folder_of(self, region: Region | None) -> str:
+        return self._folder_id or (region.data_folder_id if region is not None else "")
+
     def channel(self, address: str) -> grpc.aio.Channel:
         """The channel to a server, opened at first use; raises ClosedError if the client was closed."""
         channel = self._channel(address)
         if self._is_held_open:
-            self._stream(address).hold_open()
+            self._stream(address, self._folder_id).hold_open()
         return channel
 
     def _channel(self, address: str) -> grpc.aio.Channel:
@@ -202,7 +235,8 @@ class Servers:
         channel = self._channels.get(address)
         if channel is None:
             check_usable()
-            channel = self._channels[address] = grpc.aio.insecure_channel(address, options=channel_options())
+            target = self._targets[address] = Target(address)
+            channel = self._channels[address] = grpc.aio.insecure_channel(target.name, options=channel_options())
             register(self)
         return channel
 
@@ -221,40 +255,63 @@ class Servers:
                 raise ClosedError("the client was closed while the call was under way") from None
             raise
 
-    async def call_once(self, address: str, method: Method[Q, A], request: Q, timeout_s: float) -> A:
-        """One unary call without retries; raises grpc.aio.AioRpcError, or ClosedError if the client was closed."""
+    async def call_once(
+        self, address: str, method: Method[Q, A], request: Q, timeout_s: float, region: Region | None = None
+    ) -> A:
+        """One unary call, about a region or not, without retries.
+
+        Raises grpc.aio.AioRpcError, or ClosedError if the client was closed.
+        """
         call = self.channel(address).unary_unary(
             method.path, request_serializer=method.serialize, response_deserializer=method.parse
         )
         with self.closing_is_told():
-            answer: A = await call(request, timeout=max(0.001, timeout_s))
+            answer: A = await call(request, timeout=max(0.001, timeout_s), metadata=self.metadata(region))
         return answer
 
     async def call(
-        self, method: Method[Q, A], request: Q, timeout_s: float, kind: Kind = Kind.READ, address: str | None = None
+        self,
+        method: Method[Q, A],
+        request: Q,
+        timeout_s: float,
+        kind: Kind = Kind.READ,
+        address: str | None = None,
+        *,
+        work_s: float = 0.0,
     ) -> A:
-        """A unary call to one server (None: the catalog's), with its retries; raises what it failed with."""
+        """A unary call to one server (None: the catalog's), with its retries; raises what it failed with.
+
+        work_s: how long the server may work on it, if that is longer than it may take to reach the server.
+        """
         attempts = Attempts(time.monotonic(), timeout_s, kind)
         while True:
             asked = address or self.catalog_address
             has_arrived = False
+            began = time.monotonic()
             try:
                 if kind is Kind.PLAIN_CHANGE:
                     # Proves the connection: what fails to get there at all leaves no doubt.
                     info = catalog_pb2.ServerInfoRequest()
-                    await self.call_once(asked, methods.SERVER_INFO, info, attempts.deadline - time.monotonic())
+                    await self.call_once(asked, methods.SERVER_INFO, info, attempts.deadline - began)
                     has_arrived = True
-                return await self.call_once(asked, method, request, attempts.deadline - time.monotonic())
+                remaining = max(attempts.deadline - time.monotonic(), work_s)
+                return await self.call_once(asked, method, request, remaining)
             except grpc.aio.AioRpcError as failed:
                 error: RowlockError = self.judged(failed, asked)
                 is_in_doubt = has_arrived and answered_error(failed) is None
             except ClosedError as closed:
                 error, is_in_doubt = closed, has_arrived
-            await asyncio.sleep(attempts.failed(error, time.monotonic(), was_sent=is_in_doubt))
+            now = time.monotonic()
+            if kind is Kind.READ and now - began > timeout_s:
+                # The server was there and worked; there is a new time to reach it again.
+                attempts = Attempts(now, timeout_s, kind)
+            await asyncio.sleep(attempts.failed(error, now, was_sent=is_in_doubt))
 
     def judged(self, failed: grpc.aio.AioRpcError, address: str) -> RowlockError:
         """What a failed call means; a catalog that can't be reached is asked no more while there are others."""
         error = error_of_call(failed, address)
+        if isinstance(error, AnotherFolderError):
+            self.regions.forget_all()
         if isinstance(error, ServerUnavailableError) and self.catalog_address == address:
             self._chosen = (self._chosen + 1) % len(self.addresses)
         return error

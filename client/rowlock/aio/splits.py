@@ -27,7 +27,9 @@ async def splits(servers: Servers, plan: ScanPlan, part_bytes: int, timeout_s: f
             region, scan = progress.request_for(regions)
             request = plan_request(scan, part_bytes)
             try:
-                answer = await servers.call_once(region.server, methods.PLAN_SCAN, request, deadline - time.monotonic())
+                answer = await servers.call_once(
+                    region.server, methods.PLAN_SCAN, request, deadline - time.monotonic(), region
+                )
             except grpc.aio.AioRpcError as failed:
                 raise servers.judged(failed, region.server) from None
             found += splits_of(answer)

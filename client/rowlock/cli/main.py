@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rowlock import Client
 
 READER_WENT_AWAY = 141
+_ABSENT_SECONDS = 2.0
 
 application = typer.Typer(
     add_completion=False,
@@ -191,9 +192,11 @@ def _refusal_of(stdout: TextIO) -> OutputError | None:
 
 def _connect(server: str, *, timeout: float) -> Client:
     with interrupts_end_at_once():
-        from rowlock import connect
+        from rowlock.channels import parse_addresses
+        from rowlock.connecting import connected
 
-    return connect(server, timeout=timeout)
+    # Who types a command wants to hear soon that no server runs; for one that recovers the command waits.
+    return connected(parse_addresses(server), timeout, absent_s=_ABSENT_SECONDS)
 
 
 def _history_path() -> str | None:

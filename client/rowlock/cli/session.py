@@ -104,7 +104,9 @@ class Call:
 
 ServerOption = Annotated[
     str | None,
-    typer.Option("--server", metavar="HOST:PORT", help=f"Default: $ROWLOCK_SERVER, else {DEFAULT_SERVER}."),
+    typer.Option(
+        "--server", metavar="HOST:PORT", help=f"Or unix:PATH. Default: $ROWLOCK_SERVER, else {DEFAULT_SERVER}."
+    ),
 ]
 TIMEOUT_SECONDS = 60.0
 TimeoutOption = Annotated[

@@ -1,6 +1,6 @@
 r"""The options of `spark.read.format("rowlock")`, checked as soon as a DataFrame is made.
 
-    server           host:port, several divided by commas; default: the environment's ROWLOCK_SERVER, of the driver
+    server           host:port or unix:PATH, several divided by commas; default: the driver's ROWLOCK_SERVER
     table            which table; load("table") says the same
     mapping          the DataFrame's columns as a rowlock.Mapping. Without it: row binary, columns map<string,binary>
     infer            a number of rows that are sampled for a mapping of the columns seen in them

@@ -107,7 +107,7 @@ class TableDescriptor(_message.Message):
     def __init__(self, name: _Optional[str] = ..., families: _Optional[_Iterable[_Union[Family, _Mapping]]] = ..., durability: _Optional[_Union[Durability, str]] = ..., table_id: _Optional[int] = ...) -> None: ...
 
 class RegionDescriptor(_message.Message):
-    __slots__ = ("region_id", "table", "table_id", "start", "stop", "server", "descriptor")
+    __slots__ = ("region_id", "table", "table_id", "start", "stop", "server", "descriptor", "data_folder_id")
     REGION_ID_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +115,7 @@ class RegionDescriptor(_message.Message):
     STOP_FIELD_NUMBER: _ClassVar[int]
     SERVER_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTOR_FIELD_NUMBER: _ClassVar[int]
+    DATA_FOLDER_ID_FIELD_NUMBER: _ClassVar[int]
     region_id: int
     table: str
     table_id: int
@@ -122,7 +123,8 @@ class RegionDescriptor(_message.Message):
     stop: bytes
     server: str
     descriptor: TableDescriptor
-    def __init__(self, region_id: _Optional[int] = ..., table: _Optional[str] = ..., table_id: _Optional[int] = ..., start: _Optional[bytes] = ..., stop: _Optional[bytes] = ..., server: _Optional[str] = ..., descriptor: _Optional[_Union[TableDescriptor, _Mapping]] = ...) -> None: ...
+    data_folder_id: str
+    def __init__(self, region_id: _Optional[int] = ..., table: _Optional[str] = ..., table_id: _Optional[int] = ..., start: _Optional[bytes] = ..., stop: _Optional[bytes] = ..., server: _Optional[str] = ..., descriptor: _Optional[_Union[TableDescriptor, _Mapping]] = ..., data_folder_id: _Optional[str] = ...) -> None: ...
 
 class Cell(_message.Message):
     __slots__ = ("family", "qualifier", "timestamp", "value")
@@ -359,6 +361,8 @@ class Error(_message.Message):
         INTERNAL: _ClassVar[Error.Code]
         SNAPSHOT_ENDED: _ClassVar[Error.Code]
         DISK_FULL: _ClassVar[Error.Code]
+        SERVER_RECOVERING: _ClassVar[Error.Code]
+        ANOTHER_DATA_FOLDER: _ClassVar[Error.Code]
     CODE_UNSPECIFIED: Error.Code
     INVALID_ARGUMENT: Error.Code
     TABLE_NOT_FOUND: Error.Code
@@ -378,6 +382,8 @@ class Error(_message.Message):
     INTERNAL: Error.Code
     SNAPSHOT_ENDED: Error.Code
     DISK_FULL: Error.Code
+    SERVER_RECOVERING: Error.Code
+    ANOTHER_DATA_FOLDER: Error.Code
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     ROW_FIELD_NUMBER: _ClassVar[int]

@@ -15,9 +15,10 @@ from typing import Generic, TypeVar
 from rowlock_regionserver import generations
 from rowlock_regionserver.catalog import catalog
 from rowlock_regionserver.catalog.catalog import RegionEntry
-from rowlock_regionserver.data_folder import FORMAT, LOCK, read_format
+from rowlock_regionserver.data_folder import FORMAT, LOCK, read_format, take_folder_lock
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.ownership import check_contents
 from rowlock_regionserver.region import manifest
 from rowlock_regionserver.region.manifest import Manifest
 from rowlock_regionserver.region.table import Table
@@ -79,18 +80,16 @@ def held(folder: Path, files: Files) -> Iterator[None]:
     if FORMAT not in files.list_folder(folder):
         raise DataFolderError(f"{folder} is not the data folder of a rowlock-server: it has no file {FORMAT!r}")
     read_format(folder, files)
-    try:
-        lock = files.open(folder / LOCK, os.O_RDONLY)
-    except FileNotFoundError:
-        # A copy of a folder, perhaps; servers make the file before anything else.
+    with contextlib.ExitStack() as locks:
+        locks.callback(files.close, take_folder_lock(folder, files))
+        check_contents(folder, is_shared=True)
+        # A copy of a folder may lack the file; servers make it before anything else.
+        with contextlib.suppress(FileNotFoundError):
+            lock = files.open(folder / LOCK, os.O_RDONLY)
+            locks.callback(files.close, lock)
+            if not files.lock(lock):
+                raise DataFolderError(f"{folder} is in use by a rowlock-server; stop it first")
         yield
-        return
-    try:
-        if not files.lock(lock):
-            raise DataFolderError(f"{folder} is in use by a rowlock-server; stop it first")
-        yield
-    finally:
-        files.close(lock)
 
 
 def read_folder(folder: Path, files: Files, damage: list[CorruptionError]) -> StoredFolder:

@@ -14,11 +14,12 @@ damaged store files and what is only in the log.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 from rowlock_regionserver.cells import ANSWER_SCHEMA, NEWEST, ReadPoint
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
@@ -60,12 +61,13 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
     asked = parser.parse_args(arguments)
     damage: list[CorruptionError] = []
     try:
-        tables = salvage(asked.folder, asked.out, Files(), damage)
+        tables = salvage(asked.folder.resolve(), asked.out, Files(), damage)
+        report = report_of(tables, damage)
+        with _new_file(asked.out / "report.txt", Files()) as file:
+            file.write(report.encode())
     except (DataFolderError, OSError) as error:
         stderr.write(f"rowlock-server salvage: {error}\n")
         return NOT_WRITTEN
-    report = report_of(tables, damage)
-    (asked.out / "report.txt").write_text(report)
     stdout.write(report)
     return DAMAGED if damage else WHOLE
 
@@ -83,7 +85,9 @@ def salvage(folder: Path, out: Path, files: Files, damage: list[CorruptionError]
         by_table: dict[str, list[SalvagedRegion]] = {}
         for region in read_cells(stored, files, damage):
             by_table.setdefault(region.stored.table.name, []).append(region)
-        return [_write(name, out / _file_name(regions[0]), regions) for name, regions in sorted(by_table.items())]
+        return [
+            _write(name, out / _file_name(regions[0]), regions, files) for name, regions in sorted(by_table.items())
+        ]
 
 
 def report_of(tables: Iterable[SalvagedTable], damage: Sequence[CorruptionError]) -> str:
@@ -106,11 +110,19 @@ def _file_name(region: SalvagedRegion) -> str:
     return name if len(name) <= _FILE_NAME_BYTES_MAX else f"{table.name[:200]}~{table.table_id}.parquet"
 
 
-def _write(name: str, path: Path, regions: Sequence[SalvagedRegion]) -> SalvagedTable:
+def _new_file(path: Path, files: Files) -> BinaryIO:
+    """A file that was not there: nobody else can have put a link or a file of theirs into its place."""
+    return os.fdopen(files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
+
+
+def _write(name: str, path: Path, regions: Sequence[SalvagedRegion], files: Files) -> SalvagedTable:
     import pyarrow.parquet as pa_parquet
 
     row_count = cell_count = 0
-    with pa_parquet.ParquetWriter(path, ANSWER_SCHEMA, compression="zstd") as writer:
+    with (
+        _new_file(path, files) as file,
+        pa_parquet.ParquetWriter(file, ANSWER_SCHEMA, compression="zstd") as writer,
+    ):
         for region in sorted(regions, key=lambda region: region.stored.entry.start):
             entry = region.stored.entry
             for answer in scan(region.view, _ALL_VERSIONS, entry.start, entry.stop, _EVERYTHING):

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
         epilog="Exit codes: 0 whole, 1 damaged, 2 it could not be checked.",
     )
     parser.add_argument("folder", metavar="DIR", type=Path, help="what the server was given as --data")
-    folder: Path = parser.parse_args(arguments).folder
+    folder: Path = parser.parse_args(arguments).folder.resolve()
     try:
         found = verify(folder, Files())
     except (DataFolderError, OSError) as error:

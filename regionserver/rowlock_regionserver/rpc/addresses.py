@@ -1,10 +1,15 @@
-"""Where to listen: HOST:PORT as it is written, and whether strangers could connect there."""
+"""Where to listen: HOST:PORT or unix:PATH as it is written, and whether strangers could connect there."""
 
 from __future__ import annotations
 
 import ipaddress
 import socket
+import stat
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
+
+from rowlock_proto.unix_sockets import PREFIX, SocketName, socket_path
 
 
 class ListenError(Exception):
@@ -65,8 +70,47 @@ class Address:
         return "it was taken a moment ago"
 
 
-def checked_listen(listen: Address, advertise: Address | None, is_insecure: bool) -> Address:
+@dataclass(frozen=True, slots=True)
+class UnixAddress:
+    """A Unix socket, which is a file: who may write to it may connect."""
+
+    path: Path  # absolute
+
+    def __str__(self) -> str:
+        return f"{PREFIX}{self.path}"
+
+    def check_free(self) -> None:
+        """Raises ListenError when the name is taken; gRPC would take a socket away from the server that has it."""
+        try:
+            if not stat.S_ISSOCK(self.path.lstat().st_mode):
+                raise ListenError(f"can't listen on {self}: something else has that name; choose another one")
+            with closing(SocketName(str(self.path))) as name, socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(name.path)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return  # The latter is what a server leaves that was killed.
+        except (OSError, ValueError) as error:
+            raise ListenError(f"can't listen on {self}: {error}; choose another name") from None
+        raise ListenError(f"can't listen on {self}: a server listens there already; stop it, or choose another name")
+
+
+AnyAddress = Address | UnixAddress
+
+
+def parsed_address(text: str) -> AnyAddress:
+    """HOST:PORT or unix:PATH. ListenError when it is neither."""
+    if not text.startswith(PREFIX):
+        return Address.parse(text)
+    try:
+        return UnixAddress(Path(socket_path(text)))
+    except ValueError as error:
+        raise ListenError(f"{error}, like {PREFIX}/run/rowlock/socket") from None
+
+
+def checked_listen(listen: AnyAddress, advertise: AnyAddress | None, is_insecure: bool) -> AnyAddress:
     """The address to listen on; ListenError when strangers could connect to it, or clients couldn't be told it."""
+    if isinstance(listen, UnixAddress):
+        listen.check_free()
+        return listen
     if not is_insecure and not listen.is_loopback():
         raise ListenError(
             f"{listen} can be reached from other machines, and there is neither encryption nor a password; "

@@ -56,7 +56,7 @@ class CatalogEngine(Protocol):
 
 
 class CatalogService:
-    """The methods of rowlock.v1.Catalog. `server`: the host:port under which clients reach this one."""
+    """The methods of rowlock.v1.Catalog. `server`: the address under which clients reach this one, if it is told."""
 
     def __init__(
         self,
@@ -129,7 +129,10 @@ class CatalogService:
         table = self._engine.table(name)
         return catalog_pb2.DescribeTableResponse(
             table=table_message(table),
-            regions=[statistics_message(region, self._server) for region in self._engine.regions_of(name)],
+            regions=[
+                statistics_message(region, self._server, self._data_folder_id)
+                for region in self._engine.regions_of(name)
+            ],
         )
 
     def _list_tables(self, data: bytes) -> catalog_pb2.ListTablesResponse:
@@ -140,7 +143,9 @@ class CatalogService:
     def _locate_regions(self, data: bytes) -> catalog_pb2.LocateRegionsResponse:
         message = parsed(catalog_pb2.LocateRegionsRequest, data)
         regions = self._engine.regions_of(message.table, message.start, message.stop)
-        return catalog_pb2.LocateRegionsResponse(regions=[region_message(region, self._server) for region in regions])
+        return catalog_pb2.LocateRegionsResponse(
+            regions=[region_message(region, self._server, self._data_folder_id) for region in regions]
+        )
 
     def _make_snapshot(self, data: bytes) -> catalog_pb2.MakeSnapshotResponse:
         message = parsed(catalog_pb2.MakeSnapshotRequest, data)

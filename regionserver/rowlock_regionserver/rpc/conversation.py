@@ -43,7 +43,7 @@ class Conversation:
         points.outboxes.add(self._outbox)
         self._open_count = 0
         self._is_taking = False
-        self._when_all_answered: asyncio.Future[None] | None = None
+        self._all_answered = asyncio.Event()
         self.is_gone = False
         self.is_reading = False  # kept by who reads the stream: nothing of a message would be lost by ending it now
 
@@ -131,15 +131,14 @@ class Conversation:
         self._outbox.add(answer)
         if not self._is_taking:
             self._outbox.flush_soon()
-        if not self._open_count and self._when_all_answered is not None:
-            self._when_all_answered.set_result(None)
-            self._when_all_answered = None
+        if not self._open_count:
+            self._all_answered.set()
 
     async def all_answered(self) -> None:
         """Waits until every request taken is answered and the answers are written, or the client is gone."""
         while self._open_count:
-            self._when_all_answered = asyncio.get_running_loop().create_future()
-            await self._when_all_answered
+            self._all_answered.clear()
+            await self._all_answered.wait()
         await self._outbox.written()
 
     def leave(self) -> None:

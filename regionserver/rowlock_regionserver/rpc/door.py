@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
+import os
 
 import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
+from rowlock_proto.unix_sockets import SocketName
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 
 from rowlock_regionserver.config import MIB, Config
-from rowlock_regionserver.rpc.addresses import Address, ListenError
-from rowlock_regionserver.rpc.calls import Calls, Method
+from rowlock_regionserver.rpc.addresses import Address, AnyAddress, ListenError, UnixAddress
+from rowlock_regionserver.rpc.calls import Calls
 
 CATALOG: ServiceDescriptor = catalog_pb2.DESCRIPTOR.services_by_name["Catalog"]
 REGION_SERVICE: ServiceDescriptor = region_pb2.DESCRIPTOR.services_by_name["RegionService"]
+
+_OURS = (CATALOG.full_name, REGION_SERVICE.full_name)
 
 # How much longer than a request may be a message may be, before gRPC ends the call with a less friendly word than ours.
 _MESSAGE_SLACK_BYTES = 1 * MIB
@@ -47,16 +52,33 @@ def _options(config: Config) -> list[tuple[str, int]]:
     ]
 
 
+class _State(enum.Enum):
+    """In this order."""
+
+    NEW = enum.auto()
+    STARTED = enum.auto()
+    CLOSED = enum.auto()
+
+
 class Door:
     """A gRPC server on one address. Used on the event loop."""
 
     def __init__(self, config: Config) -> None:
         self._server = grpc.aio.server(options=_options(config))
         self._health = health.aio.HealthServicer()
-        self._is_open = False
+        self._state = _State.NEW
+        self._socket: SocketName | None = None
 
-    def bind(self, address: Address) -> Address:
-        """Takes the port, so that nobody else does; clients that connect wait until `open`. The real port is told."""
+    def bind(self, address: AnyAddress, *, is_open_to_others: bool) -> AnyAddress:
+        """Takes the address, so that nobody else does; gives it with the real port. Clients that connect wait.
+
+        is_open_to_others: other users than the server's may connect to a Unix socket too.
+        """
+        if isinstance(address, UnixAddress):
+            self._bind_socket(address)
+            if is_open_to_others:
+                address.path.chmod(0o777)
+            return address
         try:
             port = self._server.add_insecure_port(str(address))
         except RuntimeError:
@@ -65,18 +87,36 @@ class Door:
             ) from None
         return Address(address.host, port)
 
-    async def open(self, calls: Calls, catalog: dict[str, Method], regions: dict[str, Method]) -> None:
-        """Lets clients in."""
-        handlers = (calls.handler(CATALOG, catalog), calls.handler(REGION_SERVICE, regions))
-        self._server.add_generic_rpc_handlers(handlers)
+    def _bind_socket(self, address: UnixAddress) -> None:
+        # Closed to others from its first moment on. The mask is the process's, but whatever else is made meanwhile is
+        # closed to others anyway.
+        mask_before = os.umask(0o177)
+        try:
+            self._socket = SocketName(str(address.path))
+            self._server.add_insecure_port(self._socket.target)
+        except (RuntimeError, OSError, ValueError) as error:
+            why = "its folder is missing, or can't be written" if isinstance(error, RuntimeError) else error
+            raise ListenError(f"can't listen on {address}: {why}") from None
+        finally:
+            os.umask(mask_before)
+
+    async def start(self, calls: Calls) -> None:
+        """Answers: health with NOT_SERVING, and calls as `calls` does, which lets none in yet."""
+        self._server.add_generic_rpc_handlers((calls.handler(CATALOG), calls.handler(REGION_SERVICE)))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        ours = (CATALOG.full_name, REGION_SERVICE.full_name)
-        names = (*ours, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        names = (*_OURS, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
-        for name in ("", *ours):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
-        self._is_open = True
+        await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        self._state = _State.STARTED
         await self._server.start()
+
+    async def open(self) -> None:
+        """Says that it serves."""
+        await self._set_health(health_pb2.HealthCheckResponse.SERVING)
+
+    async def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
+        for name in ("", *_OURS):
+            await self._health.set(name, status)
 
     async def close(self, all_ended: asyncio.Event, grace: float) -> None:
         """Lets nobody in any more, waits for `all_ended` as long as `grace` seconds, and ends what is left."""
@@ -89,9 +129,19 @@ class Door:
         # Streams of the health service never end by themselves.
         await self._server.stop(_LAST_WORDS_SECONDS)
         await closing
+        self._closed()
 
     async def abandon(self) -> None:
-        """Gives the port back when the door was never opened."""
-        if not self._is_open:
+        """Gives the address back when something failed before `open`. Idempotent, also after `close`."""
+        if self._state is _State.CLOSED:
+            return
+        if self._state is _State.NEW:
             await self._server.start()  # gRPC closes only what was started.
-            await self._server.stop(None)
+        await self._server.stop(None)
+        self._closed()
+
+    def _closed(self) -> None:
+        """gRPC has removed the socket by now."""
+        self._state = _State.CLOSED
+        if self._socket is not None:
+            self._socket.close()

@@ -15,6 +15,7 @@ from google.rpc.status_pb2 import Status
 from rowlock_proto.v1.types_pb2 import Error
 
 from rowlock_regionserver.errors import (
+    AnotherFolderError,
     CorruptionError,
     CounterOverflowError,
     DeadlineError,
@@ -26,6 +27,7 @@ from rowlock_regionserver.errors import (
     LimitExceededError,
     NotACounterError,
     NotServingRegionError,
+    RecoveringError,
     RegionServerError,
     RegionTooBusyError,
     SnapshotEndedError,
@@ -64,6 +66,8 @@ _CODES: dict[type[RegionServerError], Error.Code] = {
     LeaseExpiredError: Error.LEASE_EXPIRED,
     SnapshotEndedError: Error.SNAPSHOT_ENDED,
     StoppingError: Error.SERVER_STOPPING,
+    RecoveringError: Error.SERVER_RECOVERING,
+    AnotherFolderError: Error.ANOTHER_DATA_FOLDER,
 }
 
 _STATUSES: dict[int, grpc.StatusCode] = {
@@ -83,6 +87,8 @@ _STATUSES: dict[int, grpc.StatusCode] = {
     Error.LEASE_EXPIRED: grpc.StatusCode.ABORTED,
     Error.SNAPSHOT_ENDED: grpc.StatusCode.ABORTED,
     Error.SERVER_STOPPING: grpc.StatusCode.UNAVAILABLE,
+    Error.SERVER_RECOVERING: grpc.StatusCode.UNAVAILABLE,
+    Error.ANOTHER_DATA_FOLDER: grpc.StatusCode.ABORTED,
     Error.INTERNAL: grpc.StatusCode.INTERNAL,
     Error.DISK_FULL: grpc.StatusCode.RESOURCE_EXHAUSTED,
 }

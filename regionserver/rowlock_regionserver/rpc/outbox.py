@@ -26,7 +26,7 @@ class Outbox:
         self._is_writer_due = False  # a task was made for it, and has not begun
         self._is_closed = False
         self._task: asyncio.Task[None] | None = None
-        self._when_written: asyncio.Future[None] | None = None
+        self._written = asyncio.Event()
 
     @property
     def byte_count(self) -> int:
@@ -67,9 +67,8 @@ class Outbox:
             raise
         finally:
             self._is_writing = False
-            if self._when_written is not None and self.is_empty:
-                self._when_written.set_result(None)
-                self._when_written = None
+            if self.is_empty:
+                self._written.set()
 
     def flush_soon(self) -> None:
         """The same from a callback: a task of its own writes, one for all that is added before it begins."""
@@ -86,16 +85,17 @@ class Outbox:
             self.close()
 
     async def written(self) -> None:
-        """Waits until everything was written or the stream is gone. One waiter at a time."""
+        """Waits until everything was written or the stream is gone."""
         while not self.is_empty:
-            self._when_written = asyncio.get_running_loop().create_future()
-            await self._when_written
+            self._written.clear()
+            await self._written.wait()
 
     def close(self) -> None:
         """Drops what waits and whatever comes."""
         self._is_closed = True
         self._answers.clear()
         self._byte_count = 0
+        self._written.set()
 
     def _next_message(self) -> bytes:
         answers = self._answers

@@ -19,6 +19,7 @@ from rowlock_regionserver.rpc.bulk import BulkRegion, BulkStreams
 from rowlock_regionserver.rpc.calls import Calls, Context, Method, read_message
 from rowlock_regionserver.rpc.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
 from rowlock_regionserver.rpc.failures import end_call, parsed
+from rowlock_regionserver.rpc.flushes import Flushes
 from rowlock_regionserver.rpc.point_run import PointRegion
 from rowlock_regionserver.rpc.points import Points, PointStatistics
 from rowlock_regionserver.rpc.reads import scan_plan
@@ -73,6 +74,7 @@ class RegionService:
         self._loop = asyncio.get_running_loop()
         self._points = Points(engine.region, workers, config, clock, lambda: calls.open_count)
         self._scans = Scans(workers, config, clock)
+        self._flushes = Flushes(engine.flush, workers.tables)
         self._bulk = BulkStreams(engine.region, workers, self._points.large_messages, config, clock)
         self._stopping: asyncio.Future[None] = self._loop.create_future()
         self._conversations_open = 0
@@ -200,7 +202,7 @@ class RegionService:
 
     async def _flush(self, data: bytes, _: Context) -> bytes:
         message = parsed(region_pb2.FlushRequest, data)
-        result = await self._loop.run_in_executor(self._workers.tables, self._engine.flush, message.table)
+        result = await self._flushes.flush(message.table)
         answer = region_pb2.FlushResponse(store_file_count=result.store_file_count, cell_count=result.cell_count)
         return answer.SerializeToString()
 

@@ -68,8 +68,8 @@ def _family_message(family: Family) -> types_pb2.Family:
     )
 
 
-def region_message(region: Region, server: str) -> types_pb2.RegionDescriptor:
-    """`server`: the host:port under which clients reach this one."""
+def region_message(region: Region, server: str, data_folder_id: str) -> types_pb2.RegionDescriptor:
+    """`server`: the address under which clients reach this one, if it is told."""
     table = region.table
     return types_pb2.RegionDescriptor(
         region_id=region.region_id,
@@ -79,13 +79,14 @@ def region_message(region: Region, server: str) -> types_pb2.RegionDescriptor:
         stop=region.stop,
         server=server,
         descriptor=table_message(table),
+        data_folder_id=data_folder_id,
     )
 
 
-def statistics_message(region: Region, server: str) -> catalog_pb2.RegionStatistics:
+def statistics_message(region: Region, server: str, data_folder_id: str) -> catalog_pb2.RegionStatistics:
     statistics = region.statistics()
     return catalog_pb2.RegionStatistics(
-        region=region_message(region, server),
+        region=region_message(region, server, data_folder_id),
         memstore_bytes=statistics.memstore_bytes,
         store_file_count=statistics.store_file_count,
         store_file_bytes=statistics.store_file_bytes,

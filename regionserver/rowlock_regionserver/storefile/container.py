@@ -10,6 +10,7 @@ Not thread-safe. Never open over a fork.
 from __future__ import annotations
 
 import errno
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,14 +39,16 @@ class Container:
     """Context manager: leaving it closes LMDB's environment, whatever happened. OSError when the disk refuses."""
 
     def __init__(self, path: Path, files: Files, map_bytes: int = MAP_BYTES) -> None:
-        """`path` must not exist: LMDB would add to it."""
+        """A file that is there is replaced."""
+        # LMDB would add to it, and follow a link; an empty file it takes for a new one.
+        files.close(files.create(path))
         self._path = path
         self._files = files
         self._pending: list[_Entry] = []
         self._pending_bytes = 0
         try:
             self._environment: Any = lmdb.open(  # Any: lmdb brings no types
-                str(path),
+                os.fsencode(path),
                 subdir=False,
                 map_size=map_bytes,
                 max_dbs=2,

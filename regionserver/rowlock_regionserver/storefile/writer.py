@@ -58,8 +58,6 @@ def write_store_file(
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     written = temporary
     try:
-        # LMDB would add to what a crash left there.
-        files.remove_if_there(temporary)
         info, extents = _write_unsynced(temporary, tables, family, files, number, map_bytes)
         info = _read_back_and_sync(temporary, files, info, extents)
         files.rename(temporary, path)

@@ -17,7 +17,6 @@ marker) is durable and its predecessor is durable up to its final length.
 from __future__ import annotations
 
 import errno
-import os
 import re
 import struct
 from dataclasses import dataclass
@@ -108,8 +107,7 @@ def make_spare(files: Files, folder: Path, byte_count: int) -> int:
     Replaces a spare that is there. When it fails, with ENOSPC say, nothing is left that takes space.
     """
     path = folder / SPARE_NAME
-    files.remove_if_there(path)
-    descriptor = files.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    descriptor = files.create(path)
     try:
         files.allocate(descriptor, 0, byte_count)
         files.fsync(descriptor)

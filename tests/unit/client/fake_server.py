@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from typing import NoReturn
 
@@ -35,7 +35,7 @@ Scripted = Mishap | types_pb2.Error
 
 
 class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionServiceServicer):
-    def __init__(self) -> None:
+    def __init__(self, listen: str = "127.0.0.1:0", info_script: Iterable[types_pb2.Error] = ()) -> None:
         self.lock = threading.Lock()
         # Guarded by self.lock:
         self.script: deque[Scripted] = deque()
@@ -54,8 +54,12 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         self.bulk_script: deque[Scripted] = deque()
         self.bulks: list[region_pb2.BulkBatch] = []
         self.protocol = 1
+        self.folder_id = ""
+        self.info_script: deque[types_pb2.Error] = deque(info_script)
+
         self.list_count = 0
         self.dropped: list[str] = []
+        self.work_s: list[float | None] = []  # what flushes and drops were given
         self.snapshot_script: deque[Scripted] = deque()
         self.snapshots: list[catalog_pb2.MakeSnapshotRequest] = []
         self.plan_script: deque[types_pb2.Error] = deque()
@@ -72,12 +76,9 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
             region_pb2_grpc.add_RegionServiceServicer_to_server,
         ):
             register(self, self._server)  # type: ignore[no-untyped-call]  # generated code
-        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        port = self._server.add_insecure_port(listen)
+        self.address = listen if listen.startswith("unix:") else f"127.0.0.1:{port}"
         self._server.start()
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
 
     def stop(self) -> None:
         self._server.stop(None).wait()
@@ -92,7 +93,11 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
     def ServerInfo(  # noqa: N802  (the protocol's name)
         self, request: catalog_pb2.ServerInfoRequest, context: grpc.ServicerContext
     ) -> catalog_pb2.ServerInfoResponse:
-        return catalog_pb2.ServerInfoResponse(version="fake", protocol=self.protocol, now_ms=1)
+        if self.info_script:
+            end_call(context, self.info_script.popleft())
+        return catalog_pb2.ServerInfoResponse(
+            version="fake", protocol=self.protocol, now_ms=1, data_folder_id=self.folder_id
+        )
 
     def ListTables(  # noqa: N802
         self, request: catalog_pb2.ListTablesRequest, context: grpc.ServicerContext
@@ -108,6 +113,7 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
     ) -> catalog_pb2.DropTableResponse:
         with self._changed:
             self.dropped.append(request.name)
+            self.work_s.append(context.time_remaining())
             self._changed.notify_all()
         assert self.goes_on.wait(60)
         context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke after the table was dropped")
@@ -216,7 +222,16 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
                 result.results.add(family=column[0], qualifier=column[1], value=row[column])
         return result
 
-    # Scans and bulk batches
+    # Flushes, scans and bulk batches
+
+    def Flush(  # noqa: N802
+        self, request: region_pb2.FlushRequest, context: grpc.ServicerContext
+    ) -> region_pb2.FlushResponse:
+        with self._changed:
+            self.work_s.append(context.time_remaining())
+            self._changed.notify_all()
+        assert self.goes_on.wait(60)
+        return region_pb2.FlushResponse(store_file_count=1, cell_count=len(self.work_s))
 
     def PlanScan(  # noqa: N802
         self, request: region_pb2.PlanScanRequest, context: grpc.ServicerContext

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from rowlock.aio import bulk
 from rowlock.aio.bulk import BulkCall
 from rowlock.aio.servers import Servers
 from rowlock.bulk_send import Bulk, BulkSend
+from rowlock.schema import Region
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from tests.unit.client.fake_server import FakeServer, Mishap, error
@@ -286,8 +286,8 @@ def test_put_arrow_to_a_server_that_takes_no_batch_ends_in_time(
     async def never(message: region_pb2.BulkBatch) -> None:
         await asyncio.Event().wait()
 
-    def open_stream(servers: Servers, address: str) -> BulkCall:
-        stream = opened(servers, address)
+    def open_stream(servers: Servers, region: Region) -> BulkCall:
+        stream = opened(servers, region)
         monkeypatch.setattr(stream, "write", never)
         return stream
 
@@ -412,14 +412,19 @@ def test_changes_in_doubt_stay_so_when_the_client_is_closed_before_they_are_sent
     assert (written.applied, [span for span, _ in written.unknown]) == ([range(1)], [range(1, 2)])
 
 
-def test_connecting_to_nobody_fails_at_once() -> None:
+def test_a_flush_may_take_longer_than_other_calls(fake_server: FakeServer) -> None:
     async def body() -> None:
-        with pytest.raises(rowlock.ServerUnavailableError, match=r"127\.0\.0\.1:1"):
-            await rowlock.aio.connect("127.0.0.1:1", timeout=600)
+        async with rowlock.aio.connect(fake_server.address, timeout=5) as db:
+            await db.flush("t")
+            with pytest.raises(rowlock.UnknownOutcomeError, match="may still be at it"):
+                await db.drop_table("t")
+            fake_server.goes_on.clear()
+            with pytest.raises(rowlock.DeadlineError, match=r"not done within 0\.2 s .* a later flush"):
+                await db.flush("t", timeout=0.2)
+            fake_server.goes_on.set()
 
-    began = time.monotonic()
     asyncio.run(body())
-    assert time.monotonic() - began < 200
+    assert [round(work_s or 0, -1) for work_s in fake_server.work_s] == [600, 600, 0]
 
 
 def test_what_was_not_awaited_says_so(fake_server: FakeServer) -> None:

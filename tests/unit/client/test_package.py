@@ -9,11 +9,11 @@ import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import rowlock
-from rowlock.channels import parse_addresses
-from rowlock.fork import ForkGate
+from rowlock.channels import given_addresses, parse_addresses
 from rowlock.watch import Watch
 
 
@@ -95,7 +95,18 @@ def test_addresses_may_leave_out_the_port() -> None:
     assert parse_addresses("a, b:1,[::1]:2,[::1]") == ("a:7460", "b:1", "[::1]:2", "[::1]:7460")
 
 
-@pytest.mark.parametrize("text", ["", " , ", "a:", "a:x", "a:0", "a:65536", ":5", "http://a:5", "u@a:5"])
+def test_a_socket_is_an_address_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert parse_addresses("unix:data/socket, unix:/run/s,b") == (
+        f"unix:{tmp_path}/data/socket",
+        "unix:/run/s",
+        "b:7460",
+    )
+    monkeypatch.setenv("ROWLOCK_SERVER", "unix:/run/s")
+    assert given_addresses(None) == ("unix:/run/s",)
+
+
+@pytest.mark.parametrize("text", ["", " , ", "a:", "a:x", "a:0", "a:65536", ":5", "http://a:5", "u@a:5", "unix:"])
 def test_malformed_addresses_are_refused(text: str) -> None:
     with pytest.raises(rowlock.InvalidArgumentError):
         parse_addresses(text)
@@ -113,32 +124,16 @@ def test_a_watch_strikes_once_and_only_what_is_late() -> None:
     assert struck.is_set()
 
 
-def test_a_fork_gate_waits_for_calls_and_holds_new_ones_back() -> None:
-    gate = ForkGate()
-    began, may_end, entered = threading.Event(), threading.Event(), threading.Event()
-
-    def call() -> None:
-        with gate:
-            began.set()
-            may_end.wait(60)
-
-    def late_call() -> None:
-        with gate:
-            entered.set()
-
-    first = threading.Thread(target=call)
-    first.start()
-    assert began.wait(60)
-    assert not gate.close(0.01)
-    late = threading.Thread(target=late_call)
-    late.start()
-    may_end.set()
-    assert gate.close(10)
-    assert not entered.is_set()
-    gate.open()
-    assert entered.wait(60)
-    first.join()
-    late.join()
+def test_a_watch_keeps_nothing_of_waits_that_are_over_behind_a_long_one() -> None:
+    watch = Watch()
+    with watch.limit(3600, lambda: pytest.fail("it was not late")):
+        for _ in range(1000):
+            with watch.limit(7200, lambda: pytest.fail("it was not late")):
+                assert len(watch) <= 4
+    assert len(watch) == 0
+    struck = threading.Event()
+    with watch.limit(0.01, struck.set):
+        assert struck.wait(60)
 
 
 def test_help_says_what_the_fields_of_settings_and_answers_mean() -> None:

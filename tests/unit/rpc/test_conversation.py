@@ -171,6 +171,40 @@ def test_a_change_of_many_rows_that_is_published_after_the_workers_stopped_harms
     run_on_loop(test)
 
 
+def test_an_answer_that_comes_after_its_client_left_is_dropped_without_a_word(
+    run: Run, region: FakeRegion, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(client: Client) -> None:
+        await client.send(put(1, b"later"))
+        serving = asyncio.create_task(client.conversation.all_answered())
+        await asyncio.sleep(0)
+        serving.cancel()  # as gRPC does when the client is gone
+        await asyncio.wait((serving,))
+        client.conversation.leave()
+        region.unpublished.pop()()
+        await until(lambda: client.points.statistics().in_flight == 0)
+        assert client.answers == {}
+
+    run(test)
+    assert caplog.records == []
+
+
+def test_a_wait_for_room_that_was_cancelled_ends_no_stream(run: Run) -> None:
+    async def test(client: Client) -> None:
+        client.may_write.clear()
+        sending = asyncio.create_task(client.send(get(1, b"a")))
+        waiting = asyncio.create_task(client.conversation.all_answered())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait((waiting,))
+        client.may_write.set()
+        await sending
+        await client.conversation.all_answered()
+        assert client.answers.keys() == {1}
+
+    run(test)
+
+
 def test_a_bug_is_told_and_does_not_end_the_stream(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def test(client: Client) -> None:
         await client.send(get(1, b"bug"), get(2, b"fine"))

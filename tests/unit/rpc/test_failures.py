@@ -64,7 +64,7 @@ def ended(message: Error) -> tuple[FakeContext, Status, Error]:
     return context, status, evidence
 
 
-@pytest.mark.parametrize("kind", [kind for kind in all_kinds() if kind is not errors.DataFolderError])
+@pytest.mark.parametrize("kind", [kind for kind in all_kinds() if not issubclass(kind, errors.DataFolderError)])
 def test_each_error_of_the_tree_has_a_code_of_its_own_and_a_status(kind: type[RegionServerError]) -> None:
     message = error_message(made(kind), "testing")
     assert message.code not in (Error.CODE_UNSPECIFIED, Error.INTERNAL)

@@ -175,6 +175,7 @@ def test_cells_out_of_order_are_refused_and_leave_nothing(case: Case, swapped: l
 def test_the_file_is_synced_before_it_is_renamed_and_its_folder_after(disk: SimulatedFiles) -> None:
     Case(disk.root, disk).write(simple_cells(10))
     assert [(call.name, call.path.name) for call in disk.calls] == [
+        ("create", "store-1" + TEMPORARY_SUFFIX),
         ("fsync", "store-1" + TEMPORARY_SUFFIX),
         ("rename", "store-1"),
         ("fsync_folder", disk.root.name),

@@ -1,0 +1,59 @@
+"""Many threads fork beside a client that is in use: every child is good, and everybody goes on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import rowlock
+from rowlock.pytest_plugin import RowlockServer
+
+# A process of its own, since a build that is broken hangs in the fork itself.
+PROGRAM = """
+import os, subprocess, sys, threading
+from concurrent.futures import ThreadPoolExecutor
+import rowlock
+
+FORKERS, FORKS, CALLERS = 6, 5, 3
+db = rowlock.connect(sys.argv[1], timeout=120)
+table = db.table("t")
+over = threading.Event()
+
+def keep_calling():
+    while not over.is_set():
+        table.increment("parent", "f:n")
+
+def child_that_is_another_program(_):
+    return subprocess.run(["true"], preexec_fn=lambda: None).returncode
+
+def child_that_calls(_):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            table.increment("children", "f:n")
+            os._exit(0)
+        except BaseException as error:
+            os.write(2, f"a child: {error!r}\\n".encode())
+        os._exit(1)
+    return os.waitpid(pid, 0)[1]
+
+with ThreadPoolExecutor(CALLERS) as callers, ThreadPoolExecutor(FORKERS) as forkers:
+    calls = [callers.submit(keep_calling) for _ in range(CALLERS)]
+    try:
+        for child in (child_that_is_another_program, child_that_calls):
+            assert set(forkers.map(child, range(FORKERS * FORKS))) == {0}
+    finally:
+        over.set()
+    for call in calls:
+        call.result()
+print(table.counter("children", "f:n"))
+db.close()
+"""
+
+
+def test_threads_fork_beside_threads_that_call(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
+    rowlock_client.create_table("t", ["f"])
+    # Python 3.12 warns of a fork beside threads, which is what this is about.
+    words = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM, rowlock_server.address]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "30\n", "")

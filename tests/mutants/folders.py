@@ -1,0 +1,68 @@
+"""Broken builds of what guards a data folder: its locks, and what it refuses."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+DATA_FOLDER = "unit/test_data_folder.py"
+FILES = "unit/test_files.py"
+OWNERSHIP = "unit/test_ownership.py"
+
+FOLDERS = [
+    Mutant(
+        "only the lock file keeps a second server out",
+        "data_folder.py",
+        "        if not _lock(folder, files):\n",
+        "        if False:\n",
+        f"{DATA_FOLDER}::test_a_folder_is_held_also_when_its_lock_file_is_removed_or_replaced",
+    ),
+    Mutant(
+        "a server of the version before does not keep another one out",
+        "data_folder.py",
+        "        if not files.lock(lock):\n",
+        "        if False:\n",
+        f"{DATA_FOLDER}::test_a_server_of_the_version_before_holds_the_folder_by_its_lock_file",
+    ),
+    Mutant(
+        "a link is opened",
+        "files.py",
+        "        return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode)\n",
+        "        return os.open(path, flags | os.O_CLOEXEC, mode)\n",
+        f"{FILES}::test_a_link_is_not_opened",
+    ),
+    Mutant(
+        "a new file is written into what is there",
+        "files.py",
+        "        self.remove_if_there(path)\n        return self.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)\n",
+        "        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)\n",
+        f"{FILES}::test_a_new_file_replaces_a_link",
+    ),
+    Mutant(
+        "LMDB is given a name only",
+        "storefile/container.py",
+        "        files.close(files.create(path))\n",
+        "",
+        f"{FILES}::test_store_files_and_generations_are_written_past_links",
+    ),
+    Mutant(
+        "the owner of a folder is not looked at",
+        "ownership.py",
+        "    if status.st_uid not in (os.geteuid(), 0):\n",
+        "    if False:\n",
+        f"{OWNERSHIP}::test_somebody_elses_folder_is_refused",
+    ),
+    Mutant(
+        "folders below the data folder are not looked at",
+        "ownership.py",
+        "        if entry.is_dir(follow_symlinks=False) and not is_shared:\n",
+        "        if False:\n",
+        f"{OWNERSHIP}::test_a_folder_that_others_may_write_to_is_refused",
+    ),
+    Mutant(
+        "links below the data folder are not looked for",
+        "ownership.py",
+        "        if entry.is_symlink():\n",
+        "        if False:\n",
+        f"{OWNERSHIP}::test_a_link_anywhere_below_is_refused",
+    ),
+]

@@ -1,0 +1,154 @@
+"""Connecting: tried until the time is over where that may help, and not where it can't."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import rowlock
+from rowlock.errors import (
+    DeadlineError,
+    InvalidArgumentError,
+    RowlockError,
+    ServerRecoveringError,
+    ServerUnavailableError,
+)
+from rowlock.search import Search
+from rowlock_proto.v1 import catalog_pb2, types_pb2
+
+from tests.unit.client.fake_server import FakeServer, error
+
+REFUSED = ServerUnavailableError("no server answers at a:1: connection refused")
+UNKNOWN = ServerUnavailableError("no server answers at a:1: errors resolving a:1: not found")
+RECOVERING = ServerRecoveringError("the server has not finished reading its log yet")
+RECOVERING_ANSWER = error(types_pb2.Error.SERVER_RECOVERING)
+
+
+def info(protocol: int = 1, folder_id: str = "") -> catalog_pb2.ServerInfoResponse:
+    return catalog_pb2.ServerInfoResponse(protocol=protocol, version="9.9", data_folder_id=folder_id)
+
+
+def ended_at(search: Search, met: RowlockError, step_s: float = 0.01) -> tuple[float, RowlockError]:
+    """When a search is given up in which every try meets this error, and with what."""
+    now = 0.0
+    while True:
+        search.failed("a:1", met)
+        try:
+            now += search.pause_s(now, 0.5) + step_s
+        except RowlockError as given_up:
+            return now, given_up
+
+
+@pytest.mark.parametrize("met", [REFUSED, RECOVERING, DeadlineError("late")])
+def test_it_is_tried_until_the_time_is_over(met: RowlockError) -> None:
+    now, given_up = ended_at(Search(("a:1",), 0.0, 10.0), met)
+    assert 9 < now <= 10
+    assert type(given_up) is (ServerRecoveringError if met is RECOVERING else ServerUnavailableError)
+    assert "at a:1" in str(given_up)
+
+
+def test_a_name_that_nobody_knows_is_told_at_once() -> None:
+    now, given_up = ended_at(Search(("a:1",), 0.0, 10.0), UNKNOWN)
+    assert (now, type(given_up)) == (0.0, ServerUnavailableError)
+    assert "there is no host 'a'" in str(given_up)
+
+
+def test_what_is_no_server_is_told_at_once() -> None:
+    for met, told in (
+        (ServerUnavailableError("no server answers at a:1: Failed parsing HTTP/2 (http1.x)"), "does not speak gRPC"),
+        (InvalidArgumentError("what answers at a:1 does not speak the protocol rowlock.v1"), "does not speak the"),
+    ):
+        now, given_up = ended_at(Search(("a:1",), 0.0, 10.0), met)
+        assert (now, type(given_up)) == (0.0, InvalidArgumentError)
+        assert told in str(given_up)
+    with pytest.raises(InvalidArgumentError, match=r"protocol 2.*9\.9"):
+        Search(("a:1",), 0.0, 10.0).answered("a:1", info(protocol=2))
+
+
+def test_where_nobody_listens_it_may_be_given_up_sooner_than_where_a_server_recovers() -> None:
+    assert ended_at(Search(("a:1",), 0.0, 10.0, absent_s=0.0), REFUSED)[0] == 0.0
+    assert 1 < ended_at(Search(("a:1",), 0.0, 10.0, absent_s=2.0), REFUSED)[0] <= 2
+    assert 9 < ended_at(Search(("a:1",), 0.0, 10.0, absent_s=0.0), RECOVERING)[0] <= 10
+
+
+def test_all_addresses_share_the_time_and_a_known_one_keeps_the_search_alive() -> None:
+    search = Search(("a:1", "b:1"), 0.0, 10.0)
+    assert search.share_s(0.0) == 5.0
+    search.failed("a:1", UNKNOWN)
+    assert search.share_s(4.0) == 6.0
+    search.failed("b:1", REFUSED)
+    assert search.pause_s(5.0, 0.0) > 0
+    assert search.share_s(6.0) == 2.0
+
+
+def test_a_wrong_address_does_not_keep_a_good_one_from_being_asked() -> None:
+    search = Search(("a:1", "b:1"), 0.0, 10.0)
+    search.failed("a:1", InvalidArgumentError("what answers at a:1 does not speak the protocol rowlock.v1"))
+    assert search.answered("b:1", info())
+
+
+def test_another_folders_server_is_not_used() -> None:
+    search = Search(("a:1",), 0.0, 10.0, absent_s=0.0, folder_id="ours")
+    assert search.answered("a:1", info(folder_id="ours"))
+    for other in ("theirs", ""):
+        assert not search.answered("a:1", info(folder_id=other))
+        with pytest.raises(ServerUnavailableError, match="serves another folder"):
+            search.pause_s(0.0, 0.5)
+
+
+def connect(address: str, timeout: float) -> str:
+    with rowlock.connect(address, timeout=timeout) as db:
+        return db.server_info().version
+
+
+def connect_by_asyncio(address: str, timeout: float) -> str:
+    async def version() -> str:
+        async with rowlock.aio.connect(address, timeout=timeout) as db:
+            return (await db.server_info()).version
+
+    return asyncio.run(version())
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as threads:
+        yield threads
+
+
+@pytest.mark.parametrize("connect", [connect, connect_by_asyncio])
+def test_a_client_waits_for_a_server_that_listens_later_and_recovers_first(
+    connect: Callable[[str, float], str], tmp_path: Path, threads: ThreadPoolExecutor
+) -> None:
+    address = f"unix:{tmp_path / 'socket'}"
+    with pytest.raises(rowlock.ServerUnavailableError, match=f"no rowlock server answers at {address}"):
+        connect(address, 0.1)
+    version: Future[str] = threads.submit(connect, address, 60)
+    server = FakeServer(address, [RECOVERING_ANSWER] * 3)
+    try:
+        assert version.result(60) == "fake"
+        assert not server.info_script
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("connect", [connect, connect_by_asyncio])
+def test_a_server_that_recovers_for_longer_is_told_as_that(
+    connect: Callable[[str, float], str], tmp_path: Path
+) -> None:
+    server = FakeServer(f"unix:{tmp_path / 'socket'}", [RECOVERING_ANSWER] * 1000)
+    try:
+        with pytest.raises(rowlock.ServerRecoveringError, match="still reading its log"):
+            connect(server.address, 0.2)
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("connect", [connect, connect_by_asyncio])
+def test_a_socket_in_a_folder_that_is_not_there_is_a_wrong_address(
+    connect: Callable[[str, float], str], tmp_path: Path
+) -> None:
+    with pytest.raises(rowlock.InvalidArgumentError, match="No such file or directory"):
+        connect(f"unix:{tmp_path / ('long' * 40) / 'socket'}", 60)

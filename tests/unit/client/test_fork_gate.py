@@ -1,0 +1,185 @@
+"""The gate between calls and forks: forks together, calls in between, and no wait without an end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from rowlock import fork_gate
+from rowlock.fork_gate import ForkGate
+
+from tests.unit.wal.log_case import wait_until
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(16) as threads:
+        yield threads
+
+
+class Call:
+    """A call of a thread of its own, which ends when it may or when it is cut off."""
+
+    def __init__(self, gate: ForkGate, threads: ThreadPoolExecutor, *, is_repeatable: bool = True) -> None:
+        self.began, self.may_end = threading.Event(), threading.Event()
+        self._gate = gate
+        self.done = threads.submit(self._run, is_repeatable)
+
+    def _run(self, is_repeatable: bool) -> None:
+        with self._gate if is_repeatable else self._gate.unrepeatable():
+            self.began.set()
+            assert self.may_end.wait(60)
+
+
+class Fork:
+    """A fork of a thread of its own, which takes place when it may."""
+
+    def __init__(self, gate: ForkGate, threads: ThreadPoolExecutor, quieten: Callable[[], None]) -> None:
+        self.closed, self.may_end = threading.Event(), threading.Event()
+        self.reopened = False
+        self._gate = gate
+        self.done = threads.submit(self._run, quieten)
+
+    def _run(self, quieten: Callable[[], None]) -> None:
+        self._gate.close(quieten)
+        self.closed.set()
+        assert self.may_end.wait(60)
+        self._gate.open(self._reopen)
+
+    def _reopen(self) -> None:
+        self.reopened = True
+
+
+def nothing() -> None:
+    pass
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for calls waits until they end."""
+    for name in ("_END_S_MAX", "_UNREPEATABLE_END_S_MAX", "_CUT_S_MAX", "_JOINED_S_MAX"):
+        monkeypatch.setattr(fork_gate, name, 60.0)
+
+
+@pytest.mark.usefixtures("patience")
+def test_a_fork_waits_for_calls_and_holds_new_ones_back(threads: ThreadPoolExecutor) -> None:
+    gate = ForkGate()
+    first = Call(gate, threads)
+    assert first.began.wait(60)
+    fork = Fork(gate, threads, nothing)
+    wait_until(lambda: gate._is_closed)
+    late = Call(gate, threads)
+    wait_until(lambda: gate._waiting == 1)
+    first.may_end.set()
+    assert fork.closed.wait(60)
+    assert not late.began.is_set()
+    fork.may_end.set()
+    assert late.began.wait(60)
+    late.may_end.set()
+
+
+def test_threads_that_fork_at_the_same_time_quieten_once_and_the_last_opens(threads: ThreadPoolExecutor) -> None:
+    gate = ForkGate()
+    may_be_quiet = threading.Event()
+    quietened = []
+
+    def quieten() -> None:
+        quietened.append(1)
+        assert may_be_quiet.wait(60)
+
+    forks = [Fork(gate, threads, quieten) for _ in range(8)]
+    wait_until(lambda: len(gate._forking) == 8)
+    assert not any(fork.closed.is_set() for fork in forks)
+    may_be_quiet.set()
+    for fork in forks:
+        assert fork.closed.wait(60)
+    for fork in forks:
+        assert gate._is_closed
+        assert not any(fork.reopened for fork in forks)
+        fork.may_end.set()
+        fork.done.result(60)
+    assert not gate._is_closed
+    assert len(quietened) == sum(fork.reopened for fork in forks) == 1
+
+
+def test_calls_that_wait_pass_before_the_next_fork(
+    threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fork_gate, "_JOINED_S_MAX", -1.0)  # every fork comes too late for the one before
+    monkeypatch.setattr(fork_gate, "_END_S_MAX", 60.0)
+    gate = ForkGate()
+    gate.close(nothing)
+    call = Call(gate, threads)
+    wait_until(lambda: gate._waiting == 1)
+    next_fork = Fork(gate, threads, nothing)
+    gate.open(nothing)
+    assert call.began.wait(60)
+    assert not next_fork.closed.is_set()
+    call.may_end.set()
+    assert next_fork.closed.wait(60)
+    next_fork.may_end.set()
+
+
+def test_a_call_that_takes_long_is_cut_off_but_for_one_that_must_not_be_repeated(
+    threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fork_gate, "_END_S_MAX", 0.01)
+    monkeypatch.setattr(fork_gate, "_UNREPEATABLE_END_S_MAX", 60.0)
+    monkeypatch.setattr(fork_gate, "_CUT_S_MAX", 60.0)
+    gate = ForkGate()
+    long, change = Call(gate, threads), Call(gate, threads, is_repeatable=False)
+    assert long.began.wait(60)
+    assert change.began.wait(60)
+    cut = threading.Event()
+
+    def quieten() -> None:
+        cut.set()
+        long.may_end.set()
+
+    fork = Fork(gate, threads, quieten)
+    assert not cut.wait(0.1)
+    change.may_end.set()
+    assert fork.closed.wait(60)
+    assert cut.is_set()
+    long.done.result(60)
+    fork.may_end.set()
+
+
+def test_a_thread_that_forks_in_its_own_call_or_in_its_own_fork_does_not_wait_for_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fork_gate, "_END_S_MAX", 0.01)
+    monkeypatch.setattr(fork_gate, "_CUT_S_MAX", 0.01)
+    gate = ForkGate()
+    reopened: list[int] = []
+
+    def fork_again() -> None:
+        gate.close(nothing)
+        gate.open(lambda: reopened.append(1))
+
+    with gate:
+        gate.close(fork_again)
+        assert reopened == []
+        gate.open(lambda: reopened.append(1))
+    assert reopened == [1]
+
+
+def test_a_call_that_is_interrupted_while_it_waits_leaves_the_gate_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate = ForkGate()
+    gate.close(nothing)
+
+    def interrupted(timeout: float | None = None) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gate._condition, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt), gate:
+        pass
+    monkeypatch.undo()
+    gate.open(nothing)
+    assert not gate._under_way
+    gate.close(nothing)
+    gate.open(nothing)

@@ -1,0 +1,89 @@
+"""Calls are let in once the server has recovered, until it stops, and only those that are meant for its folder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import grpc
+import pytest
+from google.rpc.status_pb2 import Status
+from rowlock_proto.v1.types_pb2 import Error
+from rowlock_regionserver.rpc.calls import Calls, Context, Method
+from rowlock_regionserver.rpc.door import CATALOG
+
+FOLDER = "0" * 32
+TO_OURS, TO_THEIRS = (("rowlock-data-folder-id", FOLDER),), (("rowlock-data-folder-id", "1" * 32),)
+
+
+@dataclass
+class Call:
+    """What gRPC gives to a method."""
+
+    metadata: Sequence[tuple[str, str]] = ()
+    told: list[Error] = field(default_factory=list)
+
+    def invocation_metadata(self) -> Sequence[tuple[str, str]]:
+        return self.metadata
+
+    def set_trailing_metadata(self, trailing: Sequence[tuple[str, bytes]]) -> None:
+        error = Error()
+        Status.FromString(trailing[0][1]).details[0].Unpack(error)
+        self.told.append(error)
+
+    async def abort(self, code: grpc.StatusCode, message: str) -> NoReturn:
+        raise grpc.aio.AbortError
+
+
+async def answered(data: bytes, context: Context) -> bytes:
+    return data
+
+
+def calls_of_a_folder() -> tuple[Calls, Method]:
+    calls = Calls(1 << 20, lambda _: None, data_folder_id=FOLDER, retry_after_ms=50)
+    details: Any = type("Details", (), {"method": "/rowlock.v1.Catalog/ListTables"})
+    handler: Any = calls.handler(CATALOG).service(details)
+    method: Method = handler.unary_unary
+    return calls, method
+
+
+def serve(calls: Calls) -> None:
+    calls.serve({CATALOG: {method.name: answered for method in CATALOG.methods}})
+
+
+def outcome(method: Method, metadata: Sequence[tuple[str, str]] = ()) -> bytes | Error.Code:
+    """The answer, or the code that the call was told."""
+    call: Any = Call(metadata)
+    try:
+        return asyncio.run(method(b"asked", call)) or b""  # type: ignore[arg-type]  # a coroutine
+    except grpc.aio.AbortError:
+        (error,) = call.told
+        assert error.can_retry
+        code: Error.Code = error.code
+        return code
+
+
+def test_a_call_is_let_in_when_the_server_has_recovered_until_it_stops() -> None:
+    calls, method = calls_of_a_folder()
+    assert outcome(method) == Error.SERVER_RECOVERING
+    serve(calls)
+    assert outcome(method) == b"asked"
+    calls.stop()
+    assert outcome(method) == Error.SERVER_STOPPING
+    assert calls.open_count == 0
+
+
+def test_a_call_that_is_meant_for_another_folder_is_not_let_in_also_while_the_server_recovers() -> None:
+    calls, method = calls_of_a_folder()
+    assert outcome(method, TO_THEIRS) == Error.ANOTHER_DATA_FOLDER
+    serve(calls)
+    assert outcome(method, TO_THEIRS) == Error.ANOTHER_DATA_FOLDER
+    assert outcome(method, TO_OURS) == b"asked"
+
+
+def test_each_method_of_the_protocol_is_there() -> None:
+    calls, _ = calls_of_a_folder()
+    with pytest.raises(AssertionError):
+        calls.serve({CATALOG: {"ListTables": answered}})

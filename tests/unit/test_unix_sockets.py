@@ -1,0 +1,71 @@
+"""A socket is reached under whatever path it has."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from rowlock_proto import unix_sockets
+from rowlock_proto.unix_sockets import SocketName, socket_path
+
+
+def folders(tmp_path: Path) -> list[Path]:
+    return [tmp_path / "plain", tmp_path / ("long" * 50), tmp_path / "a b#%41,c;é?"]
+
+
+@pytest.fixture(params=["descriptors", "links"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """How a folder is reached whose path is too long: as on Linux, and as on a system without /proc."""
+    name: str = request.param
+    if name == "links":
+        monkeypatch.setattr(unix_sockets, "_DESCRIPTORS", str(tmp_path / "no proc"))
+    return name
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("number", range(3))
+def test_a_socket_in_any_folder_is_reached(tmp_path: Path, number: int) -> None:
+    folder = folders(tmp_path)[number]
+    folder.mkdir()
+    open_before = len(os.listdir("/dev/fd"))
+    name = SocketName(str(folder / "socket"))
+    assert "," not in name.target
+    path = name.path
+    assert unquote(name.target) == f"unix:{path}"
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as caller:
+        listening.bind(path)
+        listening.listen()
+        assert (folder / "socket").is_socket()
+        if path.startswith("/proc"):
+            folder.rename(tmp_path / "moved")
+        caller.connect(path)
+    name.close()
+    name.close()
+    assert len(os.listdir("/dev/fd")) == open_before
+    if path.startswith("/tmp/rowlock-"):
+        assert not Path(path).parent.parent.exists()
+
+
+@pytest.mark.usefixtures("way")
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="longlong"):
+        SocketName(str(tmp_path / ("long" * 50) / "socket"))
+
+
+def test_a_name_that_no_system_takes_is_refused(tmp_path: Path) -> None:
+    for name in ("n" * 108, "a,b"):
+        with pytest.raises(ValueError, match="can't name a socket"):
+            SocketName(str(tmp_path / name))
+
+
+def test_an_address_is_read_as_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert socket_path("unix:/run/rowlock.sock") == "/run/rowlock.sock"
+    assert socket_path("unix:///run/rowlock.sock") == "/run/rowlock.sock"
+    assert socket_path("unix:data/socket") == str(tmp_path / "data" / "socket")
+    for address in ("unix:", "unix:/", "unix:a\0b", "127.0.0.1:7460", "/run/rowlock.sock"):
+        with pytest.raises(ValueError, match="'unix:PATH'"):
+            socket_path(address)
