@@ -8,7 +8,7 @@ APPENDING = "unit/wal/test_appending.py"
 FORMATS = "unit/wal/test_formats.py"
 GENERATIONS = "unit/test_generations.py"
 STOPPING = "unit/catalog/test_stopping.py"
-TURNS = "unit/wal/test_turns.py"
+QUICK = "unit/wal/test_quick_syncs.py"
 ROLLING = "unit/wal/test_rolling_and_trimming.py"
 STORE_DAMAGE = "unit/storefile/test_damage.py"
 STORE_WRITER = "unit/storefile/test_writer.py"
@@ -81,47 +81,25 @@ DURABILITY = [
         f"{APPENDING}::test_too_much_pending_is_refused_and_taken_again_when_it_is_written",
     ),
     Mutant(
-        "two write the log at once",
-        "wal/writer.py",
-        "or not self._turn.acquire(blocking=False):\n            return False\n",
-        "or (not self._turn.acquire(blocking=False) and False):\n            return False\n",
-        f"{TURNS}::test_nobody_has_a_turn_while_the_thread_writes",
-    ),
-    Mutant(
-        "what a lone caller does not write is forgotten",
+        "what is appended while the log is held is forgotten",
         "wal/pending.py",
-        "            if self._has_work():\n                self._wake_writer()\n            return None\n",
-        "            return None\n",
-        f"{TURNS}::test_much_is_left_to_the_thread",
+        "            self._is_held = False\n            if self._has_work():\n                self._wake_writer()\n",
+        "            self._is_held = False\n",
+        f"{QUICK}::test_what_is_appended_while_the_log_is_held_is_written_when_it_is_released",
     ),
     Mutant(
-        "a lone caller's record in the next segment is written into this one",
-        "wal/pending.py",
-        "            is_small = len(self._batches) == 1 and not batch.head and self._offset <= self._capacity\n",
-        "            is_small = True\n",
-        f"{TURNS}::test_what_needs_another_segment_is_left_to_the_thread",
+        "a lone caller waits for a disk that hangs",
+        "region/brief_wait.py",
+        "        self._came.acquire(timeout=WAIT_SECONDS)\n",
+        "        self._came.acquire(timeout=300)\n",
+        "end_to_end/test_hanging_disk.py",
     ),
     Mutant(
-        "a failed sync of a lone caller is passed over",
-        "wal/writer.py",
-        "        except BaseException as error:\n            self._fail(error)\n        finally:\n"
-        "            self._turn.release()\n",
-        "        except OSError:\n            pass\n        finally:\n            self._turn.release()\n",
-        f"{TURNS}::test_a_failed_sync_in_a_turn_is_final",
-    ),
-    Mutant(
-        "a failed sync of the thread is told after its turn",
-        "wal/writer.py",
-        "            self._pending.fail(error)\n            raise\n",
-        "            raise\n",
-        f"{TURNS}::test_after_a_failed_sync_of_the_thread_nobody_syncs_in_a_turn",
-    ),
-    Mutant(
-        "the thread syncs again after a failed sync in a turn",
-        "wal/writer.py",
-        "            self._pending.raise_failure()  # Of who had the turn before, for which the thread waited.\n",
-        "",
-        f"{TURNS}::test_after_a_failed_sync_in_a_turn_the_thread_syncs_nothing_for_which_it_was_woken",
+        "what comes after a brief wait is told to nobody",
+        "region/brief_wait.py",
+        "        self._done(outcome)\n\n    def end",
+        "\n    def end",
+        "unit/region/test_brief_wait.py",
     ),
     Mutant(
         "an idle log leaves its last record unproven",

@@ -149,19 +149,21 @@ class Log:
         """The same without a record: `complete` is called in its turn."""
         self._pending.pass_through(Durability.SKIP, complete)
 
-    # Writing by the caller, who does not hold `order`.
+    # Waiting for what was just appended. The caller does not hold `order`.
 
-    def take_turn(self) -> bool:
-        """Whether the caller itself writes and completes what it appends, in `end_turn`, which must follow then.
+    @property
+    def is_quick(self) -> bool:
+        """Syncs have been quick lately: a caller may wait for one, for a moment, instead of handing over."""
+        return self._writer.is_quick
 
-        For a caller that nobody waits behind: it is spared two hand-overs between threads. Never blocks. False: the
-        writer's thread does it, as for everybody else.
-        """
-        return self._writer.take_turn()
+    def hold(self) -> None:
+        """For a caller that appends next and waits then: the writer is woken by `release`, which must follow, and not
+        between the append and the wait, where it would wait for the interpreter."""
+        self._pending.hold()
 
-    def end_turn(self) -> None:
-        """Blocks for a write, and a sync if one was asked for; a failure is told as any other."""
-        self._writer.end_turn()
+    def release(self) -> None:
+        """Ends `hold`; never blocks."""
+        self._pending.release()
 
     # Reservations. The caller holds `order`.
 
@@ -293,8 +295,6 @@ class Log:
 
     def _fail(self, error: BaseException) -> None:
         with self.order:
-            if self._has_failed:  # A failure in a caller's turn ends the writer's thread too, which tells it again.
-                return
             self._has_failed = True
             waiting, self._waiting = self._waiting, set()
         for event in waiting:

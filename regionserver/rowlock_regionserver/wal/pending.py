@@ -3,8 +3,8 @@
 Everything is guarded by `order`, the lock under which callers take write numbers and append, so all of it is short
 and none of it touches a file: places in the log are given out here, and the writer makes the files follow. When a
 record does not fit the rest of a segment, the batch at hand is closed and the next one begins the next segment,
-with its head; nobody waits for that segment to exist but the writer. What a caller is about to write by itself
-(`hold`) does not wake the writer's thread.
+with its head; nobody waits for that segment to exist but the writer. A caller that will wait for what it appends
+(`hold`) wakes the writer when it begins to wait, and not before.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Pending:
         """Bytes that are appended and not yet written; needs no lock, and is then about right."""
         return self.appended_bytes - self.written_bytes
 
-    # What is taken to be written. Only who has the writer's turn takes.
+    # What is taken to be written. Only the writer's thread takes.
 
     def wait(self, idle_ms: int) -> bool | None:
         """Blocks until something is pending; takes `order` itself.
@@ -172,33 +172,23 @@ class Pending:
             return True
 
     def take(self) -> list[Batch]:
-        """All that is pending, in log order; nothing, when somebody else took it. Takes `order` itself."""
+        """All that is pending, in log order. Takes `order` itself."""
         with self.order:
-            return self._taken() if self._has_work() else []
+            taken = self._batches
+            self._batch = Batch(self._segment, self._offset)
+            self._batches = [self._batch]
+            return taken
 
     def hold(self) -> None:
-        """What is appended from now on wakes nobody, because the caller will `take_held`. Needs no lock."""
+        """What is appended from now on does not wake the writer before `release`. Needs no lock."""
         self._is_held = True
 
-    def take_held(self, byte_count_max: int) -> Batch | None:
-        """Ends `hold`, and takes what is pending if it is short and lies in the segment's rest. Takes `order` itself.
-
-        None: nothing is pending, or the writer's thread is woken for it.
-        """
+    def release(self) -> None:
+        """Ends `hold`, and wakes the writer if there is something for it. Takes `order` itself."""
         with self.order:
             self._is_held = False
-            batch = self._batch
-            is_small = len(self._batches) == 1 and not batch.head and self._offset <= self._capacity
-            if is_small and len(batch.data) <= byte_count_max and self._failure is None and self._has_work():
-                self._taken_at = self._clock.monotonic()
-                was_marked = Position(batch.segment, batch.offset) == self._marker_end
-                self._taken()
-                if was_marked:  # The thread waits without end, and must now look for when the log is idle.
-                    self._wake_writer()
-                return batch
             if self._has_work():
                 self._wake_writer()
-            return None
 
     def add_marker(self) -> None:
         """Adds a marker that is synced; unless something else is pending, which will be followed by its own.
@@ -245,12 +235,6 @@ class Pending:
     def _has_work(self) -> bool:
         batch = self._batch
         return len(self._batches) > 1 or bool(batch.data) or bool(batch.completes)
-
-    def _taken(self) -> list[Batch]:
-        taken = self._batches
-        self._batch = Batch(self._segment, self._offset)
-        self._batches = [self._batch]
-        return taken
 
     def _wake_writer(self) -> None:
         if self._is_waiting and not self._is_held:
