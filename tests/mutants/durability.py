@@ -9,6 +9,8 @@ FORMATS = "unit/wal/test_formats.py"
 GENERATIONS = "unit/test_generations.py"
 STOPPING = "unit/catalog/test_stopping.py"
 QUICK = "unit/wal/test_quick_syncs.py"
+IDLE = "unit/wal/test_idle_markers.py"
+LOST_ENDS = "unit/wal/test_lost_ends.py"
 ROLLING = "unit/wal/test_rolling_and_trimming.py"
 STORE_DAMAGE = "unit/storefile/test_damage.py"
 STORE_WRITER = "unit/storefile/test_writer.py"
@@ -115,19 +117,57 @@ DURABILITY = [
         "",
         f"{APPENDING}::test_closing_completes_what_was_appended_and_leaves_a_segment_of_its_contents_size",
     ),
+    Mutant(
+        "a marker of an idle log names every region",
+        "wal/pending.py",
+        "        if region_count > len(news) and grown_bytes < _FULL_MARKER_SHARE * marker_size(region_count):\n",
+        "        if False:\n",
+        f"{IDLE}::test_a_put_with_many_tables_adds_no_more_to_the_log_than_with_one",
+    ),
+    Mutant(
+        "a partial marker says nothing of what was changed",
+        "wal/pending.py",
+        "        self._news.add(region_id)\n        self._batch.add(durability, complete)\n",
+        "        self._batch.add(durability, complete)\n",
+        f"{IDLE}::test_a_partial_marker_names_what_is_new_since_the_one_before",
+    ),
+    # ---- the file beside the log
+    Mutant(
+        "nothing beside the log says how far it is durable",
+        "wal/writer.py",
+        "            self._durable.write(self._written)\n            self._pending.durable = self._written\n",
+        "            self._pending.durable = self._written\n",
+        f"{LOST_ENDS}::test_what_a_killed_server_had_synced_is_missed_and_named",
+    ),
+    Mutant(
+        "a position is noted before it is durable",
+        "wal/writer.py",
+        "            self._files.fdatasync(self._descriptor)\n            self.sync_count += 1\n"
+        "            self._durable.write(self._written)\n",
+        "            self._durable.write(self._written)\n            self._files.fdatasync(self._descriptor)\n"
+        "            self.sync_count += 1\n",
+        "property/test_wal_power_cuts.py",
+    ),
+    Mutant(
+        "a new segment is not noted",
+        "wal/writer.py",
+        "        self._durable.write(self._written)\n        self._durable.sync()\n",
+        "",
+        f"{LOST_ENDS}::test_a_newest_segment_that_is_gone_is_known_after_a_power_failure",
+    ),
     # ---- reservations
     Mutant(
         "a new segment does not repeat reservations",
         "wal/pending.py",
-        "RegionState(last_logged, *self._reserved.get(region_id, (0, 0)))",
-        "RegionState(last_logged)",
+        "reserved = self._reserved.get(region_id, (0, 0))\n        return",
+        "reserved = (0, 0)\n        return",
         f"{ROLLING}::test_a_reservation_outlives_the_segment_that_it_was_made_in",
     ),
     Mutant(
         "a reservation is not durable when it is used",
         "wal/pending.py",
-        "encode_reservation(numbers_until, stamps_until))\n        self.pass_through(_FSYNC, do_nothing)\n",
-        "encode_reservation(numbers_until, stamps_until))\n        self.pass_through(0, do_nothing)\n",
+        "        self._news.add(region_id)\n        self.pass_through(_FSYNC, do_nothing)\n",
+        "        self._news.add(region_id)\n        self.pass_through(0, do_nothing)\n",
         f"{ROLLING}::test_what_follows_a_reservation_completes_once_it_is_durable",
     ),
     # ---- space

@@ -7,7 +7,9 @@ from .broken_build import Mutant
 CRASHES = "unit/catalog/test_table_crashes.py::test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not"
 DAMAGE = "unit/wal/test_damage.py"
 DISK = "unit/catalog/test_disk_failures.py"
+IDLE = "unit/wal/test_idle_markers.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
+LOST_ENDS = "unit/wal/test_lost_ends.py"
 REPLAY = "unit/region/test_replay.py"
 SEGMENT = "unit/memstore/test_segment.py"
 TABLES = "unit/catalog/test_region_server.py"
@@ -24,30 +26,30 @@ RECOVERY = [
     ),
     Mutant(
         "damage is taken for a torn tail",
-        "wal/recovery.py",
-        "        proven = max([proven, first_stop, *(run.proven for run in later)])\n",
-        "        proven = first_stop\n",
-        f"{DAMAGE}::test_a_proven_bad_record_breaks_the_chain_of_its_region_and_the_others_are_whole",
+        "wal/log_reader.py",
+        ", *(r.proven for r in runs)])\n",
+        "])\n",
+        "unit/wal/test_format_1.py::test_a_bad_place_that_its_records_prove_is_damage",
     ),
     Mutant(
         "a torn tail is not cut",
         "wal/recovery.py",
-        "    if recovered.last_segment and recovered.end_bytes < files.size(path):\n",
+        "    if recovered.is_tail_whole:\n",
         "    if False:\n",
         f"{TAIL}::test_the_cut_is_done_before_a_new_segment_exists",
     ),
     Mutant(
         "the cut is not synced",
         "wal/recovery.py",
-        "            files.fsync(descriptor)\n",
+        "        files.fsync(descriptor)\n",
         "",
         f"{TAIL}::test_the_cut_is_done_before_a_new_segment_exists",
     ),
     Mutant(
         "what is not proven is not written anew",
         "wal/opening.py",
-        "    for record in recovered.unproven_changes():\n        content",
-        "    for record in ():\n        content",
+        "    for record in recovered.unproven_changes():\n        copies",
+        "    for record in ():\n        copies",
         f"{TAIL}::test_what_was_valid_but_not_proven_is_written_anew_and_synced",
     ),
     Mutant(
@@ -59,10 +61,66 @@ RECOVERY = [
     ),
     Mutant(
         "what was written anew is delivered twice",
-        "wal/recovery.py",
-        "        limit = min(final_bytes, len(data))\n",
-        "        limit = len(data)\n",
+        "wal/log_reader.py",
+        "        limit = min(final_bytes, len(segment.data))\n",
+        "        limit = len(segment.data)\n",
         f"{TAIL}::test_valid_records_behind_a_bad_one_that_prove_nothing_go_with_the_tail",
+    ),
+    Mutant(
+        "a tail is cut without a word",
+        "wal/recovery.py",
+        "    if recovered.last_version > 1 and not _note_cut(folder, files, recovered):\n        return\n",
+        "",
+        f"{LOST_ENDS}::test_a_tail_that_a_recovery_cuts_is_no_damage_whenever_the_next_one_begins",
+    ),
+    Mutant(
+        "a segment with damage is cut",
+        "wal/recovery.py",
+        "    if recovered.is_tail_whole:\n",
+        "    if recovered.segments:\n",
+        f"{LOST_ENDS}::test_what_a_killed_server_had_synced_is_missed_and_named",
+    ),
+    Mutant(
+        "a segment may be shorter than it was made",
+        "wal/log_reader.py",
+        "        is_short = len(segment.data) < allocated_bytes and",
+        "        is_short = False and",
+        f"{LOST_ENDS}::test_a_file_cut_at_any_byte_is_shorter_than_it_was_made",
+    ),
+    Mutant(
+        "a log that was closed may end anywhere",
+        "wal/log_reader.py",
+        "        return last.kind == MARKER and is_last_marker(last.payload, segment.version)\n",
+        "        return last.kind == MARKER\n",
+        f"{LOST_ENDS}::test_a_log_that_ends_with_another_marker_was_cut",
+    ),
+    Mutant(
+        "displaced records prove nothing",
+        "wal/log_reader.py",
+        "            displaced = displaced_proof(",
+        "            displaced_proof(",
+        f"{LOST_ENDS}::test_the_segment_alone_tells_of_what_was_cut_out_of_it",
+    ),
+    Mutant(
+        "newest segments may be gone",
+        "wal/log_reader.py",
+        "        if self._durable.segment > number:\n",
+        "        if False:\n",
+        f"{LOST_ENDS}::test_a_newest_segment_that_is_gone_is_named",
+    ),
+    Mutant(
+        "a partial marker proves what lies before it",
+        "wal/replay.py",
+        "        elif self._doubt is not None and marker.since <= self._doubt:\n",
+        "        elif self._doubt is not None:\n",
+        f"{IDLE}::test_whatever_is_lost_no_region_is_served_with_less_than_it_had",
+    ),
+    Mutant(
+        "only the newest damage is in doubt",
+        "wal/replay.py",
+        "        self._doubt = self._doubt or start\n",
+        "        self._doubt = start\n",
+        f"{IDLE}::test_whatever_is_lost_no_region_is_served_with_less_than_it_had",
     ),
     # ---- damage
     Mutant(
@@ -102,7 +160,7 @@ RECOVERY = [
     ),
     Mutant(
         "a segment of another log is read",
-        "wal/recovery.py",
+        "wal/log_reader.py",
         "        if header.log_id != self._log_id:\n",
         "        if False:\n",
         f"{DAMAGE}::test_a_segment_of_another_log_is_named",

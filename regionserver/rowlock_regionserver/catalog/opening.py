@@ -26,7 +26,8 @@ from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.marker import RegionState
-from rowlock_regionserver.wal.recovery import Recovered, recover
+from rowlock_regionserver.wal.recovered import Recovered
+from rowlock_regionserver.wal.recovery import recover
 
 
 @dataclass(frozen=True, slots=True)

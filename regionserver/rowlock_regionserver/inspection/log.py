@@ -11,8 +11,9 @@ from pathlib import Path
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.wal.reader import find_runs, unpack_records
-from rowlock_regionserver.wal.record import RESERVATION, Record, segment_seed
-from rowlock_regionserver.wal.recovery import Recovered, read_log
+from rowlock_regionserver.wal.record import GENERATION, Record, segment_seed
+from rowlock_regionserver.wal.recovered import Recovered
+from rowlock_regionserver.wal.recovery import read_log
 from rowlock_regionserver.wal.segment import (
     SEGMENT_HEADER_BYTES,
     SegmentHeader,
@@ -73,7 +74,7 @@ def whole_records(folder: Path, files: Files) -> Iterator[Record]:
         limit = len(data) if following is None else min(len(data), following.predecessor_bytes)
         for run in find_runs(data, SEGMENT_HEADER_BYTES, limit, segment_seed(log_id, number), number):
             for record in unpack_records(data[run.start : run.stop]):
-                if record.kind < RESERVATION:
+                if record.kind < GENERATION:
                     yield record
 
 

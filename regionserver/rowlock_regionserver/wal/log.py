@@ -22,10 +22,12 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError, RegionTooBusyError, StoppingError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.wal.batch import Complete
+from rowlock_regionserver.wal.durable import DurableFile
 from rowlock_regionserver.wal.marker import RegionState
 from rowlock_regionserver.wal.opening import begin_segment
 from rowlock_regionserver.wal.pending import Pending
-from rowlock_regionserver.wal.recovery import Recovered
+from rowlock_regionserver.wal.record import Position
+from rowlock_regionserver.wal.recovered import Recovered
 from rowlock_regionserver.wal.spare import Spare
 from rowlock_regionserver.wal.trimmer import Trimmer
 from rowlock_regionserver.wal.writer import Writer
@@ -93,18 +95,10 @@ class Log:
         after it, and callers that wait get no answer from the log any more.
         """
         begun = begin_segment(folder, files, config, recovered)
-        pending = Pending(
-            recovered.log_id,
-            begun.header.number,
-            begun.byte_count,
-            begun.capacity,
-            config.log_segment_bytes,
-            recovered.regions,
-            recovered.broken,
-            recovered.unknown_broken is not None,
-            clock,
-        )
-        pending.touch(recovered.unproven_changes())
+        durable = DurableFile(folder, files, recovered.log_id)
+        durable.write(Position(begun.header.number, begun.byte_count))
+        durable.sync()
+        pending = Pending(begun, recovered, config.log_segment_bytes, clock)
         spare = Spare(folder, files, config.log_segment_bytes, config.disk_free_bytes_min, pending.fail)
         trimmer = Trimmer(folder, files, recovered.segments, recovered.broken, pending.fail)
         log = cls(folder, config, recovered, pending, spare, trimmer, on_failure)
@@ -114,6 +108,7 @@ class Log:
             pending,
             spare,
             trimmer,
+            durable,
             begun.descriptor,
             begun.capacity,
             config.log_idle_marker_ms,
@@ -165,7 +160,7 @@ class Log:
         """Ends `hold`; never blocks."""
         self._pending.release()
 
-    # Reservations. The caller holds `order`.
+    # Reservations and generations. The caller holds `order`.
 
     def reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> None:
         """Write numbers and stamps below these bounds may now be handed out; a restart goes on from them.
@@ -175,6 +170,14 @@ class Log:
         a region from its first reservation on; reserve before anything else, also for one that has no writes.
         """
         self._pending.reserve(region_id, numbers_until, stamps_until)
+
+    def note_manifest(self, region_id: int, generation: int) -> None:
+        """The region's manifest of this generation is durable. A recovery that finds an older one knows of the loss."""
+        self._pending.note_manifest(region_id, generation)
+
+    def note_catalog(self, generation: int) -> None:
+        """The same for the catalog."""
+        self._pending.note_catalog(generation)
 
     # Checks, and waiting.
 
@@ -215,6 +218,11 @@ class Log:
             self._waiting.discard(done)
             if self._has_failed:
                 raise UnknownOutcomeError("The log has failed: what was written last may be lost.")
+
+    @property
+    def durable(self) -> Position:
+        """Everything before this place is on stable storage."""
+        return self._pending.durable
 
     @property
     def waits_for_space(self) -> bool:

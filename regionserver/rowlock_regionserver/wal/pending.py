@@ -11,54 +11,57 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Mapping
 
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import StoppingError
 from rowlock_regionserver.wal.batch import Batch, Complete, do_nothing
-from rowlock_regionserver.wal.marker import BROKEN, Marker, RegionState, encode_reservation
+from rowlock_regionserver.wal.marker import (
+    BROKEN,
+    Marker,
+    RegionState,
+    encode_generation,
+    encode_reservation,
+    marker_size,
+)
+from rowlock_regionserver.wal.opening import BegunSegment
 from rowlock_regionserver.wal.record import (
+    GENERATION,
     MARKER,
     RESERVATION,
     SEGMENT_BYTES_MAX,
     SIZE_MASK,
     SIZE_ROUNDING,
     Position,
-    Record,
     encode_record,
     record_size,
     segment_seed,
 )
+from rowlock_regionserver.wal.recovered import Recovered
 from rowlock_regionserver.wal.segment import SegmentHeader, encode_head
 
 _FSYNC = int(Durability.FSYNC)
+
+# A marker of an idle log names every region once the log has grown by so many times its size: then names are at most
+# this share of the log, however many regions there are, and damage leaves the others in doubt no further than that.
+_FULL_MARKER_SHARE = 16
 
 
 class Pending:
     """The end of the log as callers see it. Methods are called with `order` held, but for those that take it."""
 
-    def __init__(
-        self,
-        log_id: bytes,
-        segment: int,
-        begun_bytes: int,
-        capacity: int,
-        segment_bytes: int,
-        regions: Mapping[int, RegionState],
-        broken_regions: Iterable[int],
-        is_incomplete: bool,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, begun: BegunSegment, recovered: Recovered, segment_bytes: int, clock: Clock) -> None:
+        """Goes on behind what the segment begins with, in segments of so many bytes."""
         assert 0 < segment_bytes <= SEGMENT_BYTES_MAX, f"log segments of {segment_bytes} bytes"
+        segment, regions = begun.header.number, recovered.regions
         self.order = threading.Lock()
-        self._log_id = log_id
+        self._log_id = recovered.log_id
         self._segment_bytes = segment_bytes
-        self._broken = set(broken_regions)
-        self._is_incomplete = is_incomplete
+        self._broken = set(recovered.broken)
+        self._is_incomplete = recovered.unknown_broken is not None
         self._clock = clock
         # Set by the writer alone, in one assignment each; read here without a lock.
-        self.durable = Position(segment, begun_bytes)
+        self.durable = Position(segment, begun.byte_count)
         self.written_bytes = 0
 
         # Guarded by self.order:
@@ -69,14 +72,21 @@ class Pending:
         self._failure: BaseException | None = None
         self._taken_at = clock.monotonic()
         self._segment = segment
-        self._seed = segment_seed(log_id, segment)
-        self._offset = begun_bytes
-        self._is_fresh = True  # the segment has nothing but its head
-        self._capacity = capacity
+        self._seed = segment_seed(self._log_id, segment)
+        self._offset = begun.byte_count
+        self._capacity = begun.capacity
         self._last = {region_id: state.last_logged for region_id, state in regions.items()}
         self._reserved = {region_id: (state.numbers_until, state.stamps_until) for region_id, state in regions.items()}
-        self._touched: dict[int, int] = {}
-        self._batches = [Batch(segment, begun_bytes)]
+        self._generations = {region_id: state.manifest_generation for region_id, state in regions.items()}
+        self._catalog_generation = recovered.catalog_generation
+        # The segment began with copies of these changes, which pin it as if they had been appended.
+        self._touched = {record.region_id: record.write_number for record in recovered.unproven_changes()}
+        self._is_fresh = not self._touched  # the segment has nothing but its head
+        # The regions with something new since the last marker, and where that began.
+        self._news = set(self._touched)
+        self._since = Position(segment, begun.head_bytes)
+        self._full_marker_at = 0  # of the bytes appended
+        self._batches = [Batch(segment, begun.byte_count)]
         self._batch = self._batches[0]
         self._marker_end: Position | None = None
         self.appended_bytes = 0
@@ -88,11 +98,12 @@ class Pending:
         self, region_id: int, write_number: int, kind: int, payload: bytes, durability: int, complete: Complete
     ) -> None:
         """Adds a change; `complete` is called once it is as durable as asked. StoppingError: nothing was added."""
-        assert 0 < kind < RESERVATION, f"kind {kind} of region {region_id}"
+        assert 0 < kind < GENERATION, f"kind {kind} of region {region_id}"
         previous = self._last.get(region_id, 0)
         assert write_number > previous, f"write number {write_number} after {previous} in region {region_id}"
         self._add(region_id, write_number, previous, kind, payload)
         self._last[region_id] = self._touched[region_id] = write_number
+        self._news.add(region_id)
         self._batch.add(durability, complete)
         self.appended_records += 1
         self._wake_writer()
@@ -111,26 +122,34 @@ class Pending:
         previous = self._last.setdefault(region_id, 0)
         self._reserved[region_id] = (numbers_until, stamps_until)
         self._add(region_id, 0, previous, RESERVATION, encode_reservation(numbers_until, stamps_until))
+        self._news.add(region_id)
         self.pass_through(_FSYNC, do_nothing)
 
-    def touch(self, records: Iterable[Record]) -> None:
-        """The segment began with copies of these records, which pin it as if they had been appended."""
-        for record in records:
-            self._touched[record.region_id] = record.write_number
-            self._is_fresh = False
+    def note_manifest(self, region_id: int, generation: int) -> None:
+        """Adds that the region's manifest of this generation is durable. Nothing, when the log forgot the region."""
+        if region_id in self._last:
+            self._generations[region_id] = generation
+            self._add(region_id, 0, self._last[region_id], GENERATION, encode_generation(generation))
+            self._news.add(region_id)
+            self.pass_through(_FSYNC, do_nothing)
+
+    def note_catalog(self, generation: int) -> None:
+        """Adds that the catalog of this generation is durable."""
+        self._catalog_generation = generation
+        self._add(0, 0, 0, GENERATION, encode_generation(generation))
+        self.pass_through(_FSYNC, do_nothing)
 
     def forget(self, region_id: int) -> None:
         """No later marker names the region."""
         self._last.pop(region_id, None)
         self._reserved.pop(region_id, None)
+        self._generations.pop(region_id, None)
+        self._news.discard(region_id)
         self._broken.discard(region_id)
 
     def known_regions(self) -> dict[int, RegionState]:
-        """What a marker says at this moment."""
-        known = {
-            region_id: RegionState(last_logged, *self._reserved.get(region_id, (0, 0)))
-            for region_id, last_logged in self._last.items()
-        }
+        """What a full marker says at this moment."""
+        known = {region_id: self._state(region_id) for region_id in self._last}
         known.update((region_id, RegionState(BROKEN)) for region_id in self._broken)
         return known
 
@@ -197,17 +216,20 @@ class Pending:
         """
         if self._has_work() or self._is_closing:
             return
-        marker = self._marker()
+        marker, is_full = self._idle_marker()
+        start = self.end()
         if self._offset + record_size(len(marker)) <= self._capacity:
             self._add(0, 0, 0, MARKER, marker)
             self.pass_through(_FSYNC, do_nothing)
+            self._marked(self.end() if is_full else start, is_full=is_full)
         self._marker_end = self.end()
 
     def last_marker(self) -> bytes:
         """The record of a marker at the end of the log, for the writer to write after `wait` has answered None."""
         assert self._is_closing, "the last marker of a log that is open"
         assert not self._has_work(), "the last marker before something that is pending"
-        return encode_record(self._seed, self._offset, 0, 0, 0, self.durable, MARKER, self._marker())
+        marker = self._full_marker(is_last=True)
+        return encode_record(self._seed, self._offset, 0, 0, 0, self.durable, MARKER, marker)
 
     def fail(self, error: BaseException) -> None:
         """Nothing is appended or taken any more. The first error stays. Takes `order` itself."""
@@ -247,8 +269,37 @@ class Pending:
         if self._is_closing:
             raise StoppingError("The log is closed, the server is going down; nothing was changed.")
 
-    def _marker(self) -> bytes:
-        return Marker(self.known_regions(), self._is_incomplete).encode()
+    def _state(self, region_id: int) -> RegionState:
+        reserved = self._reserved.get(region_id, (0, 0))
+        return RegionState(self._last[region_id], *reserved, self._generations.get(region_id, 0))
+
+    def _full_marker(self, *, is_last: bool = False) -> bytes:
+        return Marker(
+            self.known_regions(), self._is_incomplete, is_last=is_last, catalog_generation=self._catalog_generation
+        ).encode()
+
+    def _idle_marker(self) -> tuple[bytes, bool]:
+        """The marker of an idle log, and whether it is a full one."""
+        news = {region_id: self._state(region_id) for region_id in self._news}
+        partial = Marker(
+            news,
+            self._is_incomplete,
+            is_partial=True,
+            catalog_generation=self._catalog_generation,
+            since=self._since,
+        ).encode()
+        grown_bytes = self.appended_bytes - self._full_marker_at
+        region_count = len(self._last) + len(self._broken)
+        if region_count > len(news) and grown_bytes < _FULL_MARKER_SHARE * marker_size(region_count):
+            return partial, False
+        return self._full_marker(), True
+
+    def _marked(self, since: Position, *, is_full: bool) -> None:
+        """A marker was added. What the next partial one names came at or after `since`."""
+        self._since = since
+        self._news.clear()
+        if is_full:
+            self._full_marker_at = self.appended_bytes
 
     def _add(self, region_id: int, write_number: int, previous: int, kind: int, payload: bytes) -> None:
         self._check_open()
@@ -267,13 +318,14 @@ class Pending:
 
     def _roll(self) -> None:
         """Begins the next segment: the batch at hand ends here, and a new one starts with a header and a marker."""
-        header = SegmentHeader(self._segment + 1, self._log_id, self._segment, self._offset)
+        header = SegmentHeader(self._segment + 1, self._log_id, self._segment, self._offset, self._segment_bytes)
         self._segment = header.number
         self._seed = segment_seed(self._log_id, header.number)
-        head = encode_head(header, self._seed, self._marker(), self.durable)
+        head = encode_head(header, self._seed, self._full_marker(), self.durable)
         self._offset = len(head)
         self._is_fresh = True
         self._capacity = self._segment_bytes
         self._batch = Batch(header.number, len(head), head, self._touched)
         self._batches.append(self._batch)
         self._touched = {}
+        self._marked(self.end(), is_full=True)

@@ -6,7 +6,7 @@ For each batch, in this order:
    name the spare and sync the folder. Only now can anything of the new segment be acknowledged.
 2. Make sure of space for the batch; then complete the leading callers that wait for nothing.
 3. Write the batch. Complete the callers that wait for the write, up to the first that waits for a sync.
-4. When anybody waits for a sync: sync, and complete the rest.
+4. When anybody waits for a sync: sync, tell the file `durable` of it, and complete the rest.
 
 While it syncs, others append: that is the group commit. A sync that fails is never tried again, because the kernel
 may have marked the lost pages clean; nothing completes after it.
@@ -21,6 +21,7 @@ from pathlib import Path
 
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.wal.batch import Batch
+from rowlock_regionserver.wal.durable import DurableFile
 from rowlock_regionserver.wal.pending import Pending
 from rowlock_regionserver.wal.record import Position
 from rowlock_regionserver.wal.segment import NO_SPACE, name_spare, write_all
@@ -45,6 +46,7 @@ class Writer:
         pending: Pending,
         spare: Spare,
         trimmer: Trimmer,
+        durable: DurableFile,
         descriptor: int,
         segment_bytes: int,
         idle_marker_ms: int,
@@ -56,6 +58,7 @@ class Writer:
         self._pending = pending
         self._spare = spare
         self._trimmer = trimmer
+        self._durable = durable
         self._idle_marker_ms = idle_marker_ms
         self._quick_sync_seconds = quick_sync_us / 1e6
         self._on_failure = on_failure
@@ -88,6 +91,7 @@ class Writer:
             self._on_failure(error)
         finally:
             self._files.close(self._descriptor)
+            self._durable.close()
 
     def _write(self, batch: Batch) -> None:
         if batch.head:
@@ -133,6 +137,7 @@ class Writer:
             started = time.perf_counter()
             self._files.fdatasync(self._descriptor)
             self.sync_count += 1
+            self._durable.write(self._written)
             self._pending.durable = self._written
             self._sync_seconds += (time.perf_counter() - started - self._sync_seconds) * _NEWEST_SHARE
 
@@ -151,7 +156,10 @@ class Writer:
         name_spare(self._files, self._folder, batch.segment)
         self._segment_bytes = segment_bytes
         self._zeros_until = 0
-        self._written = self._pending.durable = Position(batch.segment, len(batch.head))
+        self._written = Position(batch.segment, len(batch.head))
+        self._durable.write(self._written)
+        self._durable.sync()
+        self._pending.durable = self._written
         self._trimmer.add(sealed)
 
     def _mark_idle(self) -> None:
@@ -175,5 +183,6 @@ class Writer:
                 raise
         write_all(self._files, self._descriptor, marker, self._written.offset)
         self._files.fdatasync(self._descriptor)
+        self._durable.write(Position(self._written.segment, stop))
         self._files.truncate(self._descriptor, stop)
         self._files.fsync(self._descriptor)

@@ -249,7 +249,7 @@ def test_damage_in_the_log_closes_the_regions_that_lost_something_and_the_others
     put(server, b"r", table="whole")
     (region,) = server.regions_of("t")
     open_server.end(crash=True)
-    (segment,) = (tmp_path / "log").iterdir()
+    (segment,) = (tmp_path / "log").glob("*.wal")
     content = bytearray(segment.read_bytes())
     content[content.index(b"to be damaged")] ^= 1
     segment.write_bytes(content)
