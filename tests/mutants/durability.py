@@ -119,15 +119,15 @@ DURABILITY = [
     ),
     Mutant(
         "a marker of an idle log names every region",
-        "wal/pending.py",
-        "        if region_count > len(news) and grown_bytes < _FULL_MARKER_SHARE * marker_size(region_count):\n",
-        "        if False:\n",
+        "wal/chains.py",
+        "        if region_count == len(self.news) or",
+        "        if True or",
         f"{IDLE}::test_a_put_with_many_tables_adds_no_more_to_the_log_than_with_one",
     ),
     Mutant(
         "a partial marker says nothing of what was changed",
         "wal/pending.py",
-        "        self._news.add(region_id)\n        self._batch.add(durability, complete)\n",
+        "        chains.news.add(region_id)\n        self._batch.add(durability, complete)\n",
         "        self._batch.add(durability, complete)\n",
         f"{IDLE}::test_a_partial_marker_names_what_is_new_since_the_one_before",
     ),
@@ -158,7 +158,7 @@ DURABILITY = [
     # ---- reservations
     Mutant(
         "a new segment does not repeat reservations",
-        "wal/pending.py",
+        "wal/chains.py",
         "reserved = self._reserved.get(region_id, (0, 0))\n        return",
         "reserved = (0, 0)\n        return",
         f"{ROLLING}::test_a_reservation_outlives_the_segment_that_it_was_made_in",
@@ -166,8 +166,8 @@ DURABILITY = [
     Mutant(
         "a reservation is not durable when it is used",
         "wal/pending.py",
-        "        self._news.add(region_id)\n        self.pass_through(_FSYNC, do_nothing)\n",
-        "        self._news.add(region_id)\n        self.pass_through(0, do_nothing)\n",
+        "        self._chains.news.add(region_id)\n        self.pass_through(_FSYNC, do_nothing)\n",
+        "        self._chains.news.add(region_id)\n        self.pass_through(0, do_nothing)\n",
         f"{ROLLING}::test_what_follows_a_reservation_completes_once_it_is_durable",
     ),
     # ---- space

@@ -146,8 +146,8 @@ RECOVERY = [
     ),
     Mutant(
         "damage is forgotten when its segment is gone",
-        "wal/pending.py",
-        "        known.update((region_id, RegionState(BROKEN)) for region_id in self._broken)\n",
+        "wal/chains.py",
+        "        states.update((region_id, RegionState(BROKEN)) for region_id in self._broken)\n",
         "",
         f"{DAMAGE}::test_a_segment_with_damage_is_set_aside_instead_of_removed",
     ),

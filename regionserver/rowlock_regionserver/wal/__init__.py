@@ -8,6 +8,7 @@ do, is docs/wal_format.md. Reading order:
     marker      the log's own records: markers, reservations and generations
     durable     the file that says beside the log how far it is durable
     batch       records that are written together, and who waits for them
+    chains      what the log knows of its regions, for its markers
     pending     what was appended and is not yet written, in log order
     writer      the one thread that writes, syncs, rolls and completes
     spare       the next segment, preallocated ahead of time

@@ -16,14 +16,8 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import StoppingError
 from rowlock_regionserver.wal.batch import Batch, Complete, do_nothing
-from rowlock_regionserver.wal.marker import (
-    BROKEN,
-    Marker,
-    RegionState,
-    encode_generation,
-    encode_reservation,
-    marker_size,
-)
+from rowlock_regionserver.wal.chains import Chains
+from rowlock_regionserver.wal.marker import RegionState, encode_generation, encode_reservation
 from rowlock_regionserver.wal.opening import BegunSegment
 from rowlock_regionserver.wal.record import (
     GENERATION,
@@ -42,10 +36,6 @@ from rowlock_regionserver.wal.segment import SegmentHeader, encode_head
 
 _FSYNC = int(Durability.FSYNC)
 
-# A marker of an idle log names every region once the log has grown by so many times its size: then names are at most
-# this share of the log, however many regions there are, and damage leaves the others in doubt no further than that.
-_FULL_MARKER_SHARE = 16
-
 
 class Pending:
     """The end of the log as callers see it. Methods are called with `order` held, but for those that take it."""
@@ -53,12 +43,10 @@ class Pending:
     def __init__(self, begun: BegunSegment, recovered: Recovered, segment_bytes: int, clock: Clock) -> None:
         """Goes on behind what the segment begins with, in segments of so many bytes."""
         assert 0 < segment_bytes <= SEGMENT_BYTES_MAX, f"log segments of {segment_bytes} bytes"
-        segment, regions = begun.header.number, recovered.regions
+        segment = begun.header.number
         self.order = threading.Lock()
         self._log_id = recovered.log_id
         self._segment_bytes = segment_bytes
-        self._broken = set(recovered.broken)
-        self._is_incomplete = recovered.unknown_broken is not None
         self._clock = clock
         # Set by the writer alone, in one assignment each; read here without a lock.
         self.durable = Position(segment, begun.byte_count)
@@ -75,17 +63,10 @@ class Pending:
         self._seed = segment_seed(self._log_id, segment)
         self._offset = begun.byte_count
         self._capacity = begun.capacity
-        self._last = {region_id: state.last_logged for region_id, state in regions.items()}
-        self._reserved = {region_id: (state.numbers_until, state.stamps_until) for region_id, state in regions.items()}
-        self._generations = {region_id: state.manifest_generation for region_id, state in regions.items()}
-        self._catalog_generation = recovered.catalog_generation
+        self._chains = Chains(recovered, Position(segment, begun.head_bytes))
         # The segment began with copies of these changes, which pin it as if they had been appended.
         self._touched = {record.region_id: record.write_number for record in recovered.unproven_changes()}
         self._is_fresh = not self._touched  # the segment has nothing but its head
-        # The regions with something new since the last marker, and where that began.
-        self._news = set(self._touched)
-        self._since = Position(segment, begun.head_bytes)
-        self._full_marker_at = 0  # of the bytes appended
         self._batches = [Batch(segment, begun.byte_count)]
         self._batch = self._batches[0]
         self._marker_end: Position | None = None
@@ -99,11 +80,12 @@ class Pending:
     ) -> None:
         """Adds a change; `complete` is called once it is as durable as asked. StoppingError: nothing was added."""
         assert 0 < kind < GENERATION, f"kind {kind} of region {region_id}"
-        previous = self._last.get(region_id, 0)
+        chains = self._chains
+        previous = chains.last.get(region_id, 0)
         assert write_number > previous, f"write number {write_number} after {previous} in region {region_id}"
         self._add(region_id, write_number, previous, kind, payload)
-        self._last[region_id] = self._touched[region_id] = write_number
-        self._news.add(region_id)
+        chains.last[region_id] = self._touched[region_id] = write_number
+        chains.news.add(region_id)
         self._batch.add(durability, complete)
         self.appended_records += 1
         self._wake_writer()
@@ -117,41 +99,28 @@ class Pending:
     def reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> None:
         """Adds a reservation, and makes the region known. What is appended after it completes once it is durable."""
         assert region_id > 0, f"region {region_id}"
-        numbers_before, stamps_before = self._reserved.get(region_id, (0, 0))
-        numbers_until, stamps_until = max(numbers_until, numbers_before), max(stamps_until, stamps_before)
-        previous = self._last.setdefault(region_id, 0)
-        self._reserved[region_id] = (numbers_until, stamps_until)
-        self._add(region_id, 0, previous, RESERVATION, encode_reservation(numbers_until, stamps_until))
-        self._news.add(region_id)
-        self.pass_through(_FSYNC, do_nothing)
+        bounds = self._chains.reserve(region_id, numbers_until, stamps_until)
+        self._add_note(region_id, RESERVATION, encode_reservation(*bounds))
 
     def note_manifest(self, region_id: int, generation: int) -> None:
         """Adds that the region's manifest of this generation is durable. Nothing, when the log forgot the region."""
-        if region_id in self._last:
-            self._generations[region_id] = generation
-            self._add(region_id, 0, self._last[region_id], GENERATION, encode_generation(generation))
-            self._news.add(region_id)
-            self.pass_through(_FSYNC, do_nothing)
+        if region_id in self._chains.last:
+            self._chains.note_manifest(region_id, generation)
+            self._add_note(region_id, GENERATION, encode_generation(generation))
 
     def note_catalog(self, generation: int) -> None:
         """Adds that the catalog of this generation is durable."""
-        self._catalog_generation = generation
+        self._chains.catalog_generation = generation
         self._add(0, 0, 0, GENERATION, encode_generation(generation))
         self.pass_through(_FSYNC, do_nothing)
 
     def forget(self, region_id: int) -> None:
         """No later marker names the region."""
-        self._last.pop(region_id, None)
-        self._reserved.pop(region_id, None)
-        self._generations.pop(region_id, None)
-        self._news.discard(region_id)
-        self._broken.discard(region_id)
+        self._chains.forget(region_id)
 
     def known_regions(self) -> dict[int, RegionState]:
         """What a full marker says at this moment."""
-        known = {region_id: self._state(region_id) for region_id in self._last}
-        known.update((region_id, RegionState(BROKEN)) for region_id in self._broken)
-        return known
+        return self._chains.states()
 
     def end(self) -> Position:
         """Where the next record will lie."""
@@ -216,19 +185,19 @@ class Pending:
         """
         if self._has_work() or self._is_closing:
             return
-        marker, is_full = self._idle_marker()
+        marker, is_full = self._chains.idle_marker(self.appended_bytes)
         start = self.end()
         if self._offset + record_size(len(marker)) <= self._capacity:
             self._add(0, 0, 0, MARKER, marker)
             self.pass_through(_FSYNC, do_nothing)
-            self._marked(self.end() if is_full else start, is_full=is_full)
+            self._chains.marked(self.end() if is_full else start, self.appended_bytes, is_full=is_full)
         self._marker_end = self.end()
 
     def last_marker(self) -> bytes:
         """The record of a marker at the end of the log, for the writer to write after `wait` has answered None."""
         assert self._is_closing, "the last marker of a log that is open"
         assert not self._has_work(), "the last marker before something that is pending"
-        marker = self._full_marker(is_last=True)
+        marker = self._chains.full_marker(is_last=True)
         return encode_record(self._seed, self._offset, 0, 0, 0, self.durable, MARKER, marker)
 
     def fail(self, error: BaseException) -> None:
@@ -252,7 +221,7 @@ class Pending:
         assert (self._batch.segment, end) == self.end(), f"the log ends at {self.end()}, its last batch at {end}"
         assert self.durable <= self.end(), f"durable up to {self.durable}, appended up to {self.end()}"
         for region_id, last in self._touched.items():
-            assert self._last.get(region_id, last) == last, f"region {region_id} ends at {last} and elsewhere"
+            assert self._chains.last.get(region_id, last) == last, f"region {region_id} ends at {last} and elsewhere"
 
     def _has_work(self) -> bool:
         batch = self._batch
@@ -269,37 +238,11 @@ class Pending:
         if self._is_closing:
             raise StoppingError("The log is closed, the server is going down; nothing was changed.")
 
-    def _state(self, region_id: int) -> RegionState:
-        reserved = self._reserved.get(region_id, (0, 0))
-        return RegionState(self._last[region_id], *reserved, self._generations.get(region_id, 0))
-
-    def _full_marker(self, *, is_last: bool = False) -> bytes:
-        return Marker(
-            self.known_regions(), self._is_incomplete, is_last=is_last, catalog_generation=self._catalog_generation
-        ).encode()
-
-    def _idle_marker(self) -> tuple[bytes, bool]:
-        """The marker of an idle log, and whether it is a full one."""
-        news = {region_id: self._state(region_id) for region_id in self._news}
-        partial = Marker(
-            news,
-            self._is_incomplete,
-            is_partial=True,
-            catalog_generation=self._catalog_generation,
-            since=self._since,
-        ).encode()
-        grown_bytes = self.appended_bytes - self._full_marker_at
-        region_count = len(self._last) + len(self._broken)
-        if region_count > len(news) and grown_bytes < _FULL_MARKER_SHARE * marker_size(region_count):
-            return partial, False
-        return self._full_marker(), True
-
-    def _marked(self, since: Position, *, is_full: bool) -> None:
-        """A marker was added. What the next partial one names came at or after `since`."""
-        self._since = since
-        self._news.clear()
-        if is_full:
-            self._full_marker_at = self.appended_bytes
+    def _add_note(self, region_id: int, kind: int, payload: bytes) -> None:
+        """Adds a record of the log's own that concerns a region, and is synced without being asked."""
+        self._add(region_id, 0, self._chains.last[region_id], kind, payload)
+        self._chains.news.add(region_id)
+        self.pass_through(_FSYNC, do_nothing)
 
     def _add(self, region_id: int, write_number: int, previous: int, kind: int, payload: bytes) -> None:
         self._check_open()
@@ -321,11 +264,11 @@ class Pending:
         header = SegmentHeader(self._segment + 1, self._log_id, self._segment, self._offset, self._segment_bytes)
         self._segment = header.number
         self._seed = segment_seed(self._log_id, header.number)
-        head = encode_head(header, self._seed, self._full_marker(), self.durable)
+        head = encode_head(header, self._seed, self._chains.full_marker(), self.durable)
         self._offset = len(head)
         self._is_fresh = True
         self._capacity = self._segment_bytes
         self._batch = Batch(header.number, len(head), head, self._touched)
         self._batches.append(self._batch)
         self._touched = {}
-        self._marked(self.end(), is_full=True)
+        self._chains.marked(self.end(), self.appended_bytes, is_full=True)

@@ -62,7 +62,7 @@ def test_a_partial_marker_names_what_is_new_since_the_one_before(case: LogCase) 
     for region_id in range(1, 60):
         case.reserve(region_id, 10, 20)
     case.log.sync()
-    head_end = Position(1, case.log._pending._since.offset)
+    head_end = Position(1, case.log._pending._chains._since.offset)
     idle(case)  # The first one: everything is new, so it is full.
     first_end = case.log.durable
     case.append_synced(5, b"x")
