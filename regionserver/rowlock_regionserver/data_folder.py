@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 
 from rowlock_regionserver.errors import DataFolderError
-from rowlock_regionserver.files import Files
+from rowlock_regionserver.files import Files, write_all
 
 FORMAT_VERSION = 1
 
@@ -133,7 +133,7 @@ def write_file(path: Path, temporary: Path, data: bytes, files: Files) -> None:
     """A small file, there whole and durable or not at all; 0600."""
     descriptor = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        files.pwrite(descriptor, data, 0)
+        write_all(files, descriptor, data, 0)
         files.fsync(descriptor)
     finally:
         files.close(descriptor)

@@ -15,6 +15,7 @@ RegionServerError
 ├── DeadlineError              given up before anything was changed
 ├── UnknownOutcomeError        the change may or may not have happened
 ├── CorruptionError            bytes on disk or wire are not what was written
+│   └── UnreadableFileError        a file of the data is missing, or the system can't read it
 ├── LeaseExpiredError          a scan waited too long, or the server started anew
 ├── SnapshotEndedError         the snapshot is not there, or not any more
 ├── StoppingError              the server is going down
@@ -138,15 +139,42 @@ class UnknownOutcomeError(RegionServerError):
 class CorruptionError(RegionServerError):
     """Bytes are not what was written: `path` at `offset`, `expected` and `found`."""
 
-    def __init__(self, path: Path | str, offset: int, expected: str, found: str) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        offset: int,
+        expected: str,
+        found: str,
+        *,
+        what_to_do: str = "stop the server and run 'rowlock-server verify' on its folder",
+    ) -> None:
         super().__init__(
             f"{path} is damaged at byte {offset}: expected {expected}, found {found}. "
-            "Nothing of it is served; stop the server and run 'rowlock-server verify' on its folder."
+            f"Nothing of it is served; {what_to_do}."
         )
         self.path = Path(path)
         self.offset = offset
         self.expected = expected
         self.found = found
+
+
+class UnreadableFileError(CorruptionError):
+    """A file or folder of the data is missing, or the system can't read it. Perhaps that can be mended."""
+
+    def __init__(self, path: Path | str, expected: str, found: str) -> None:
+        super().__init__(
+            path,
+            0,
+            expected,
+            found,
+            what_to_do="put it back, or make it readable for this user, and start the server again; "
+            "'rowlock-server salvage' writes out what is whole",
+        )
+
+    @classmethod
+    def of(cls, error: OSError, path: Path) -> UnreadableFileError:
+        """What the system said of a file at `path`, or of the one that it names itself."""
+        return cls(error.filename or path, "a readable file", error.strerror or str(error))
 
 
 class LeaseExpiredError(RegionServerError):

@@ -20,7 +20,7 @@ from pathlib import Path
 import google_crc32c
 
 from rowlock_regionserver.errors import CorruptionError, DataFolderError, DiskFullError, UnknownOutcomeError
-from rowlock_regionserver.files import Files
+from rowlock_regionserver.files import Files, write_all
 
 MAGIC = b"rlgenera"
 FORMAT_VERSION = 1
@@ -134,9 +134,7 @@ def _encode(number: int, body: bytes) -> bytes:
 def _write_synced(files: Files, path: Path, data: bytes) -> None:
     descriptor = files.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
-        offset = 0
-        while offset < len(data):
-            offset += files.pwrite(descriptor, memoryview(data)[offset:], offset)
+        write_all(files, descriptor, data, 0)
         files.fsync(descriptor)
     finally:
         files.close(descriptor)

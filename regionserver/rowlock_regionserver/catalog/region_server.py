@@ -4,12 +4,13 @@
     log/                   the write-ahead log
     bulk/                  bulk files that the log names
     regions/<region id>/   manifest generations and store files
+    set-aside/             what nobody names and is no leftover by proof
 
-Opening is in opening.py. What no catalog or manifest names is removed then. A region with damage is closed and named;
-the others serve.
+Opening is in opening.py. A region with damage is closed and named; the others serve.
 
 Table operations exclude each other by one lock and commit by the catalog's next generation: create makes its folder
-before, drop removes it after.
+before, drop removes it after. They are answered when the log's note of that generation is durable. What fails before
+the commit has changed nothing; what fails after it has an unknown outcome, and ends the server.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import contextlib
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rowlock_regionserver.catalog import catalog
@@ -26,6 +27,7 @@ from rowlock_regionserver.catalog.catalog import CatalogState, TableEntry
 from rowlock_regionserver.catalog.ended_snapshots import ended_error
 from rowlock_regionserver.catalog.flushing import FlushThread
 from rowlock_regionserver.catalog.opening import Opened, Opening, region_contents, region_folder, remove_region_folder
+from rowlock_regionserver.catalog.set_aside import SetAside
 from rowlock_regionserver.catalog.snapshot_region import SnapshotRegion
 from rowlock_regionserver.catalog.snapshots import Snapshot, Snapshots, SnapshotStatistics
 from rowlock_regionserver.catalog.stopping import Unflushed, flush_at_the_end
@@ -103,6 +105,7 @@ class RegionServer:
         self._state = CatalogState()
         self._regions: dict[int, Region] = {}
         self._damaged: dict[int, RegionServerError] = {}
+        self.set_aside: tuple[SetAside, ...] = ()  # when it was opened
         self._time_lock = threading.Lock()
         # Guarded by self._time_lock, with which a region comes in too:
         self._told_ms = 0  # the newest time that was told, or stamp of a region that is gone
@@ -130,6 +133,7 @@ class RegionServer:
     def _begin(self, opened: Opened) -> None:
         self._generation, self._state = opened.generation, opened.state
         self._regions, self._damaged = opened.regions, opened.damaged
+        self.set_aside = opened.set_aside
         self._log, self._bulk_numbers = opened.log, opened.bulk_numbers
         self._flusher = FlushThread(
             lambda: list(self._regions.values()),
@@ -197,7 +201,9 @@ class RegionServer:
         with self._catalog_lock, self._disk_failures_are_final():
             state = self._state.with_new_table(name, families, durability)
             entry = state.entry(name)
-            self._make_regions(entry, state)
+            self._make_folders(entry)
+            with self._committed(state, f"table {name!r} was created"):
+                self._serve_regions(entry)
             return entry.table
 
     def alter_table(
@@ -211,10 +217,10 @@ class RegionServer:
         with self._catalog_lock, self._disk_failures_are_final():
             state = self._state.with_altered_table(name, set_families, drop_families, durability)
             entry = state.entry(name)
-            self._commit(state)
-            for region in entry.regions:
-                if region.region_id in self._regions:
-                    self._regions[region.region_id].alter(entry.table)
+            with self._committed(state, f"table {name!r} was altered"):
+                for region in entry.regions:
+                    if region.region_id in self._regions:
+                        self._regions[region.region_id].alter(entry.table)
             return entry.table
 
     def truncate_table(self, name: str) -> Table:
@@ -222,24 +228,28 @@ class RegionServer:
         with self._catalog_lock, self._disk_failures_are_final():
             old = self._state.entry(name)
             state = self._state.with_truncated_table(name)
-            self._make_regions(state.entry(name), state)
-            self._remove_regions(old, "its table was truncated")
+            self._make_folders(state.entry(name))
+            with self._committed(state, f"table {name!r} was truncated"):
+                self._serve_regions(state.entry(name))
+                self._remove_regions(old, "its table was truncated")
             return old.table
 
     def drop_table(self, name: str) -> None:
         """Removes the table and all its cells."""
         with self._catalog_lock, self._disk_failures_are_final():
             entry = self._state.entry(name)
-            self._commit(self._state.without_table(name))
-            self._remove_regions(entry, "its table was dropped")
+            with self._committed(self._state.without_table(name), f"table {name!r} was dropped"):
+                self._remove_regions(entry, "its table was dropped")
 
-    def _make_regions(self, entry: TableEntry, state: CatalogState) -> None:
-        """Folders first, then the commit, then the regions serve."""
+    def _make_folders(self, entry: TableEntry) -> None:
+        """The folders of new regions, durable, each with an empty manifest."""
         for region in entry.regions:
             region_path = region_folder(self._folder, region.region_id)
             remove_region_folder(self._files, region_path)  # Of an earlier try that did not commit.
             make_region_folder(self._files, region_path, region.region_id, entry.table.table_id)
-        self._commit(state)
+
+    def _serve_regions(self, entry: TableEntry) -> None:
+        """New regions, whose folders are made and which the catalog names, begin to serve."""
         for region in entry.regions:
             contents = region_contents(self._folder, entry.table, region, self._shared)
             contents.recovered()
@@ -263,10 +273,35 @@ class RegionServer:
             self._log.forget(entry_region.region_id)
             remove_region_folder(self._files, region_folder(self._folder, entry_region.region_id))
 
+    @contextlib.contextmanager
+    def _committed(self, state: CatalogState, what: str) -> Iterator[None]:
+        """Commits the state, and lets the block do what follows from it; durable in the log too when it is left.
+
+        Raises what write_catalog does, with nothing changed, or UnknownOutcomeError. `what` was done then, or was not.
+        """
+        self._commit(state)
+        try:
+            with self._log.order:
+                self._log.note_catalog(self._generation)
+            yield
+            self._sync_log()
+        except UnknownOutcomeError:
+            raise
+        except (RegionServerError, OSError) as error:
+            raise UnknownOutcomeError(
+                f"{what}, but then the server failed, and it may be found or not when it is back: {error}"
+            ) from error
+
     def _commit(self, state: CatalogState) -> None:
+        """The commit point."""
+        state = replace(state, log_position=self._log.durable)
         catalog.write_catalog(self._files, self._folder / "catalog", self._generation + 1, state)
         self._generation += 1
         self._state = state
+
+    def _sync_log(self) -> None:
+        """Waits until what was noted in the log is durable; but not for disk space, which a drop may be what frees."""
+        self._log.sync(gives_up=lambda: self._log.waits_for_space)
 
     @contextlib.contextmanager
     def _disk_failures_are_final(self) -> Iterator[None]:
@@ -281,8 +316,8 @@ class RegionServer:
         except (UnknownOutcomeError, OSError) as error:
             if isinstance(error, OSError) and error.errno in NO_SPACE:
                 raise DiskFullError(f"no space in {self._folder}; free some, nothing was changed") from error
-            if error is self._given_up:
-                raise
+            if self._given_up is not None and isinstance(error, UnknownOutcomeError):
+                raise  # The server stops, and the log lacked nothing but space.
             self._fail_and_end(error)
             raise
 
@@ -355,6 +390,7 @@ class RegionServer:
     def flush(self, name: str) -> FlushResult:
         """Writes the memstores of a table's regions to store files. Blocks."""
         results = [self.flush_region(region) for region in self.regions_of(name)]
+        self._sync_log()  # So that a manifest that gets lost is missed.
         return FlushResult(
             sum(result.store_file_count for result in results), sum(result.cell_count for result in results)
         )

@@ -20,7 +20,7 @@ from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.segment import RowSegment
 from rowlock_regionserver.region.bulk_cells import stamped
 from rowlock_regionserver.region.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
-from rowlock_regionserver.region.flush import store_file_path
+from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.scan.merge import merged
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.cache import BlockCache

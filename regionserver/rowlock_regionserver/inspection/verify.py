@@ -18,7 +18,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion, held, read_folder
 from rowlock_regionserver.inspection.log import check_log
 from rowlock_regionserver.region.bulk_file import WrittenBulkFile, read_bulk_file
-from rowlock_regionserver.region.flush import store_file_path
+from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.storefile.verify import verify_store_file
 from rowlock_regionserver.wal.mutation import KIND_BULK, BulkRecord
 

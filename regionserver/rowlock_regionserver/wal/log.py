@@ -33,6 +33,7 @@ from rowlock_regionserver.wal.trimmer import Trimmer
 from rowlock_regionserver.wal.writer import Writer
 
 _CHECK_AGAIN_AFTER_FULL_MS = 1000
+_LOOK_AGAIN_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,17 +204,18 @@ class Log:
                 retry_after_ms=self._config.retry_after_ms,
             )
 
-    def sync(self) -> None:
-        """Blocks until everything that was appended is durable. The caller does not hold `order`.
+    def sync(self, gives_up: Callable[[], bool] = lambda: False) -> None:
+        """Blocks until everything that was appended is durable, or `gives_up` says so, which is asked now and then.
 
-        UnknownOutcomeError when the log fails first.
+        The caller does not hold `order`. UnknownOutcomeError when the log fails first.
         """
         assert threading.current_thread() is not self._writer.thread, "the writer's thread would wait for itself"
         done = threading.Event()
         with self.order:
             self._pending.pass_through(Durability.FSYNC, done.set)
             self._waiting.add(done)
-        done.wait()
+        while not done.wait(_LOOK_AGAIN_SECONDS) and not gives_up():
+            pass
         with self.order:
             self._waiting.discard(done)
             if self._has_failed:

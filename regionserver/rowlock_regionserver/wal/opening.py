@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError
-from rowlock_regionserver.files import Files
+from rowlock_regionserver.files import Files, write_all
 from rowlock_regionserver.wal.marker import BROKEN, Marker, RegionState
 from rowlock_regionserver.wal.record import Position, Record, encode_record, segment_seed
 from rowlock_regionserver.wal.recovered import Recovered
@@ -19,7 +19,6 @@ from rowlock_regionserver.wal.segment import (
     encode_head,
     make_spare,
     name_spare,
-    write_all,
 )
 
 # When the disk is full, a server still starts, in a segment with this much room for reservations and markers.

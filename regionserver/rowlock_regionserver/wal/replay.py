@@ -1,8 +1,8 @@
 """The replay: records delivered in log order, and what they say about their regions' chains.
 
 Each change names its region's previous logged write number, so a lost record breaks a chain at the region's next one.
-After damage, a region is proven whole only by a marker, a reservation or a generation that names the end of its chain
-as it was read: a change alone does not show that no reservation was lost. What is not proven is named as damaged.
+After damage, a region is proven whole only by a marker or a reservation that names the end of its chain as it was
+read: a change alone does not show that no reservation was lost. What is not proven is named as damaged.
 
 A partial marker proves more than the regions that it names. All that was logged since the position that it gives is of
 these. So when the oldest damage that is unresolved begins at or after that position, no other region can have lost
@@ -174,7 +174,9 @@ class Replay:
             self.catalog_generation = max(generation, self.catalog_generation)
             return
         self._note_generation(region_id, generation)
-        self._prove(path, offset, region_id, end)
+        # As little as a change it shows that no reservation was lost.
+        if self._last.setdefault(region_id, 0) == end or self._mends(path, offset, region_id, end):
+            self._last[region_id] = end
 
     def _marker(self, path: Path, offset: int, payload: bytes, version: int) -> None:
         try:

@@ -136,14 +136,3 @@ def name_spare(files: Files, folder: Path, number: int) -> None:
     """Makes the spare the segment with this number. Its head must be durable, and its predecessor."""
     files.rename(folder / SPARE_NAME, segment_path(folder, number))
     files.fsync_folder(folder)
-
-
-def write_all(files: Files, descriptor: int, data: bytes | bytearray, offset: int) -> None:
-    """Writes all of `data`, going on after short writes."""
-    with memoryview(data) as view:
-        written = files.pwrite(descriptor, view, offset)
-        while written < len(data):
-            count = files.pwrite(descriptor, view[written:], offset + written)
-            if count <= 0:
-                raise OSError(errno.EIO, f"a write of {len(data) - written} bytes wrote {count}")
-            written += count
