@@ -15,6 +15,7 @@ import errno
 import os
 import re
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 
 import google_crc32c
@@ -89,8 +90,13 @@ def read_newest(files: Files, folder: Path, name: str) -> tuple[int, bytes]:
 
 def generation_numbers(files: Files, folder: Path, name: str) -> list[int]:
     """Numbers of the generations there are, ascending, whole or damaged."""
+    return numbers_in(files.list_folder(folder), name)
+
+
+def numbers_in(names: Iterable[str], name: str) -> list[int]:
+    """The same of the names in a folder."""
     pattern = re.compile(re.escape(name) + r"-(\d{16})")
-    matches = (pattern.fullmatch(entry) for entry in files.list_folder(folder))
+    matches = (pattern.fullmatch(entry) for entry in names)
     return sorted(int(match[1]) for match in matches if match)
 
 

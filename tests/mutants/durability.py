@@ -35,8 +35,8 @@ DURABILITY = [
     ),
     Mutant(
         "a short write is taken for a whole one",
-        "wal/segment.py",
-        "        while written < len(data):\n",
+        "files.py",
+        "        while written < view.nbytes:\n",
         "        while False:\n",
         f"{APPENDING}::test_a_short_write_is_continued",
     ),

@@ -175,21 +175,21 @@ RECOVERY = [
     Mutant(
         "a region that the log lost something of is served",
         "catalog/opening.py",
-        "            if damage is not None and region_id not in self._damaged:\n",
+        "            if damage is not None:\n",
         "            if False:\n",
         f"{TABLES}::test_damage_in_the_log_closes_the_regions_that_lost_something_and_the_others_serve",
     ),
     Mutant(
         "a missing catalog is taken for a new folder",
         "catalog/opening.py",
-        "                if found is None:\n",
-        "                if False:\n",
+        "        elif any(region_folders(self._folder, self._files)):\n",
+        "        elif False:\n",
         f"{TABLES}::test_a_missing_catalog_beside_regions_is_damage_and_nothing_is_removed",
     ),
     Mutant(
         "one damaged region closes all",
         "catalog/opening.py",
-        "                    self._damaged[region.region_id] = error\n",
+        "                    self._damaged[region.region_id] = _damage(error, path)\n",
         "                    raise\n",
         f"{TABLES}::test_a_region_with_a_damaged_manifest_is_closed_and_named_and_the_others_serve",
     ),
@@ -268,37 +268,38 @@ RECOVERY = [
     Mutant(
         "a dropped table's regions go before the catalog says so",
         "catalog/region_server.py",
-        "            self._commit(self._state.without_table(name))\n"
-        '            self._remove_regions(entry, "its table was dropped")\n',
+        '            with self._catalog.committed(state, f"table {name!r} was dropped"):\n',
         '            self._remove_regions(entry, "its table was dropped")\n'
-        "            self._commit(self._state.without_table(name))\n",
+        '            with self._catalog.committed(state, f"table {name!r} was dropped"):\n',
         f"{CRASHES}[drop]",
     ),
     Mutant(
         "a truncated table's old regions go before the new ones are there",
         "catalog/region_server.py",
-        "            self._make_regions(state.entry(name), state)\n"
-        '            self._remove_regions(old, "its table was truncated")\n',
+        '            with self._catalog.committed(state, f"table {name!r} was truncated"):\n',
         '            self._remove_regions(old, "its table was truncated")\n'
-        "            self._make_regions(state.entry(name), state)\n",
+        '            with self._catalog.committed(state, f"table {name!r} was truncated"):\n',
         f"{CRASHES}[truncate]",
     ),
     Mutant(
         "the catalog names a region before its folder is there",
         "catalog/region_server.py",
-        '        """Folders first, then the commit, then the regions serve."""\n',
-        "        self._commit(state)\n",
+        "            self._make_folders(entry)\n",
+        "            self._catalog.commit(state)\n            self._make_folders(entry)\n",
         f"{CRASHES}[create]",
     ),
     Mutant(
         "a family's files go before the catalog says so",
         "catalog/region_server.py",
-        "            self._commit(state)\n            for region in entry.regions:\n"
-        "                if region.region_id in self._regions:\n"
-        "                    self._regions[region.region_id].alter(entry.table)\n",
+        '            with self._catalog.committed(state, f"table {name!r} was altered"):\n'
+        "                for region in entry.regions:\n"
+        "                    if region.region_id in self._regions:\n"
+        "                        self._regions[region.region_id].alter(entry.table)\n",
         "            for region in entry.regions:\n"
         "                if region.region_id in self._regions:\n"
-        "                    self._regions[region.region_id].alter(entry.table)\n            self._commit(state)\n",
+        "                    self._regions[region.region_id].alter(entry.table)\n"
+        '            with self._catalog.committed(state, f"table {name!r} was altered"):\n'
+        "                pass\n",
         f"{CRASHES}[alter]",
     ),
     Mutant(

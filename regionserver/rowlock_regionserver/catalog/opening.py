@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -41,9 +40,9 @@ from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.marker import RegionState
-from rowlock_regionserver.wal.record import Position
 from rowlock_regionserver.wal.recovered import Recovered
-from rowlock_regionserver.wal.recovery import read_log, recover
+from rowlock_regionserver.wal.recovery import ReadLog, read_log, recover
+from rowlock_regionserver.wal.replay import Apply
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +140,7 @@ class Opening:
             if self._memory.is_under_pressure:
                 self._relieve(contents)
 
-        recovered = recover(
-            self._folder / "log",
-            self._files,
-            apply,
-            flushed=_flushed(contents),
-            expected_log_id=self._state.log_id or None,
-            durable=self._log_position(contents),
-        )
+        recovered = self._read_log(recover, apply, contents)
         if self._generation == 0 and recovered.record_count and recovered.regions:
             raise CorruptionError(
                 self._folder / "catalog", 0, "a catalog that names the regions in the log", "no catalog"
@@ -168,24 +160,21 @@ class Opening:
     def _relieve(self, contents: dict[int, RegionContents]) -> None:
         """Replay has passed the memory limit: the largest region is flushed, once it is known that it may be."""
         if not self._is_newest_checked:
-            self._check_newest(contents, self._read_log(contents))
+            self._check_newest(contents, self._read_log(read_log, lambda *_: None, contents))
         if contents:
             max(contents.values(), key=lambda region: region.stores.memstore_bytes).flush_while_recovering()
 
-    def _read_log(self, contents: dict[int, RegionContents]) -> Recovered:
-        """What the log says, without taking anything from it."""
-        return read_log(
+    def _read_log(self, read: ReadLog, apply: Apply, contents: dict[int, RegionContents]) -> Recovered:
+        """Reads the log as `recover` or `read_log` does, given what catalog and manifests know of it."""
+        positions = [each.flusher.manifest.log_position for each in contents.values()]
+        return read(
             self._folder / "log",
             self._files,
-            lambda *_: None,
-            flushed=_flushed(contents),
+            apply,
+            flushed={region_id: region.mvcc.last for region_id, region in contents.items()},
             expected_log_id=self._state.log_id or None,
-            durable=self._log_position(contents),
+            durable=max([self._state.log_position, *positions]),
         )
-
-    def _log_position(self, contents: dict[int, RegionContents]) -> Position:
-        """How far the log was durable, as catalog and manifests say."""
-        return max([self._state.log_position, *(each.flusher.manifest.log_position for each in contents.values())])
 
     def _check_newest(self, contents: dict[int, RegionContents], recovered: Recovered) -> None:
         """3. Raises CorruptionError when the catalog is not the newest; closes regions whose manifest is not."""
@@ -274,8 +263,3 @@ def _damage(error: CorruptionError | OSError, path: Path) -> CorruptionError:
     if error.errno in _LACKING:
         raise error
     return UnreadableFileError.of(error, path)
-
-
-def _flushed(contents: Mapping[int, RegionContents]) -> dict[int, int]:
-    """By region, the write number up to which everything is in store files."""
-    return {region_id: region.mvcc.last for region_id, region in contents.items()}

@@ -20,8 +20,9 @@ import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
-from rowlock_regionserver.errors import CorruptionError, DataFolderError
+from rowlock_regionserver.errors import CorruptionError, UnreadableFileError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.wal.durable import DurableFile, DurableNote, read_durable
 from rowlock_regionserver.wal.log_reader import LogReader
@@ -29,6 +30,21 @@ from rowlock_regionserver.wal.record import NOWHERE, Position
 from rowlock_regionserver.wal.recovered import Recovered
 from rowlock_regionserver.wal.replay import Apply
 from rowlock_regionserver.wal.segment import LOG_ID_BYTES, segment_number, segment_path
+
+
+class ReadLog(Protocol):
+    """`recover`, or `read_log`."""
+
+    def __call__(
+        self,
+        folder: Path,
+        files: Files,
+        apply: Apply,
+        *,
+        flushed: Mapping[int, int] | None = None,
+        expected_log_id: bytes | None = None,
+        durable: Position = NOWHERE,
+    ) -> Recovered: ...
 
 
 def recover(
@@ -49,8 +65,8 @@ def recover(
     no chain. `expected_log_id` is the id that this log had before, and `durable` how far it was durable at some time,
     if that is known.
 
-    Raises CorruptionError when a segment is missing, its header is damaged, or it is of another log; DataFolderError
-    when it is of another format version, or the whole log is missing. Other damage is named in what is returned.
+    Raises CorruptionError when a segment or the whole log is missing, its header is damaged, or it is of another log;
+    DataFolderError when it is of another format version. Other damage is named in what is returned.
     """
     try:
         files.list_folder(folder)
@@ -89,7 +105,7 @@ def _read_log(
     if not numbers:
         log_id = expected_log_id or (note.log_id if note is not None else None)
         if log_id is not None:
-            raise DataFolderError(f"The log in {folder} is missing: it had the id {log_id.hex()}.")
+            raise UnreadableFileError(folder, f"the segments of log {log_id.hex()}", "none: they are missing")
         return Recovered(secrets.token_bytes(LOG_ID_BYTES))
     for before, number in itertools.pairwise(numbers):
         if number != before + 1:
