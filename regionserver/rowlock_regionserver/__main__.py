@@ -83,9 +83,8 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
     process.settle()
     with contextlib.suppress(OSError):  # Whoever started us may not care to read.
         seconds = time.perf_counter() - STARTED
-        told_at_start = server.region_server.told_at_start()
         print(
-            f"rowlock-server ready on {server.address}, data in {asked.data}, {seconds:.2f} s{told_at_start}",
+            f"rowlock-server ready on {server.address}, data in {asked.data}, {seconds:.2f} s{server.told_at_start}",
             flush=True,
         )
     try:

@@ -15,7 +15,6 @@ RegionServerError
 ├── DeadlineError              given up before anything was changed
 ├── UnknownOutcomeError        the change may or may not have happened
 ├── CorruptionError            bytes on disk or wire are not what was written
-│   └── UnreadableFileError        a file of the data is missing, or the system can't read it
 ├── LeaseExpiredError          a scan waited too long, or the server started anew
 ├── SnapshotEndedError         the snapshot is not there, or not any more
 ├── StoppingError              the server is going down
@@ -157,12 +156,10 @@ class CorruptionError(RegionServerError):
         self.expected = expected
         self.found = found
 
-
-class UnreadableFileError(CorruptionError):
-    """A file or folder of the data is missing, or the system can't read it. Perhaps that can be mended."""
-
-    def __init__(self, path: Path | str, expected: str, found: str) -> None:
-        super().__init__(
+    @classmethod
+    def missing(cls, path: Path | str, expected: str, found: str) -> CorruptionError:
+        """For a file or folder that is not there or can't be read, which can perhaps be mended."""
+        return cls(
             path,
             0,
             expected,
@@ -172,9 +169,9 @@ class UnreadableFileError(CorruptionError):
         )
 
     @classmethod
-    def of(cls, error: OSError, path: Path) -> UnreadableFileError:
-        """What the system said of a file at `path`, or of the one that it names itself."""
-        return cls(error.filename or path, "a readable file", error.strerror or str(error))
+    def of(cls, error: OSError, path: Path) -> CorruptionError:
+        """What the system said of the file at `path`, or of one that it names itself."""
+        return cls.missing(error.filename or path, "a readable file", error.strerror or str(error))
 
 
 class LeaseExpiredError(RegionServerError):

@@ -5,15 +5,18 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 CRASHES = "unit/catalog/test_table_crashes.py::test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not"
+ASIDE = "unit/catalog/test_set_aside.py"
 DAMAGE = "unit/wal/test_damage.py"
 DISK = "unit/catalog/test_disk_failures.py"
 IDLE = "unit/wal/test_idle_markers.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
+LOST = "unit/catalog/test_lost_generations.py"
 LOST_ENDS = "unit/wal/test_lost_ends.py"
 REPLAY = "unit/region/test_replay.py"
 SEGMENT = "unit/memstore/test_segment.py"
 TABLES = "unit/catalog/test_region_server.py"
 TAIL = "unit/wal/test_torn_tail.py"
+UNKNOWN = "unit/catalog/test_unknown_outcomes.py"
 
 RECOVERY = [
     # ---- torn tail
@@ -180,11 +183,75 @@ RECOVERY = [
         f"{TABLES}::test_damage_in_the_log_closes_the_regions_that_lost_something_and_the_others_serve",
     ),
     Mutant(
-        "a missing catalog is taken for a new folder",
+        "the newest catalog that is there is taken for the newest of all",
         "catalog/opening.py",
-        "        elif any(region_folders(self._folder, self._files)):\n",
-        "        elif False:\n",
-        f"{TABLES}::test_a_missing_catalog_beside_regions_is_damage_and_nothing_is_removed",
+        "        if lost is not None:\n            raise lost\n",
+        "",
+        f"{LOST}::test_the_newest_catalog_is_missed_whatever_it_did",
+    ),
+    Mutant(
+        "a region that the catalog has never given shows nothing",
+        "catalog/leftovers.py",
+        "        if region_id >= state.next_region_id:\n",
+        "        if False:\n",
+        f"{LOST}::test_a_region_that_the_catalog_has_never_given_shows_that_a_later_one_is_lost",
+    ),
+    Mutant(
+        "the newest manifest that is there is taken for the newest of all",
+        "catalog/leftovers.py",
+        "    if logged is None or logged.manifest_generation <= generation:\n",
+        "    if True:\n",
+        f"{LOST}::test_the_newest_manifest_is_missed_and_its_region_closed",
+    ),
+    Mutant(
+        "regions are flushed in recovery before the catalog is known to be the newest",
+        "catalog/opening.py",
+        "        if not self._is_newest_checked:\n",
+        "        if False:\n",
+        f"{LOST}::test_no_region_is_flushed_in_recovery_before_a_lost_catalog_is_missed",
+    ),
+    Mutant(
+        "a region's folder is removed without proof",
+        "catalog/leftovers.py",
+        "        elif is_proven:\n",
+        "        elif True:\n",
+        f"{ASIDE}::test_a_regions_folder_without_proof_is_set_aside",
+    ),
+    Mutant(
+        "a store file is removed without proof",
+        "catalog/leftovers.py",
+        "        if is_proven:\n",
+        "        if True:\n",
+        f"{ASIDE}::test_a_store_file_without_proof_is_set_aside",
+    ),
+    Mutant(
+        "beside damage in the log leftovers count as proven",
+        "catalog/leftovers.py",
+        "    is_proven = recovered.catalog_generation > 0 and not recovered.gaps\n",
+        "    is_proven = recovered.catalog_generation > 0\n",
+        f"{ASIDE}::test_beside_damage_in_the_log_nothing_is_removed",
+    ),
+    Mutant(
+        "a file that can not be read ends the start",
+        "catalog/opening.py",
+        "                except (CorruptionError, OSError) as error:\n                    path",
+        "                except CorruptionError as error:\n                    path",
+        "unit/catalog/test_unreadable_files.py"
+        "::test_it_costs_its_own_region_and_is_named_by_start_verify_and_salvage[a store file forbidden]",
+    ),
+    Mutant(
+        "a table operation that fails after its commit is told as undone",
+        "catalog/live_catalog.py",
+        "        except (RegionServerError, OSError) as error:\n",
+        "        except OSError as error:\n",
+        f"{UNKNOWN}::test_a_log_that_fails_just_after_the_commit_leaves_the_outcome_unknown",
+    ),
+    Mutant(
+        "a table operation is answered before the log has noted it",
+        "catalog/live_catalog.py",
+        "            self._log.sync(gives_up=self._waits_for_space)\n",
+        "",
+        f"{UNKNOWN}::test_it_is_answered_when_the_log_has_noted_it_durably",
     ),
     Mutant(
         "one damaged region closes all",

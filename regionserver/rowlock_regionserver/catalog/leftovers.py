@@ -19,7 +19,7 @@ from pathlib import Path
 from rowlock_regionserver import generations
 from rowlock_regionserver.catalog import catalog
 from rowlock_regionserver.catalog.catalog import CatalogState
-from rowlock_regionserver.errors import UnreadableFileError
+from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region import manifest
 from rowlock_regionserver.region.store_file_names import store_file_names
@@ -38,7 +38,7 @@ class Unnamed:
 
 def lost_catalog(
     folder: Path, files: Files, generation: int, state: CatalogState, recovered: Recovered
-) -> UnreadableFileError | None:
+) -> CorruptionError | None:
     """Says which generation of the catalog in the data folder is lost, if the one that was found is not the newest."""
     if recovered.catalog_generation > generation:
         return _lost_generation(folder, recovered.catalog_generation, "the log names it")
@@ -52,12 +52,12 @@ def lost_catalog(
     return None
 
 
-def lost_manifest(folder: Path, generation: int, logged: RegionState | None) -> UnreadableFileError | None:
+def lost_manifest(folder: Path, generation: int, logged: RegionState | None) -> CorruptionError | None:
     """The same for a region's manifest; `logged` is what the log says of the region."""
     if logged is None or logged.manifest_generation <= generation:
         return None
     path = generations.generation_path(folder, manifest.NAME, logged.manifest_generation)
-    return UnreadableFileError(path, f"the manifest of generation {logged.manifest_generation}", "no file")
+    return CorruptionError.missing(path, f"the manifest of generation {logged.manifest_generation}", "no file")
 
 
 def unnamed_region_folders(folder: Path, files: Files, state: CatalogState, recovered: Recovered) -> Iterator[Unnamed]:
@@ -103,6 +103,6 @@ def _has_served(path: Path, files: Files) -> bool:
     )
 
 
-def _lost_generation(folder: Path, generation: int, why: str) -> UnreadableFileError:
+def _lost_generation(folder: Path, generation: int, why: str) -> CorruptionError:
     path = generations.generation_path(folder / "catalog", catalog.NAME, generation)
-    return UnreadableFileError(path, f"the catalog of generation {generation}, for {why}", "no file")
+    return CorruptionError.missing(path, f"the catalog of generation {generation}, for {why}", "no file")

@@ -29,7 +29,7 @@ from rowlock_regionserver.catalog.leftovers import (
     unnamed_store_files,
 )
 from rowlock_regionserver.catalog.set_aside import SetAside, list_set_aside, set_aside
-from rowlock_regionserver.errors import CorruptionError, RegionServerError, UnreadableFileError
+from rowlock_regionserver.errors import CorruptionError, RegionServerError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.bulk_file import bulk_file_number
 from rowlock_regionserver.region.bulk_load import BulkNumbers
@@ -262,4 +262,4 @@ def _damage(error: CorruptionError | OSError, path: Path) -> CorruptionError:
         return error
     if error.errno in _LACKING:
         raise error
-    return UnreadableFileError.of(error, path)
+    return CorruptionError.of(error, path)

@@ -16,7 +16,7 @@ from rowlock_regionserver import generations
 from rowlock_regionserver.catalog import catalog
 from rowlock_regionserver.catalog.catalog import CatalogState, RegionEntry
 from rowlock_regionserver.data_folder import FORMAT, LOCK, read_format
-from rowlock_regionserver.errors import CorruptionError, DataFolderError, UnreadableFileError
+from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region import manifest
 from rowlock_regionserver.region.manifest import Manifest
@@ -133,7 +133,7 @@ def listed(files: Files, folder: Path, damage: list[CorruptionError]) -> list[st
     try:
         return files.list_folder(folder)
     except OSError as error:
-        damage.append(UnreadableFileError.of(error, folder))
+        damage.append(CorruptionError.of(error, folder))
         return []
 
 
@@ -168,7 +168,7 @@ def _newest(
         except CorruptionError as error:
             damage.append(error)
         except OSError as error:
-            damage.append(UnreadableFileError.of(error, path))
+            damage.append(CorruptionError.of(error, path))
         except (KeyError, TypeError, ValueError) as error:
             damage.append(CorruptionError(path, 0, f"a {name} of this version", repr(error)))
     if not whole:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rowlock_regionserver.errors import CorruptionError, UnreadableFileError
+from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.folder import StoredFolder, listed
 from rowlock_regionserver.wal.durable import read_durable
@@ -62,7 +62,7 @@ def check_log(stored: StoredFolder, files: Files, apply: Apply, damage: list[Cor
         damage.append(error)
         return LogFound(None, len(headers))
     except OSError as error:
-        damage.append(UnreadableFileError.of(error, stored.log_folder))
+        damage.append(CorruptionError.of(error, stored.log_folder))
         return LogFound(None, len(headers))
     damage.extend(gap.error() for gap in recovered.gaps)
     # A chain may also break without bad bytes: a whole, valid segment of another time, say.
@@ -110,7 +110,7 @@ def _headers(folder: Path, files: Files) -> tuple[dict[int, SegmentHeader | None
         except CorruptionError as error:
             damage.append(error)
         except OSError as error:
-            damage.append(UnreadableFileError.of(error, path))
+            damage.append(CorruptionError.of(error, path))
     return headers, damage
 
 

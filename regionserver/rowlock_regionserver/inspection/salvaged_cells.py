@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from rowlock_regionserver.cells import CELL_SCHEMA, Family, from_then_on
-from rowlock_regionserver.errors import CorruptionError, UnreadableFileError
+from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion
 from rowlock_regionserver.inspection.log import check_log, whole_records
@@ -93,7 +93,7 @@ class SalvagedRegion:
             except CorruptionError as error:
                 damage.append(error)
             except OSError as error:
-                damage.append(UnreadableFileError.of(error, bulk_folder))
+                damage.append(CorruptionError.of(error, bulk_folder))
 
     def _add_bulk(self, write_number: int, record: BulkRecord, bulk_folder: Path, files: Files) -> None:
         if record.file_number:

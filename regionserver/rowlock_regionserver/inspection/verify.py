@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from rowlock_regionserver.catalog.set_aside import list_set_aside
-from rowlock_regionserver.errors import CorruptionError, DataFolderError, UnreadableFileError
+from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion, held, read_folder
 from rowlock_regionserver.inspection.log import check_log
@@ -120,7 +120,7 @@ def _look_for_what_is_lost(stored: StoredFolder, files: Files, recovered: Recove
             then = "removes it" if unnamed.is_leftover else "sets it aside"
             found.remarks.append(f"nobody names: {unnamed.path} ({unnamed.why}); the next start {then}")
     except OSError as error:
-        found.damage.append(UnreadableFileError.of(error, stored.folder))
+        found.damage.append(CorruptionError.of(error, stored.folder))
 
 
 def _verify_log(stored: StoredFolder, files: Files, found: Verification) -> Recovered | None:
@@ -140,7 +140,7 @@ def _verify_log(stored: StoredFolder, files: Files, found: Verification) -> Reco
         except CorruptionError as error:
             found.damage.append(error)
         except OSError as error:
-            found.damage.append(UnreadableFileError.of(error, stored.bulk_folder))
+            found.damage.append(CorruptionError.of(error, stored.bulk_folder))
 
     log = check_log(stored, files, check_bulk_file, found.damage)
     found.log_segment_count = log.segment_count

@@ -121,7 +121,7 @@ def read_bulk_file(files: Files, folder: Path, written: WrittenBulkFile) -> dict
     try:
         data = files.read(path)
     except FileNotFoundError:
-        raise CorruptionError(path, 0, f"a bulk file of {written.byte_count} bytes", "no file") from None
+        raise CorruptionError.missing(path, f"a bulk file of {written.byte_count} bytes", "no file") from None
     if len(data) != written.byte_count:
         raise CorruptionError(path, len(data), f"{written.byte_count} bytes", f"{len(data)} bytes")
     checksum = google_crc32c.value(data)

@@ -91,7 +91,7 @@ def read_manifest(files: Files, folder: Path) -> LiveManifest:
     try:
         number, body = generations.read_newest(files, folder, NAME)
     except FileNotFoundError:
-        raise CorruptionError(folder / NAME, 0, "a manifest", "none") from None
+        raise CorruptionError.missing(folder / NAME, "a manifest", "none") from None
     try:
         return LiveManifest(folder, number, Manifest.decode(body))
     except (KeyError, TypeError, ValueError) as error:

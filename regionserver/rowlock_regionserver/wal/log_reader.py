@@ -108,9 +108,8 @@ class LogReader:
         if self._note is not None:
             self._durable = max(self._durable, self._note.position)
         if self._durable.segment > number:
-            raise CorruptionError(
+            raise CorruptionError.missing(
                 segment_path(self._folder, self._durable.segment),
-                0,
                 f"log segment {self._durable.segment}, which was durable up to byte {self._durable.offset}",
                 "no file",
             )

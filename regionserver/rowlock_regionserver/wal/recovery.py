@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from rowlock_regionserver.errors import CorruptionError, UnreadableFileError
+from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.wal.durable import DurableFile, DurableNote, read_durable
 from rowlock_regionserver.wal.log_reader import LogReader
@@ -105,11 +105,11 @@ def _read_log(
     if not numbers:
         log_id = expected_log_id or (note.log_id if note is not None else None)
         if log_id is not None:
-            raise UnreadableFileError(folder, f"the segments of log {log_id.hex()}", "none: they are missing")
+            raise CorruptionError.missing(folder, f"the segments of log {log_id.hex()}", "none: they are missing")
         return Recovered(secrets.token_bytes(LOG_ID_BYTES))
     for before, number in itertools.pairwise(numbers):
         if number != before + 1:
-            raise CorruptionError(segment_path(folder, before + 1), 0, f"log segment {before + 1}", "no file")
+            raise CorruptionError.missing(segment_path(folder, before + 1), f"log segment {before + 1}", "no file")
     return LogReader(folder, files, apply, flushed, expected_log_id, note, durable).read(numbers)
 
 

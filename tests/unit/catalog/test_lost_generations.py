@@ -146,18 +146,30 @@ def test_rows_that_were_flushed_and_never_logged_are_not_removed_with_a_lost_man
     assert sorted(folder.glob("*.store")) == files
 
 
-def test_no_region_is_flushed_in_recovery_before_a_lost_catalog_is_missed(tmp_path: Path) -> None:
-    server = opened(tmp_path)
+def test_no_region_is_flushed_in_recovery_before_a_lost_catalog_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = tmp_path / "served"
+    served.mkdir()
+    server = opened(served)
     server.create_table("t", [Family(0, b"f", versions=1)])
     server.alter_table("t", [Family(0, b"f", versions=10)])
     for number in range(40):
         put(server, "t", b"%03d" % number, families=[b"f"])
-    abandon(server)
-    newest(tmp_path / "catalog", "catalog").unlink()
+    image = killed(server, served, tmp_path / "image")
+    monkeypatch.setattr("rowlock_regionserver.region.replay.STRIDE_BYTES", 1)
     small = Config(memstore_bytes_max=4000, memstore_flush_bytes=1000, disk_free_bytes_min=0)
+    lost = newest(image / "catalog", "catalog")
+    kept = lost.read_bytes()
+    lost.unlink()
     with pytest.raises(CorruptionError, match="catalog of generation 3"):
-        opened(tmp_path, config=small)
-    assert list((tmp_path / "regions" / "1").glob("*.store")) == [], "by families that are not the newest"
+        opened(image, config=small)
+    assert list((image / "regions" / "1").glob("*.store")) == [], "by families that are not the newest"
+    lost.write_bytes(kept)
+    server = opened(image, config=small)
+    assert list((image / "regions" / "1").glob("*.store")) != [], "memory was never short"
+    assert len(rows_of(server, "t")) == 40
+    server.stop()
 
 
 def test_an_older_generation_that_is_missing_is_missed_by_nobody(folder: Path) -> None:

@@ -12,7 +12,6 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
     CorruptionError,
-    DataFolderError,
     FamilyNotFoundError,
     InvalidRequestError,
     NotServingRegionError,
@@ -268,5 +267,5 @@ def test_a_missing_log_is_not_taken_for_a_new_one(open_server: Open, tmp_path: P
     open_server.end()
     for path in (tmp_path / "log").iterdir():
         path.unlink()
-    with pytest.raises(DataFolderError, match="log"):
+    with pytest.raises(CorruptionError, match="the segments of log"):
         RegionServer.open(tmp_path, Config(), Clock(), Files(), _no_fatal)

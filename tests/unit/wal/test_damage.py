@@ -248,7 +248,7 @@ def test_a_missing_log_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
     recover(built.folder, UnsyncedFiles(), deliver_to([]), expected_log_id=log_id)
     with pytest.raises(CorruptionError):
         recover(built.folder, UnsyncedFiles(), deliver_to([]), expected_log_id=bytes(16))
-    with pytest.raises(DataFolderError, match="missing"):
+    with pytest.raises(CorruptionError, match="missing"):
         recover(tmp_path / "elsewhere", UnsyncedFiles(), deliver_to([]), expected_log_id=log_id)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from rowlock_regionserver.cells import Durability
-from rowlock_regionserver.errors import CorruptionError, DataFolderError
+from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.wal import durable
 from rowlock_regionserver.wal.durable import DurableNote, read_durable
 from rowlock_regionserver.wal.record import Position
@@ -227,7 +227,7 @@ def test_a_position_noted_elsewhere_proves_the_log_up_to_it(
 
 def test_all_segments_gone_is_no_new_log(killed: tuple[Path, list[Change], list[int]], tmp_path: Path) -> None:
     folder = copy_folder(killed[0], tmp_path / "log", [durable.NAME])
-    with pytest.raises(DataFolderError, match="missing"):
+    with pytest.raises(CorruptionError, match="missing"):
         LogCase(folder, UnsyncedFiles()).open()
 
 
