@@ -19,7 +19,6 @@ from typing import Any
 import lmdb
 import pyarrow as pa
 
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.storefile import format as layout
 
 # Address space only. Doubled when it is too small.
@@ -28,19 +27,20 @@ MAP_BYTES = 1 << 30
 # LMDB holds what a transaction wrote in memory until its commit, which writes it in one stretch: half a millisecond.
 TRANSACTION_BYTES = 1 << 20
 
-# So much more than its values a transaction may take on disk.
-_PAGES_SPARE_BYTES = 1 << 20
+# What LMDB says when the disk does not take a write, or takes only a part of it, which it calls EIO. LMDB never syncs
+# here, so no page of an earlier write can have failed: nothing was promised, and another try is safe.
+_NOT_TAKEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 _Entry = tuple[bytes, bytes]
 
 
 class Container:
-    """Context manager: leaving it closes LMDB's environment, whatever happened. OSError when the disk refuses."""
+    """Context manager: leaving it closes LMDB's environment, whatever happened. OSError when the disk refuses;
+    ENOSPC when it did not take all of a write."""
 
-    def __init__(self, path: Path, files: Files, map_bytes: int = MAP_BYTES) -> None:
+    def __init__(self, path: Path, map_bytes: int = MAP_BYTES) -> None:
         """`path` must not exist: LMDB would add to it."""
         self._path = path
-        self._files = files
         self._pending: list[_Entry] = []
         self._pending_bytes = 0
         try:
@@ -55,14 +55,14 @@ class Container:
                 lock=False,
             )
         except lmdb.Error as error:
-            raise self._os_error(error, 0) from error
+            raise self._os_error(error) from error
         try:
             self._blocks = self._environment.open_db(layout.BLOCKS_DATABASE)
             self._metadata = self._environment.open_db(layout.METADATA_DATABASE)
             self.page_bytes: int = self._environment.stat()["psize"]
         except lmdb.Error as error:
             self._environment.close()
-            raise self._os_error(error, 0) from error
+            raise self._os_error(error) from error
 
     def __enter__(self) -> Container:
         return self
@@ -113,7 +113,7 @@ class Container:
                 # The transaction is undone; nothing else is open, so the map may grow.
                 self._environment.set_mapsize(2 * self._environment.info()["map_size"])
             except lmdb.Error as error:
-                raise self._os_error(error, sum(len(value) for _, value in entries)) from error
+                raise self._os_error(error) from error
 
     def _offsets(self, database: object) -> Iterator[int]:
         with self._environment.begin(db=database, buffers=True) as transaction:
@@ -124,8 +124,6 @@ class Container:
                 (page_number,) = struct.unpack("<Q", pa.foreign_buffer(start, 8).to_pybytes())
                 yield page_number * self.page_bytes + address - start
 
-    def _os_error(self, error: Exception, byte_count: int) -> OSError:
-        # LMDB says EIO when the disk takes only a part of a write, as one does that is just getting full.
-        full = isinstance(error, lmdb.DiskError)
-        full = full or self._files.free_bytes(self._path.parent) < byte_count + _PAGES_SPARE_BYTES
-        return OSError(errno.ENOSPC if full else errno.EIO, f"LMDB: {error}", str(self._path))
+    def _os_error(self, error: lmdb.Error) -> OSError:
+        number = errno.ENOSPC if error.code in _NOT_TAKEN else errno.EIO
+        return OSError(number, f"LMDB: {error}", str(self._path))

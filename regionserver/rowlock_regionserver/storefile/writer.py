@@ -60,7 +60,7 @@ def write_store_file(
     try:
         # LMDB would add to what a crash left there.
         files.remove_if_there(temporary)
-        info, extents = _write_unsynced(temporary, tables, family, files, number, map_bytes)
+        info, extents = _write_unsynced(temporary, tables, family, number, map_bytes)
         info = _read_back_and_sync(temporary, files, info, extents)
         files.rename(temporary, path)
         written = path
@@ -69,17 +69,20 @@ def write_store_file(
         with contextlib.suppress(OSError):
             files.remove_if_there(written)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFullError(f"no space for {path}; free some, nothing was changed") from error
+            raise DiskFullError(
+                f"the disk did not take all of {path} ({error.strerror}); nothing was changed. "
+                "Free some space if it is full"
+            ) from error
         raise
     return info
 
 
 def _write_unsynced(
-    path: Path, tables: Iterable[pa.Table], family: Family, files: Files, number: int, map_bytes: int
+    path: Path, tables: Iterable[pa.Table], family: Family, number: int, map_bytes: int
 ) -> tuple[StoreFileInfo, list[Extent]]:
     """Writes the file; gives its info, still without places, and where all values lie, the metadata last."""
     facts = Facts(hash_rows=family.bloom_filter)
-    with Container(path, files, map_bytes) as container:
+    with Container(path, map_bytes) as container:
         blocks = _Blocks(container, family.compression)
         for batch in _cut(tables, Cutter(family.block_bytes), facts):
             blocks.write(batch)
