@@ -43,6 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from rowlock_regionserver.inspection import salvage
 
         sys.exit(salvage.main(words[1:]))
+    if words[:1] == ["remove-set-aside"]:
+        from rowlock_regionserver.inspection import remove_set_aside
+
+        sys.exit(remove_set_aside.main(words[1:]))
     signals = Signals()
     asked = _parser().parse_args(words)
     sys.exit(_serve(asked, signals))
@@ -81,7 +85,10 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
     process.settle()
     with contextlib.suppress(OSError):  # Whoever started us may not care to read.
         seconds = time.perf_counter() - STARTED
-        print(f"rowlock-server ready on {server.address}, data in {asked.data}, {seconds:.2f} s", flush=True)
+        print(
+            f"rowlock-server ready on {server.address}, data in {asked.data}, {seconds:.2f} s{server.told_at_start}",
+            flush=True,
+        )
     try:
         server.wait()
     except (RegionServerError, OSError) as error:
@@ -107,7 +114,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="rowlock-server",
         description="Serves the rows in a data folder, which is made when it is new.",
         epilog="'rowlock-server verify DIR' checks every checksum of a stopped server's folder; "
-        "'rowlock-server salvage DIR OUT' writes out what is whole of a damaged one.",
+        "'rowlock-server salvage DIR OUT' writes out what is whole of a damaged one; "
+        "'rowlock-server remove-set-aside DIR' removes what a start has set aside, after a question.",
     )
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version, and exit")
     parser.add_argument("--data", metavar="DIR", required=True, help="the data folder")

@@ -61,7 +61,7 @@ class Config:
     log_segment_count_max: int = 16  # beyond it, the regions that pin the oldest segment are flushed
     log_pending_bytes_max: int = 64 * MIB  # appended and not yet written
     log_idle_marker_ms: int = 100
-    log_quick_sync_us: int = 1000  # while a sync takes less, the event loop makes a lone caller's itself; 0: never
+    log_quick_sync_us: int = 1000  # while syncs take less, the event loop waits for a lone caller's; 0: never
     write_numbers_per_leap: int = 1 << 20
     stamp_leap_ms: int = 1000
 

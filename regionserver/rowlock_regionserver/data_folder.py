@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 
 from rowlock_regionserver.errors import DataFolderError, FolderInUseError
-from rowlock_regionserver.files import Files
+from rowlock_regionserver.files import Files, write_all
 from rowlock_regionserver.ownership import check_contents, check_own, close_to_others
 
 FORMAT_VERSION = 1
@@ -143,7 +143,7 @@ def write_file(path: Path, temporary: Path, data: bytes, files: Files) -> None:
     """A small file, there whole and durable or not at all; 0600."""
     descriptor = files.create(temporary)
     try:
-        files.pwrite(descriptor, data, 0)
+        write_all(files, descriptor, data, 0)
         files.fsync(descriptor)
     finally:
         files.close(descriptor)

@@ -141,15 +141,40 @@ class UnknownOutcomeError(RegionServerError):
 class CorruptionError(RegionServerError):
     """Bytes are not what was written: `path` at `offset`, `expected` and `found`."""
 
-    def __init__(self, path: Path | str, offset: int, expected: str, found: str) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        offset: int,
+        expected: str,
+        found: str,
+        *,
+        what_to_do: str = "stop the server and run 'rowlock-server verify' on its folder",
+    ) -> None:
         super().__init__(
             f"{path} is damaged at byte {offset}: expected {expected}, found {found}. "
-            "Nothing of it is served; stop the server and run 'rowlock-server verify' on its folder."
+            f"Nothing of it is served; {what_to_do}."
         )
         self.path = Path(path)
         self.offset = offset
         self.expected = expected
         self.found = found
+
+    @classmethod
+    def missing(cls, path: Path | str, expected: str, found: str) -> CorruptionError:
+        """For a file or folder that is not there or can't be read, which can perhaps be mended."""
+        return cls(
+            path,
+            0,
+            expected,
+            found,
+            what_to_do="put it back, or make it readable for this user, and start the server again; "
+            "'rowlock-server salvage' writes out what is whole",
+        )
+
+    @classmethod
+    def of(cls, error: OSError, path: Path) -> CorruptionError:
+        """What the system said of the file at `path`, or of one that it names itself."""
+        return cls.missing(error.filename or path, "a readable file", error.strerror or str(error))
 
 
 class LeaseExpiredError(RegionServerError):

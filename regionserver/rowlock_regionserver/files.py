@@ -7,6 +7,7 @@ by LMDB without syncing, closed, and then synced and renamed through this door.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -109,13 +110,16 @@ class Files:
         return os.lstat(path).st_size
 
     def read(self, path: Path) -> bytes:
-        """The whole file."""
+        """The whole file. An error names the path, also one of the disk."""
         descriptor = self.open(path, os.O_RDONLY)
         try:
             chunks = []
             while chunk := os.read(descriptor, 1 << 24):
                 chunks.append(chunk)
             return b"".join(chunks)
+        except OSError as error:
+            error.filename = str(path)
+            raise
         finally:
             self.close(descriptor)
 
@@ -131,3 +135,14 @@ class Files:
         except BlockingIOError:
             return False
         return True
+
+
+def write_all(files: Files, descriptor: int, data: bytes | bytearray | memoryview, offset: int) -> None:
+    """Writes all of `data`, going on after short writes."""
+    with memoryview(data) as view:
+        written = files.pwrite(descriptor, view, offset)
+        while written < view.nbytes:
+            count = files.pwrite(descriptor, view[written:], offset + written)
+            if count <= 0:
+                raise OSError(errno.EIO, f"a write of {view.nbytes - written} bytes wrote {count}")
+            written += count

@@ -14,12 +14,13 @@ import contextlib
 import errno
 import re
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 
 import google_crc32c
 
 from rowlock_regionserver.errors import CorruptionError, DataFolderError, DiskFullError, UnknownOutcomeError
-from rowlock_regionserver.files import Files
+from rowlock_regionserver.files import Files, write_all
 
 MAGIC = b"rlgenera"
 FORMAT_VERSION = 1
@@ -88,8 +89,13 @@ def read_newest(files: Files, folder: Path, name: str) -> tuple[int, bytes]:
 
 def generation_numbers(files: Files, folder: Path, name: str) -> list[int]:
     """Numbers of the generations there are, ascending, whole or damaged."""
+    return numbers_in(files.list_folder(folder), name)
+
+
+def numbers_in(names: Iterable[str], name: str) -> list[int]:
+    """The same of the names in a folder."""
     pattern = re.compile(re.escape(name) + r"-(\d{16})")
-    matches = (pattern.fullmatch(entry) for entry in files.list_folder(folder))
+    matches = (pattern.fullmatch(entry) for entry in names)
     return sorted(int(match[1]) for match in matches if match)
 
 
@@ -133,9 +139,7 @@ def _encode(number: int, body: bytes) -> bytes:
 def _write_synced(files: Files, path: Path, data: bytes) -> None:
     descriptor = files.create(path)
     try:
-        offset = 0
-        while offset < len(data):
-            offset += files.pwrite(descriptor, memoryview(data)[offset:], offset)
+        write_all(files, descriptor, data, 0)
         files.fsync(descriptor)
     finally:
         files.close(descriptor)

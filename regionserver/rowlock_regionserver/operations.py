@@ -288,7 +288,7 @@ class ScanPlan:
 class WriteOptions(NamedTuple):
     """How a write is made. `deadline` is on Clock.monotonic; durability None: the table's.
 
-    `is_alone`: nobody else is being served, so the caller may wait for the log's disk instead of handing over.
+    `is_alone`: nobody else is being served, so the caller may wait for a quick sync, for a moment.
     """
 
     deadline: float

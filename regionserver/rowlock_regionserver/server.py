@@ -156,6 +156,11 @@ class Server:
             raise self._error
 
     @property
+    def told_at_start(self) -> str:
+        """What an operator should know of the folder that was opened; empty when all is well."""
+        return self._region_server.told_at_start() if self._region_server is not None else ""
+
+    @property
     def unflushed(self) -> list[Unflushed]:
         """What a server that has stopped could not flush for want of space."""
         return self._unflushed

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.crash import bit_flips, command_line, disk_full, every_call, every_system_call, failed_sync, kills, torn_tail
+from tests.crash import (
+    bit_flips,
+    command_line,
+    disk_full,
+    every_call,
+    every_system_call,
+    failed_sync,
+    kills,
+    power_cuts,
+    torn_tail,
+)
 from tests.crash.account import Account, Settings
 
 CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {
@@ -16,6 +26,7 @@ CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {
     "every_call": every_call.run,
     "every_system_call": every_system_call.run,
     "torn_tail": torn_tail.run,
+    "power_cuts": power_cuts.run,
     "bit_flips": bit_flips.run,
     "failed_sync": failed_sync.run,
     "disk_full": disk_full.run,

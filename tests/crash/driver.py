@@ -127,7 +127,7 @@ class Driver:
 
     def _write(self, number: int, step: DataStep) -> bool:
         request = RequestId(CLIENT, number, max(0, number - REQUESTS_KEPT))
-        # Every other change as the event loop makes a lone caller's: it writes and syncs the log by itself.
+        # Every other change as the event loop makes a lone caller's: it waits for the log for a moment.
         options = WriteOptions(time.monotonic() + WAIT_SECONDS, step.durability, is_alone=number % 2 == 0)
         outcomes: list[object] = []
         told = threading.Event()

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 SEGMENT_HEADER_BYTES = 64
 RECORD_HEADER_BYTES = 41
-RESERVATION, MARKER = 254, 255
+GENERATION, RESERVATION, MARKER = 253, 254, 255
 _SEALED_HEADER_BYTES = 64
 _GENERATION_HEADER_BYTES = 32
 _BULK_HEADER_BYTES = 16
@@ -47,7 +47,7 @@ class LogRecord:
 
     @property
     def is_change(self) -> bool:
-        return self.kind < RESERVATION
+        return self.kind < GENERATION
 
 
 def log_records(data: bytes) -> Iterator[LogRecord]:
@@ -88,7 +88,7 @@ def _log(path: Path, data: bytes) -> Iterator[_Place]:
     yield "segment header", path, 0, SEGMENT_HEADER_BYTES
     stop = SEGMENT_HEADER_BYTES
     for record in log_records(data):
-        what = {RESERVATION: "reservation", MARKER: "marker"}.get(record.kind, "change")
+        what = {GENERATION: "generation", RESERVATION: "reservation", MARKER: "marker"}.get(record.kind, "change")
         body = record.start + RECORD_HEADER_BYTES
         yield f"{what}'s header", path, record.start, body
         yield f"{what}'s payload", path, body, record.payload_stop

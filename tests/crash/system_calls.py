@@ -79,6 +79,8 @@ _AARCH64 = Machine(
 )
 # The flags' place among the arguments of calls that change files only when they create one.
 FLAGS = {"open": 1, "openat": 2}
+# Their third argument says how much is written: bytes, or pieces.
+WRITES = {"write", "writev", "pwrite64", "pwritev", "pwritev2"}
 BY_DESCRIPTOR = {"write", "writev", "pwrite64", "pwritev", "pwritev2", "ftruncate", "fallocate", "fsync", "fdatasync"}
 
 

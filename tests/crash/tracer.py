@@ -1,4 +1,4 @@
-"""Stops a child process before each of its changing system calls, and kills it or lets a call fail: ptrace by ctypes.
+"""Stops a child process before each of its changing system calls, and kills it or spoils the call: ptrace by ctypes.
 
     child = traced(work)                  # forks; `work` runs with the filter installed, under the tracer
     child.run(lambda call: KILL if call.number == 17 else GO_ON)
@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.crash.system_calls import BY_DESCRIPTOR, FLAGS, Machine, TracerError, this_machine
+from tests.crash.system_calls import BY_DESCRIPTOR, FLAGS, WRITES, Machine, TracerError, this_machine
 
 # Of <linux/ptrace.h>.
 _TRACEME = 0
@@ -55,6 +55,7 @@ class Action(enum.Enum):
 
     GO_ON = enum.auto()
     KILL = enum.auto()  # the whole process, before the call is made
+    SHORTEN = enum.auto()  # a write writes half of what it was given; every other call goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,8 @@ class Traced:
         decision = decide(SystemCall(self.call_count, name, path))
         if not isinstance(decision, Action):
             registers.skip_call(decision)
+        elif decision is Action.SHORTEN and name in WRITES:
+            registers.shorten_write()
         return decision
 
 
@@ -201,6 +204,12 @@ class _Registers:
     def argument(self, place: int) -> int:
         value: int = struct.unpack_from("=q", self._buffer, 8 * self._machine.arguments[place])[0]
         return value
+
+    def shorten_write(self) -> None:
+        """Half of the bytes, or of the pieces of a gathering write; at least one."""
+        half = max(1, self.argument(2) // 2)
+        struct.pack_into("=q", self._buffer, 8 * self._machine.arguments[2], half)
+        _ptrace(_SETREGSET, self._pid, _NT_PRSTATUS, ctypes.addressof(self._vector))
 
     def skip_call(self, error_number: int) -> None:
         """The call is not made, and answers this error."""

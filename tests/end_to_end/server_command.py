@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-READY = re.compile(r"rowlock-server ready on (\S+), data in (.*), (\d+\.\d\d) s\n")
+READY = re.compile(r"rowlock-server ready on (\S+), data in (.*), (\d+\.\d\d) s(?:; .*)?\n")
 MODULE = ("-m", "rowlock_regionserver")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection import salvage, verify
 from rowlock_regionserver.wal.recovery import read_log
 
+from tests.end_to_end.server_command import ServerCommand
 from tests.seeds import drawn_seed
 
 # (row, family, qualifier, timestamp, value)
@@ -227,6 +229,25 @@ def test_a_damaged_block_costs_its_own_rows_only(left: Left, tmp_path: Path) -> 
     assert 0 < len(lost) < ROW_COUNT / 3
 
 
+def test_a_server_that_starts_with_damage_says_so_in_its_ready_line(left: Left) -> None:
+    lost = left.files("regions/1/*.store")[0]
+    lost.unlink()
+    with ServerCommand("--data", left.folder, "--listen", "127.0.0.1:0") as server:
+        assert server.process.stdout is not None
+        line = server.process.stdout.readline()
+        match = re.fullmatch(r"rowlock-server ready on (\S+), data in (.*), (\d+\.\d\d) s; (.*)\n", line)
+        assert match is not None, line
+        assert match[4].startswith(f"damaged and closed: region 1 of table 'old' ({lost}); ")
+        with rowlock.connect(match[1]) as client:
+            assert cells_of(client.table("young")) == left.cells["young"]
+            with pytest.raises(rowlock.CorruptionError, match="put it back") as refusal:
+                client.table("old").row(b"r001")
+            assert str(lost) in str(refusal.value)
+    exit_code, out, _ = run_verify(left.folder)
+    assert exit_code == 1
+    assert f"damaged: {lost} at byte 0: " in out
+
+
 def test_a_store_file_without_its_metadata_gives_its_blocks(left: Left, tmp_path: Path) -> None:
     for path in left.files("regions/*/*.store"):
         raw = path.read_bytes()
@@ -294,14 +315,43 @@ def test_with_a_damaged_catalog_the_tables_of_the_one_before_are_found(left: Lef
     assert exit_code == 1
     assert salvaged(tmp_path / "out", "old") == left.cells["old"]
     assert not (tmp_path / "out" / "young.parquet").exists()
+    assert salvaged(tmp_path / "out", "region~2") == unnamed(left.cells["young"])
 
 
-def test_without_any_catalog_nothing_can_be_named(left: Left, tmp_path: Path) -> None:
+def unnamed(cells: list[CellValue]) -> list[CellValue]:
+    """As they are written without a catalog: families are numbers, in order of their names."""
+    names = sorted({family for _, family, _, _, _ in cells})
+    return [
+        (row, b"%d" % (1 + names.index(family)), qualifier, timestamp, value)
+        for row, family, qualifier, timestamp, value in cells
+    ]
+
+
+def test_without_the_newest_catalog_its_table_is_found_without_a_name(left: Left, tmp_path: Path) -> None:
+    lost = left.files("catalog/*")[-1]
+    lost.unlink()
+    exit_code, out, _ = run_verify(left.folder)
+    assert exit_code == 1
+    assert f"damaged: {lost} at byte 0: " in out
+    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    assert exit_code == 1
+    assert f"damaged: {lost} at byte 0: " in said
+    assert salvaged(tmp_path / "out", "old") == left.cells["old"]
+    assert salvaged(tmp_path / "out", "region~2") == unnamed(left.cells["young"])
+    with ServerCommand("--data", left.folder, "--listen", "127.0.0.1:0") as server:
+        exit_code, _, errors = server.ended()
+    assert exit_code == 2
+    assert str(lost) in errors
+
+
+def test_without_any_catalog_regions_are_found_without_names(left: Left, tmp_path: Path) -> None:
     for path in left.files("catalog/*"):
         flip(path, 40)
     exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
     assert exit_code == 1
     assert "a catalog that names the regions expected" in said
+    assert salvaged(tmp_path / "out", "region~1") == unnamed(left.cells["old"])
+    assert salvaged(tmp_path / "out", "region~2") == unnamed(left.cells["young"])
 
 
 def test_a_damaged_record_costs_its_own_change_only(left: Left, tmp_path: Path) -> None:

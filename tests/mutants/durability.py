@@ -8,7 +8,9 @@ APPENDING = "unit/wal/test_appending.py"
 FORMATS = "unit/wal/test_formats.py"
 GENERATIONS = "unit/test_generations.py"
 STOPPING = "unit/catalog/test_stopping.py"
-TURNS = "unit/wal/test_turns.py"
+QUICK = "unit/wal/test_quick_syncs.py"
+IDLE = "unit/wal/test_idle_markers.py"
+LOST_ENDS = "unit/wal/test_lost_ends.py"
 ROLLING = "unit/wal/test_rolling_and_trimming.py"
 STORE_DAMAGE = "unit/storefile/test_damage.py"
 STORE_WRITER = "unit/storefile/test_writer.py"
@@ -33,8 +35,8 @@ DURABILITY = [
     ),
     Mutant(
         "a short write is taken for a whole one",
-        "wal/segment.py",
-        "        while written < len(data):\n",
+        "files.py",
+        "        while written < view.nbytes:\n",
         "        while False:\n",
         f"{APPENDING}::test_a_short_write_is_continued",
     ),
@@ -81,47 +83,25 @@ DURABILITY = [
         f"{APPENDING}::test_too_much_pending_is_refused_and_taken_again_when_it_is_written",
     ),
     Mutant(
-        "two write the log at once",
-        "wal/writer.py",
-        "or not self._turn.acquire(blocking=False):\n            return False\n",
-        "or (not self._turn.acquire(blocking=False) and False):\n            return False\n",
-        f"{TURNS}::test_nobody_has_a_turn_while_the_thread_writes",
-    ),
-    Mutant(
-        "what a lone caller does not write is forgotten",
+        "what is appended while the log is held is forgotten",
         "wal/pending.py",
-        "            if self._has_work():\n                self._wake_writer()\n            return None\n",
-        "            return None\n",
-        f"{TURNS}::test_much_is_left_to_the_thread",
+        "            self._is_held = False\n            if self._has_work():\n                self._wake_writer()\n",
+        "            self._is_held = False\n",
+        f"{QUICK}::test_what_is_appended_while_the_log_is_held_is_written_when_it_is_released",
     ),
     Mutant(
-        "a lone caller's record in the next segment is written into this one",
-        "wal/pending.py",
-        "            is_small = len(self._batches) == 1 and not batch.head and self._offset <= self._capacity\n",
-        "            is_small = True\n",
-        f"{TURNS}::test_what_needs_another_segment_is_left_to_the_thread",
+        "a lone caller waits for a disk that hangs",
+        "region/brief_wait.py",
+        "        self._came.acquire(timeout=WAIT_SECONDS)\n",
+        "        self._came.acquire(timeout=300)\n",
+        "end_to_end/test_hanging_disk.py",
     ),
     Mutant(
-        "a failed sync of a lone caller is passed over",
-        "wal/writer.py",
-        "        except BaseException as error:\n            self._fail(error)\n        finally:\n"
-        "            self._turn.release()\n",
-        "        except OSError:\n            pass\n        finally:\n            self._turn.release()\n",
-        f"{TURNS}::test_a_failed_sync_in_a_turn_is_final",
-    ),
-    Mutant(
-        "a failed sync of the thread is told after its turn",
-        "wal/writer.py",
-        "            self._pending.fail(error)\n            raise\n",
-        "            raise\n",
-        f"{TURNS}::test_after_a_failed_sync_of_the_thread_nobody_syncs_in_a_turn",
-    ),
-    Mutant(
-        "the thread syncs again after a failed sync in a turn",
-        "wal/writer.py",
-        "            self._pending.raise_failure()  # Of who had the turn before, for which the thread waited.\n",
-        "",
-        f"{TURNS}::test_after_a_failed_sync_in_a_turn_the_thread_syncs_nothing_for_which_it_was_woken",
+        "what comes after a brief wait is told to nobody",
+        "region/brief_wait.py",
+        "        self._done(outcome)\n\n    def end",
+        "\n    def end",
+        "unit/region/test_brief_wait.py",
     ),
     Mutant(
         "an idle log leaves its last record unproven",
@@ -137,19 +117,57 @@ DURABILITY = [
         "",
         f"{APPENDING}::test_closing_completes_what_was_appended_and_leaves_a_segment_of_its_contents_size",
     ),
+    Mutant(
+        "a marker of an idle log names every region",
+        "wal/chains.py",
+        "        if region_count == len(self.news) or",
+        "        if True or",
+        f"{IDLE}::test_a_put_with_many_tables_adds_no_more_to_the_log_than_with_one",
+    ),
+    Mutant(
+        "a partial marker says nothing of what was changed",
+        "wal/pending.py",
+        "        chains.news.add(region_id)\n        self._batch.add(durability, complete)\n",
+        "        self._batch.add(durability, complete)\n",
+        f"{IDLE}::test_a_partial_marker_names_what_is_new_since_the_one_before",
+    ),
+    # ---- the file beside the log
+    Mutant(
+        "nothing beside the log says how far it is durable",
+        "wal/writer.py",
+        "            self._durable.write(self._written)\n            self._pending.durable = self._written\n",
+        "            self._pending.durable = self._written\n",
+        f"{LOST_ENDS}::test_what_a_killed_server_had_synced_is_missed_and_named",
+    ),
+    Mutant(
+        "a position is noted before it is durable",
+        "wal/writer.py",
+        "            self._files.fdatasync(self._descriptor)\n            self.sync_count += 1\n"
+        "            self._durable.write(self._written)\n",
+        "            self._durable.write(self._written)\n            self._files.fdatasync(self._descriptor)\n"
+        "            self.sync_count += 1\n",
+        "property/test_wal_power_cuts.py",
+    ),
+    Mutant(
+        "a new segment is not noted",
+        "wal/writer.py",
+        "        self._durable.write(self._written)\n        self._durable.sync()\n",
+        "",
+        f"{LOST_ENDS}::test_a_newest_segment_that_is_gone_is_known_after_a_power_failure",
+    ),
     # ---- reservations
     Mutant(
         "a new segment does not repeat reservations",
-        "wal/pending.py",
-        "RegionState(last_logged, *self._reserved.get(region_id, (0, 0)))",
-        "RegionState(last_logged)",
+        "wal/chains.py",
+        "reserved = self._reserved.get(region_id, (0, 0))\n        return",
+        "reserved = (0, 0)\n        return",
         f"{ROLLING}::test_a_reservation_outlives_the_segment_that_it_was_made_in",
     ),
     Mutant(
         "a reservation is not durable when it is used",
         "wal/pending.py",
-        "encode_reservation(numbers_until, stamps_until))\n        self.pass_through(_FSYNC, do_nothing)\n",
-        "encode_reservation(numbers_until, stamps_until))\n        self.pass_through(0, do_nothing)\n",
+        "        self._chains.news.add(region_id)\n        self.pass_through(_FSYNC, do_nothing)\n",
+        "        self._chains.news.add(region_id)\n        self.pass_through(0, do_nothing)\n",
         f"{ROLLING}::test_what_follows_a_reservation_completes_once_it_is_durable",
     ),
     # ---- space

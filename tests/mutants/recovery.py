@@ -5,13 +5,18 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 CRASHES = "unit/catalog/test_table_crashes.py::test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not"
+ASIDE = "unit/catalog/test_set_aside.py"
 DAMAGE = "unit/wal/test_damage.py"
 DISK = "unit/catalog/test_disk_failures.py"
+IDLE = "unit/wal/test_idle_markers.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
+LOST = "unit/catalog/test_lost_generations.py"
+LOST_ENDS = "unit/wal/test_lost_ends.py"
 REPLAY = "unit/region/test_replay.py"
 SEGMENT = "unit/memstore/test_segment.py"
 TABLES = "unit/catalog/test_region_server.py"
 TAIL = "unit/wal/test_torn_tail.py"
+UNKNOWN = "unit/catalog/test_unknown_outcomes.py"
 
 RECOVERY = [
     # ---- torn tail
@@ -24,30 +29,30 @@ RECOVERY = [
     ),
     Mutant(
         "damage is taken for a torn tail",
-        "wal/recovery.py",
-        "        proven = max([proven, first_stop, *(run.proven for run in later)])\n",
-        "        proven = first_stop\n",
-        f"{DAMAGE}::test_a_proven_bad_record_breaks_the_chain_of_its_region_and_the_others_are_whole",
+        "wal/log_reader.py",
+        ", *(r.proven for r in runs)])\n",
+        "])\n",
+        "unit/wal/test_format_1.py::test_a_bad_place_that_its_records_prove_is_damage",
     ),
     Mutant(
         "a torn tail is not cut",
         "wal/recovery.py",
-        "    if recovered.last_segment and recovered.end_bytes < files.size(path):\n",
+        "    if recovered.is_tail_whole:\n",
         "    if False:\n",
         f"{TAIL}::test_the_cut_is_done_before_a_new_segment_exists",
     ),
     Mutant(
         "the cut is not synced",
         "wal/recovery.py",
-        "            files.fsync(descriptor)\n",
+        "        files.fsync(descriptor)\n",
         "",
         f"{TAIL}::test_the_cut_is_done_before_a_new_segment_exists",
     ),
     Mutant(
         "what is not proven is not written anew",
         "wal/opening.py",
-        "    for record in recovered.unproven_changes():\n        content",
-        "    for record in ():\n        content",
+        "    for record in recovered.unproven_changes():\n        copies",
+        "    for record in ():\n        copies",
         f"{TAIL}::test_what_was_valid_but_not_proven_is_written_anew_and_synced",
     ),
     Mutant(
@@ -59,10 +64,66 @@ RECOVERY = [
     ),
     Mutant(
         "what was written anew is delivered twice",
-        "wal/recovery.py",
-        "        limit = min(final_bytes, len(data))\n",
-        "        limit = len(data)\n",
+        "wal/log_reader.py",
+        "        limit = min(final_bytes, len(segment.data))\n",
+        "        limit = len(segment.data)\n",
         f"{TAIL}::test_valid_records_behind_a_bad_one_that_prove_nothing_go_with_the_tail",
+    ),
+    Mutant(
+        "a tail is cut without a word",
+        "wal/recovery.py",
+        "    if recovered.last_version > 1 and not _note_cut(folder, files, recovered):\n        return\n",
+        "",
+        f"{LOST_ENDS}::test_a_tail_that_a_recovery_cuts_is_no_damage_whenever_the_next_one_begins",
+    ),
+    Mutant(
+        "a segment with damage is cut",
+        "wal/recovery.py",
+        "    if recovered.is_tail_whole:\n",
+        "    if recovered.segments:\n",
+        f"{LOST_ENDS}::test_what_a_killed_server_had_synced_is_missed_and_named",
+    ),
+    Mutant(
+        "a segment may be shorter than it was made",
+        "wal/log_reader.py",
+        "        is_short = len(segment.data) < allocated_bytes and",
+        "        is_short = False and",
+        f"{LOST_ENDS}::test_a_file_cut_at_any_byte_is_shorter_than_it_was_made",
+    ),
+    Mutant(
+        "a log that was closed may end anywhere",
+        "wal/log_reader.py",
+        "        return last.kind == MARKER and is_last_marker(last.payload, segment.version)\n",
+        "        return last.kind == MARKER\n",
+        f"{LOST_ENDS}::test_a_log_that_ends_with_another_marker_was_cut",
+    ),
+    Mutant(
+        "displaced records prove nothing",
+        "wal/log_reader.py",
+        "            displaced = displaced_proof(",
+        "            displaced_proof(",
+        f"{LOST_ENDS}::test_the_segment_alone_tells_of_what_was_cut_out_of_it",
+    ),
+    Mutant(
+        "newest segments may be gone",
+        "wal/log_reader.py",
+        "        if self._durable.segment > number:\n",
+        "        if False:\n",
+        f"{LOST_ENDS}::test_a_newest_segment_that_is_gone_is_named",
+    ),
+    Mutant(
+        "a partial marker proves what lies before it",
+        "wal/replay.py",
+        "        elif self._doubt is not None and marker.since <= self._doubt:\n",
+        "        elif self._doubt is not None:\n",
+        f"{IDLE}::test_whatever_is_lost_no_region_is_served_with_less_than_it_had",
+    ),
+    Mutant(
+        "only the newest damage is in doubt",
+        "wal/replay.py",
+        "        self._doubt = self._doubt or start\n",
+        "        self._doubt = start\n",
+        f"{IDLE}::test_whatever_is_lost_no_region_is_served_with_less_than_it_had",
     ),
     # ---- damage
     Mutant(
@@ -88,8 +149,8 @@ RECOVERY = [
     ),
     Mutant(
         "damage is forgotten when its segment is gone",
-        "wal/pending.py",
-        "        known.update((region_id, RegionState(BROKEN)) for region_id in self._broken)\n",
+        "wal/chains.py",
+        "        states.update((region_id, RegionState(BROKEN)) for region_id in self._broken)\n",
         "",
         f"{DAMAGE}::test_a_segment_with_damage_is_set_aside_instead_of_removed",
     ),
@@ -102,7 +163,7 @@ RECOVERY = [
     ),
     Mutant(
         "a segment of another log is read",
-        "wal/recovery.py",
+        "wal/log_reader.py",
         "        if header.log_id != self._log_id:\n",
         "        if False:\n",
         f"{DAMAGE}::test_a_segment_of_another_log_is_named",
@@ -117,21 +178,85 @@ RECOVERY = [
     Mutant(
         "a region that the log lost something of is served",
         "catalog/opening.py",
-        "            if damage is not None and region_id not in self._damaged:\n",
+        "            if damage is not None:\n",
         "            if False:\n",
         f"{TABLES}::test_damage_in_the_log_closes_the_regions_that_lost_something_and_the_others_serve",
     ),
     Mutant(
-        "a missing catalog is taken for a new folder",
+        "the newest catalog that is there is taken for the newest of all",
         "catalog/opening.py",
-        "                if found is None:\n",
-        "                if False:\n",
-        f"{TABLES}::test_a_missing_catalog_beside_regions_is_damage_and_nothing_is_removed",
+        "        if lost is not None:\n            raise lost\n",
+        "",
+        f"{LOST}::test_the_newest_catalog_is_missed_whatever_it_did",
+    ),
+    Mutant(
+        "a region that the catalog has never given shows nothing",
+        "catalog/leftovers.py",
+        "        if region_id >= state.next_region_id:\n",
+        "        if False:\n",
+        f"{LOST}::test_a_region_that_the_catalog_has_never_given_shows_that_a_later_one_is_lost",
+    ),
+    Mutant(
+        "the newest manifest that is there is taken for the newest of all",
+        "catalog/leftovers.py",
+        "    if logged is None or logged.manifest_generation <= generation:\n",
+        "    if True:\n",
+        f"{LOST}::test_the_newest_manifest_is_missed_and_its_region_closed",
+    ),
+    Mutant(
+        "regions are flushed in recovery before the catalog is known to be the newest",
+        "catalog/opening.py",
+        "        if not self._is_newest_checked:\n",
+        "        if False:\n",
+        f"{LOST}::test_no_region_is_flushed_in_recovery_before_a_lost_catalog_is_missed",
+    ),
+    Mutant(
+        "a region's folder is removed without proof",
+        "catalog/leftovers.py",
+        "        elif is_proven:\n",
+        "        elif True:\n",
+        f"{ASIDE}::test_a_regions_folder_without_proof_is_set_aside",
+    ),
+    Mutant(
+        "a store file is removed without proof",
+        "catalog/leftovers.py",
+        "        if is_proven:\n",
+        "        if True:\n",
+        f"{ASIDE}::test_a_store_file_without_proof_is_set_aside",
+    ),
+    Mutant(
+        "beside damage in the log leftovers count as proven",
+        "catalog/leftovers.py",
+        "    is_proven = recovered.catalog_generation > 0 and not recovered.gaps\n",
+        "    is_proven = recovered.catalog_generation > 0\n",
+        f"{ASIDE}::test_beside_damage_in_the_log_nothing_is_removed",
+    ),
+    Mutant(
+        "a file that can not be read ends the start",
+        "catalog/opening.py",
+        "                except (CorruptionError, OSError) as error:\n                    path",
+        "                except CorruptionError as error:\n                    path",
+        "unit/catalog/test_unreadable_files.py"
+        "::test_it_costs_its_own_region_and_is_named_by_start_verify_and_salvage[a store file forbidden]",
+    ),
+    Mutant(
+        "a table operation that fails after its commit is told as undone",
+        "catalog/live_catalog.py",
+        "        except (RegionServerError, OSError) as error:\n",
+        "        except OSError as error:\n",
+        f"{UNKNOWN}::test_a_log_that_fails_just_after_the_commit_leaves_the_outcome_unknown",
+    ),
+    Mutant(
+        "a table operation is answered before the log has noted it",
+        "catalog/live_catalog.py",
+        "            self._log.sync(gives_up=self._waits_for_space)\n",
+        "",
+        f"{UNKNOWN}::test_it_is_answered_when_the_log_has_noted_it_durably",
     ),
     Mutant(
         "one damaged region closes all",
         "catalog/opening.py",
-        "                    self._damaged[region.region_id] = error\n",
+        "                    self._damaged[region.region_id] = _damage(error, path)\n",
         "                    raise\n",
         f"{TABLES}::test_a_region_with_a_damaged_manifest_is_closed_and_named_and_the_others_serve",
     ),
@@ -210,37 +335,38 @@ RECOVERY = [
     Mutant(
         "a dropped table's regions go before the catalog says so",
         "catalog/region_server.py",
-        "            self._commit(self._state.without_table(name))\n"
-        '            self._remove_regions(entry, "its table was dropped")\n',
+        '            with self._catalog.committed(state, f"table {name!r} was dropped"):\n',
         '            self._remove_regions(entry, "its table was dropped")\n'
-        "            self._commit(self._state.without_table(name))\n",
+        '            with self._catalog.committed(state, f"table {name!r} was dropped"):\n',
         f"{CRASHES}[drop]",
     ),
     Mutant(
         "a truncated table's old regions go before the new ones are there",
         "catalog/region_server.py",
-        "            self._make_regions(state.entry(name), state)\n"
-        '            self._remove_regions(old, "its table was truncated")\n',
+        '            with self._catalog.committed(state, f"table {name!r} was truncated"):\n',
         '            self._remove_regions(old, "its table was truncated")\n'
-        "            self._make_regions(state.entry(name), state)\n",
+        '            with self._catalog.committed(state, f"table {name!r} was truncated"):\n',
         f"{CRASHES}[truncate]",
     ),
     Mutant(
         "the catalog names a region before its folder is there",
         "catalog/region_server.py",
-        '        """Folders first, then the commit, then the regions serve."""\n',
-        "        self._commit(state)\n",
+        "            self._make_folders(entry)\n",
+        "            self._catalog.commit(state)\n            self._make_folders(entry)\n",
         f"{CRASHES}[create]",
     ),
     Mutant(
         "a family's files go before the catalog says so",
         "catalog/region_server.py",
-        "            self._commit(state)\n            for region in entry.regions:\n"
-        "                if region.region_id in self._regions:\n"
-        "                    self._regions[region.region_id].alter(entry.table)\n",
+        '            with self._catalog.committed(state, f"table {name!r} was altered"):\n'
+        "                for region in entry.regions:\n"
+        "                    if region.region_id in self._regions:\n"
+        "                        self._regions[region.region_id].alter(entry.table)\n",
         "            for region in entry.regions:\n"
         "                if region.region_id in self._regions:\n"
-        "                    self._regions[region.region_id].alter(entry.table)\n            self._commit(state)\n",
+        "                    self._regions[region.region_id].alter(entry.table)\n"
+        '            with self._catalog.committed(state, f"table {name!r} was altered"):\n'
+        "                pass\n",
         f"{CRASHES}[alter]",
     ),
     Mutant(

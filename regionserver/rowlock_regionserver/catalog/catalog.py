@@ -2,7 +2,7 @@
 
 One small immutable generation (generations.py), replaced whole by each change: the write of the new generation is the
 commit point of every table operation. Folders are made before it and removed after it, so a crash leaves at most
-folders that no generation names, and these are removed at start.
+folders that no generation names; leftovers.py tells them from those whose generation was lost.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from rowlock_regionserver.errors import (
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.scan.filters import FAMILY_BYTES_SHOWN
+from rowlock_regionserver.wal.record import NOWHERE, Position
 
 NAME = "catalog"
 
@@ -62,6 +63,7 @@ class CatalogState:
     next_table_id: int = 1
     next_region_id: int = 1
     log_id: bytes = b""  # of the log that belongs to these regions; empty before there is one
+    log_position: Position = NOWHERE  # how far the log was durable when this was written
 
     def entry(self, name: str) -> TableEntry:
         """The table of this name. Raises TableNotFoundError."""
@@ -185,6 +187,7 @@ def encode(state: CatalogState) -> bytes:
             "next_table_id": state.next_table_id,
             "next_region_id": state.next_region_id,
             "log_id": _text(state.log_id),
+            "log_position": state.log_position,
             "tables": [
                 {
                     "name": entry.table.name,
@@ -221,8 +224,13 @@ def decode(body: bytes) -> CatalogState:
         )
         for table in fields["tables"]
     ]
-    log_id = base64.b64decode(fields["log_id"])
-    return CatalogState(tuple(entries), fields["next_table_id"], fields["next_region_id"], log_id)
+    return CatalogState(
+        tuple(entries),
+        fields["next_table_id"],
+        fields["next_region_id"],
+        base64.b64decode(fields["log_id"]),
+        Position(*fields.get("log_position", NOWHERE)),  # Version 0.1.0 writes none.
+    )
 
 
 def _text(data: bytes) -> str:

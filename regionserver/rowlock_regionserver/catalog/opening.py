@@ -1,32 +1,48 @@
 """Opening: what a data folder holds is read, replayed, and begins to be served.
 
-1. The catalog, then each region's manifest and store files. What nobody names is removed.
+1. The catalog, then each region's manifest and store files.
 2. The log's records go into the memstores; past the memory limit, the largest region is flushed.
-3. The log is open for writing. It is told how far each region is flushed, and which ones are gone.
-4. Regions serve.
+3. Catalog and manifests are compared with what the log says of them: an older one than it names is damage.
+4. What nobody names is removed if it is proven to be a leftover, and set aside otherwise.
+5. The log is open for writing. It is told how far each region is flushed, and which ones are gone.
+6. Regions serve.
 
-A region with damage is closed and named; the others serve. Nothing of it is removed, so that salvage finds all.
+A region with damage is closed and named; the others serve. Nothing of it is removed, so that salvage finds all. Before
+a region is flushed in 2, 3 is done by a reading of the log for that alone: a flush can't be undone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rowlock_regionserver.catalog import catalog
 from rowlock_regionserver.catalog.catalog import CatalogState, RegionEntry
+from rowlock_regionserver.catalog.leftovers import (
+    Unnamed,
+    lost_catalog,
+    lost_manifest,
+    region_folders,
+    unnamed_region_folders,
+    unnamed_store_files,
+)
+from rowlock_regionserver.catalog.set_aside import SetAside, list_set_aside, set_aside
 from rowlock_regionserver.errors import CorruptionError, RegionServerError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.bulk_file import bulk_file_number
 from rowlock_regionserver.region.bulk_load import BulkNumbers
 from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.replay import Replay
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.marker import RegionState
-from rowlock_regionserver.wal.recovery import Recovered, recover
+from rowlock_regionserver.wal.recovered import Recovered
+from rowlock_regionserver.wal.recovery import ReadLog, read_log, recover
+from rowlock_regionserver.wal.replay import Apply
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +55,7 @@ class Opened:
     bulk_numbers: BulkNumbers
     regions: dict[int, Region]
     damaged: dict[int, RegionServerError]  # by region id, why it is closed
+    set_aside: tuple[SetAside, ...]
 
 
 def region_folder(folder: Path, region_id: int) -> Path:
@@ -47,8 +64,8 @@ def region_folder(folder: Path, region_id: int) -> Path:
 
 
 def remove_region_folder(files: Files, folder: Path) -> None:
-    """Removes what nobody names any more, if it is there. A crash in between leaves it to the next start."""
-    with contextlib.suppress(FileNotFoundError):
+    """Removes what nobody names any more, if it is there. What can't be removed is left to the next start."""
+    with contextlib.suppress(OSError):
         for name in files.list_folder(folder):
             files.remove_if_there(folder / name)
         files.remove_folder(folder)
@@ -72,6 +89,8 @@ class Opening:
         self._generation = 0
         self._state = CatalogState()
         self._damaged: dict[int, RegionServerError] = {}
+        self._is_newest_checked = False
+        self._replays: dict[int, Replay] = {}
 
     def open(self) -> Opened:
         """Blocks as long as recovery takes. Raises CorruptionError, DataFolderError, DiskFullError and OSError."""
@@ -82,20 +101,18 @@ class Opening:
         self._read_catalog()
         contents = self._open_contents()
         recovered = self._replay(contents)
+        self._check_newest(contents, recovered)
+        self._clear_unnamed(contents, recovered)
         return self._begin_serving(contents, recovered)
 
     def _read_catalog(self) -> None:
         found = catalog.read_catalog(self._files, self._folder / "catalog")
         if found is not None:
             self._generation, self._state = found
-        named = {str(region.region_id) for entry in self._state.tables for region in entry.regions}
-        for name in self._files.list_folder(self._folder / "regions"):
-            if name.isdigit() and name not in named:
-                if found is None:
-                    raise CorruptionError(
-                        self._folder / "catalog", 0, "a catalog that names the regions there are", "no catalog"
-                    )
-                remove_region_folder(self._files, region_folder(self._folder, int(name)))
+        elif any(region_folders(self._folder, self._files)):
+            raise CorruptionError(
+                self._folder / "catalog", 0, "a catalog that names the regions there are", "no catalog"
+            )
 
     def _open_contents(self) -> dict[int, RegionContents]:
         contents: dict[int, RegionContents] = {}
@@ -103,14 +120,14 @@ class Opening:
             for region in entry.regions:
                 try:
                     contents[region.region_id] = region_contents(self._folder, entry.table, region, self._shared)
-                except CorruptionError as error:
-                    self._damaged[region.region_id] = error
+                except (CorruptionError, OSError) as error:
+                    path = region_folder(self._folder, region.region_id)
+                    self._damaged[region.region_id] = _damage(error, path)
         return contents
 
     def _replay(self, contents: dict[int, RegionContents]) -> Recovered:
         """Fills the memstores from the log. Regions that the log lost something of are closed and named."""
-
-        replays = {region_id: region.replay for region_id, region in contents.items()}
+        replays = self._replays = {region_id: region.replay for region_id, region in contents.items()}
 
         def apply(region_id: int, write_number: int, kind: int, payload: bytes) -> None:
             replay = replays.get(region_id)
@@ -118,31 +135,77 @@ class Opening:
                 return  # Dropped, or damaged already.
             try:
                 replay.apply(write_number, kind, payload)
-            except CorruptionError as error:
-                self._damaged[region_id] = error
-                del replays[region_id]
-                contents.pop(region_id).abandon()
+            except (CorruptionError, OSError) as error:
+                self._close(contents, region_id, _damage(error, self._shared.bulk_folder))
             if self._memory.is_under_pressure:
-                max(contents.values(), key=lambda region: region.stores.memstore_bytes).flush_while_recovering()
+                self._relieve(contents)
 
-        flushed = {region_id: region.mvcc.last for region_id, region in contents.items()}
-        recovered = recover(
-            self._folder / "log",
-            self._files,
-            apply,
-            flushed=flushed,
-            expected_log_id=self._state.log_id or None,
-        )
+        recovered = self._read_log(recover, apply, contents)
         if self._generation == 0 and recovered.record_count and recovered.regions:
             raise CorruptionError(
                 self._folder / "catalog", 0, "a catalog that names the regions in the log", "no catalog"
             )
         for region_id in list(contents):
             damage = recovered.damage_of(region_id)
-            if damage is not None and region_id not in self._damaged:
-                self._damaged[region_id] = damage.error()
-                contents.pop(region_id).abandon()
+            if damage is not None:
+                self._close(contents, region_id, damage.error())
         return recovered
+
+    def _close(self, contents: dict[int, RegionContents], region_id: int, damage: RegionServerError) -> None:
+        """The region is damaged: it takes nothing more of the log, and is not served."""
+        self._damaged[region_id] = damage
+        self._replays.pop(region_id, None)
+        contents.pop(region_id).abandon()
+
+    def _relieve(self, contents: dict[int, RegionContents]) -> None:
+        """Replay has passed the memory limit: the largest region is flushed, once it is known that it may be."""
+        if not self._is_newest_checked:
+            self._check_newest(contents, self._read_log(read_log, lambda *_: None, contents))
+        if contents:
+            max(contents.values(), key=lambda region: region.stores.memstore_bytes).flush_while_recovering()
+
+    def _read_log(self, read: ReadLog, apply: Apply, contents: dict[int, RegionContents]) -> Recovered:
+        """Reads the log as `recover` or `read_log` does, given what catalog and manifests know of it."""
+        positions = [each.flusher.manifest.log_position for each in contents.values()]
+        return read(
+            self._folder / "log",
+            self._files,
+            apply,
+            flushed={region_id: region.mvcc.last for region_id, region in contents.items()},
+            expected_log_id=self._state.log_id or None,
+            durable=max([self._state.log_position, *positions]),
+        )
+
+    def _check_newest(self, contents: dict[int, RegionContents], recovered: Recovered) -> None:
+        """3. Raises CorruptionError when the catalog is not the newest; closes regions whose manifest is not."""
+        self._is_newest_checked = True
+        lost = lost_catalog(self._folder, self._files, self._generation, self._state, recovered)
+        if lost is not None:
+            raise lost
+        for region_id, each in list(contents.items()):
+            path = region_folder(self._folder, region_id)
+            lost = lost_manifest(path, each.manifest_generation, recovered.regions.get(region_id))
+            if lost is not None:
+                self._close(contents, region_id, lost)
+
+    def _clear_unnamed(self, contents: dict[int, RegionContents], recovered: Recovered) -> None:
+        """4. What can't be moved or removed stays where it is, which harms nobody."""
+        for unnamed in list(unnamed_region_folders(self._folder, self._files, self._state, recovered)):
+            if unnamed.is_leftover:
+                remove_region_folder(self._files, unnamed.path)
+            else:
+                self._move_aside(unnamed, int(unnamed.path.name))
+        for region_id, each in contents.items():
+            for unnamed in unnamed_store_files(each.unnamed, region_id, recovered):
+                if unnamed.is_leftover:
+                    with contextlib.suppress(OSError):
+                        self._files.remove_if_there(unnamed.path)
+                else:
+                    self._move_aside(unnamed, region_id)
+
+    def _move_aside(self, unnamed: Unnamed, region_id: int) -> None:
+        with contextlib.suppress(OSError):
+            set_aside(self._folder, self._files, self._shared.clock, unnamed, region_id)
 
     def _begin_serving(self, contents: dict[int, RegionContents], recovered: Recovered) -> Opened:
         shared = self._shared
@@ -152,6 +215,9 @@ class Opening:
             catalog.write_catalog(self._files, self._folder / "catalog", self._generation, self._state)
         for each in contents.values():
             each.recovered()
+        if recovered.catalog_generation < self._generation:
+            with log.order:
+                log.note_catalog(self._generation)
         # Only now is it known which bulk files the log names.
         bulk_numbers = BulkNumbers(1 + self._remove_unnamed_bulk_files(contents))
         regions: dict[int, Region] = {}
@@ -166,7 +232,8 @@ class Opening:
         for region_id in logged_ids.union(recovered.regions, recovered.broken):
             if region_id not in regions and region_id not in self._damaged:
                 log.forget(region_id)
-        return Opened(self._generation, self._state, log, bulk_numbers, regions, self._damaged)
+        aside = tuple(list_set_aside(self._folder, self._files))
+        return Opened(self._generation, self._state, log, bulk_numbers, regions, self._damaged, aside)
 
     def _remove_unnamed_bulk_files(self, contents: dict[int, RegionContents]) -> int:
         """Removes bulk files that no live record names; gives the greatest number there was.
@@ -183,3 +250,16 @@ class Opening:
             if number not in named and not self._damaged:
                 self._files.remove_if_there(self._shared.bulk_folder / name)
         return greatest
+
+
+# The process or the machine lacks something; the file may be as whole as it was.
+_LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+
+
+def _damage(error: CorruptionError | OSError, path: Path) -> CorruptionError:
+    """Why a region is closed. Raises what is no matter of the file, which is at `path` if the error does not say."""
+    if isinstance(error, CorruptionError):
+        return error
+    if error.errno in _LACKING:
+        raise error
+    return CorruptionError.of(error, path)

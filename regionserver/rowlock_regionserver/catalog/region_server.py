@@ -4,12 +4,13 @@
     log/                   the write-ahead log
     bulk/                  bulk files that the log names
     regions/<region id>/   manifest generations and store files
+    set-aside/             what nobody names and is no leftover by proof
 
-Opening is in opening.py. What no catalog or manifest names is removed then. A region with damage is closed and named;
-the others serve.
+Opening is in opening.py. A region with damage is closed and named; the others serve.
 
 Table operations exclude each other by one lock and commit by the catalog's next generation: create makes its folder
-before, drop removes it after.
+before, drop removes it after. They are answered when the log's note of that generation is durable. What fails before
+the commit has changed nothing; what fails after it has an unknown outcome, and ends the server.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rowlock_regionserver.catalog import catalog
-from rowlock_regionserver.catalog.catalog import CatalogState, TableEntry
+from rowlock_regionserver.catalog.catalog import TableEntry
 from rowlock_regionserver.catalog.ended_snapshots import ended_error
 from rowlock_regionserver.catalog.flushing import FlushThread
+from rowlock_regionserver.catalog.live_catalog import LiveCatalog
 from rowlock_regionserver.catalog.opening import Opened, Opening, region_contents, region_folder, remove_region_folder
+from rowlock_regionserver.catalog.set_aside import SetAside
 from rowlock_regionserver.catalog.snapshot_region import SnapshotRegion
 from rowlock_regionserver.catalog.snapshots import Snapshot, Snapshots, SnapshotStatistics
+from rowlock_regionserver.catalog.starting import told_at_start
 from rowlock_regionserver.catalog.stopping import Unflushed, flush_at_the_end
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
@@ -99,10 +102,10 @@ class RegionServer:
         self._bulk_numbers: BulkNumbers
         # Guarded by self._catalog_lock, which a table operation holds from beginning to end; read without it.
         self._catalog_lock = threading.Lock()
-        self._generation = 0
-        self._state = CatalogState()
+        self._catalog: LiveCatalog
         self._regions: dict[int, Region] = {}
         self._damaged: dict[int, RegionServerError] = {}
+        self.set_aside: tuple[SetAside, ...] = ()  # when it was opened
         self._time_lock = threading.Lock()
         # Guarded by self._time_lock, with which a region comes in too:
         self._told_ms = 0  # the newest time that was told, or stamp of a region that is gone
@@ -128,9 +131,10 @@ class RegionServer:
         return server
 
     def _begin(self, opened: Opened) -> None:
-        self._generation, self._state = opened.generation, opened.state
         self._regions, self._damaged = opened.regions, opened.damaged
+        self.set_aside = opened.set_aside
         self._log, self._bulk_numbers = opened.log, opened.bulk_numbers
+        self._catalog = LiveCatalog(self._folder, self._files, opened.log, opened.generation, opened.state)
         self._flusher = FlushThread(
             lambda: list(self._regions.values()),
             self.flush_region,
@@ -186,18 +190,20 @@ class RegionServer:
 
     def tables(self) -> list[Table]:
         """All tables, by name."""
-        return [entry.table for entry in self._state.tables]
+        return [entry.table for entry in self._catalog.state.tables]
 
     def table(self, name: str) -> Table:
         """The table of this name. Raises TableNotFoundError."""
-        return self._state.entry(name).table
+        return self._catalog.state.entry(name).table
 
     def create_table(self, name: str, families: Sequence[Family], durability: Durability = Durability.FSYNC) -> Table:
         """A new, empty table of one region. The families' numbers are given here."""
         with self._catalog_lock, self._disk_failures_are_final():
-            state = self._state.with_new_table(name, families, durability)
+            state = self._catalog.state.with_new_table(name, families, durability)
             entry = state.entry(name)
-            self._make_regions(entry, state)
+            self._make_folders(entry)
+            with self._catalog.committed(state, f"table {name!r} was created"):
+                self._serve_regions(entry)
             return entry.table
 
     def alter_table(
@@ -209,37 +215,42 @@ class RegionServer:
     ) -> Table:
         """Adds, replaces and drops families, or changes the durability: one atomic change."""
         with self._catalog_lock, self._disk_failures_are_final():
-            state = self._state.with_altered_table(name, set_families, drop_families, durability)
+            state = self._catalog.state.with_altered_table(name, set_families, drop_families, durability)
             entry = state.entry(name)
-            self._commit(state)
-            for region in entry.regions:
-                if region.region_id in self._regions:
-                    self._regions[region.region_id].alter(entry.table)
+            with self._catalog.committed(state, f"table {name!r} was altered"):
+                for region in entry.regions:
+                    if region.region_id in self._regions:
+                        self._regions[region.region_id].alter(entry.table)
             return entry.table
 
     def truncate_table(self, name: str) -> Table:
         """Removes every cell: new regions take the place of the old ones."""
         with self._catalog_lock, self._disk_failures_are_final():
-            old = self._state.entry(name)
-            state = self._state.with_truncated_table(name)
-            self._make_regions(state.entry(name), state)
-            self._remove_regions(old, "its table was truncated")
+            old = self._catalog.state.entry(name)
+            state = self._catalog.state.with_truncated_table(name)
+            self._make_folders(state.entry(name))
+            with self._catalog.committed(state, f"table {name!r} was truncated"):
+                self._serve_regions(state.entry(name))
+                self._remove_regions(old, "its table was truncated")
             return old.table
 
     def drop_table(self, name: str) -> None:
         """Removes the table and all its cells."""
         with self._catalog_lock, self._disk_failures_are_final():
-            entry = self._state.entry(name)
-            self._commit(self._state.without_table(name))
-            self._remove_regions(entry, "its table was dropped")
+            entry = self._catalog.state.entry(name)
+            state = self._catalog.state.without_table(name)
+            with self._catalog.committed(state, f"table {name!r} was dropped"):
+                self._remove_regions(entry, "its table was dropped")
 
-    def _make_regions(self, entry: TableEntry, state: CatalogState) -> None:
-        """Folders first, then the commit, then the regions serve."""
+    def _make_folders(self, entry: TableEntry) -> None:
+        """The folders of new regions, durable, each with an empty manifest."""
         for region in entry.regions:
             region_path = region_folder(self._folder, region.region_id)
             remove_region_folder(self._files, region_path)  # Of an earlier try that did not commit.
             make_region_folder(self._files, region_path, region.region_id, entry.table.table_id)
-        self._commit(state)
+
+    def _serve_regions(self, entry: TableEntry) -> None:
+        """New regions, whose folders are made and which the catalog names, begin to serve."""
         for region in entry.regions:
             contents = region_contents(self._folder, entry.table, region, self._shared)
             contents.recovered()
@@ -263,11 +274,6 @@ class RegionServer:
             self._log.forget(entry_region.region_id)
             remove_region_folder(self._files, region_folder(self._folder, entry_region.region_id))
 
-    def _commit(self, state: CatalogState) -> None:
-        catalog.write_catalog(self._files, self._folder / "catalog", self._generation + 1, state)
-        self._generation += 1
-        self._state = state
-
     @contextlib.contextmanager
     def _disk_failures_are_final(self) -> Iterator[None]:
         """A disk that is only full is told as DiskFullError, with nothing changed; any other failure ends all.
@@ -281,8 +287,8 @@ class RegionServer:
         except (UnknownOutcomeError, OSError) as error:
             if isinstance(error, OSError) and error.errno in NO_SPACE:
                 raise DiskFullError(f"no space in {self._folder}; free some, nothing was changed") from error
-            if error is self._given_up:
-                raise
+            if self._given_up is not None and isinstance(error, UnknownOutcomeError):
+                raise  # The server stops, and the log lacked nothing but space.
             self._fail_and_end(error)
             raise
 
@@ -302,7 +308,7 @@ class RegionServer:
         """The regions of a table that touch [start, stop), in row order."""
         return [
             self.region(region.region_id)
-            for region in self._state.entry(name).regions
+            for region in self._catalog.state.entry(name).regions
             if (not stop or region.start < stop) and (not region.stop or start < region.stop)
         ]
 
@@ -355,6 +361,8 @@ class RegionServer:
     def flush(self, name: str) -> FlushResult:
         """Writes the memstores of a table's regions to store files. Blocks."""
         results = [self.flush_region(region) for region in self.regions_of(name)]
+        # So that a manifest that gets lost is missed.
+        self._log.sync(gives_up=lambda: self._log.waits_for_space)
         return FlushResult(
             sum(result.store_file_count for result in results), sum(result.cell_count for result in results)
         )
@@ -366,13 +374,17 @@ class RegionServer:
 
     def statistics(self) -> RegionServerStatistics:
         return RegionServerStatistics(
-            table_count=len(self._state.tables),
+            table_count=len(self._catalog.state.tables),
             region_count=len(self._regions),
             damaged_region_count=len(self._damaged),
             memstore_bytes=self._memory.bytes_held,
             log=self._log.statistics(),
             snapshots=self.snapshots.statistics(),
         )
+
+    def told_at_start(self) -> str:
+        """What an operator should know of the folder that was opened; empty when all is well."""
+        return told_at_start(self._folder, self._catalog.state, self._damaged, self.set_aside)
 
     def damaged_regions(self) -> dict[int, RegionServerError]:
         """Regions that are closed because something of them was lost, and what."""

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from rowlock_regionserver import generations
 from rowlock_regionserver.catalog import catalog
-from rowlock_regionserver.catalog.catalog import RegionEntry
+from rowlock_regionserver.catalog.catalog import CatalogState, RegionEntry
 from rowlock_regionserver.data_folder import FORMAT, LOCK, read_format, take_folder_lock
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.files import Files
@@ -22,14 +22,16 @@ from rowlock_regionserver.ownership import check_contents
 from rowlock_regionserver.region import manifest
 from rowlock_regionserver.region.manifest import Manifest
 from rowlock_regionserver.region.table import Table
+from rowlock_regionserver.wal.record import NOWHERE, Position
 
 Body = TypeVar("Body")
 
 
 @dataclass(frozen=True, slots=True)
 class Newest(Generic[Body]):
-    """The newest whole generation of a name, and whether it is the newest of all."""
+    """The newest whole generation of a name, and whether it is the newest that is there."""
 
+    number: int
     body: Body
     is_newest: bool
 
@@ -42,6 +44,7 @@ class StoredRegion:
     entry: RegionEntry
     table: Table
     manifest: Manifest | None
+    generation: int = 0  # of the manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,19 @@ class StoredFolder:
 
     folder: Path
     regions: tuple[StoredRegion, ...]
-    catalog_is_newest: bool
+    catalog: Newest[CatalogState] | None  # None: there is none that is whole
+
+    @property
+    def log_id(self) -> bytes | None:
+        """The log's, if the catalog says so."""
+        return self.catalog.body.log_id or None if self.catalog is not None else None
+
+    @property
+    def log_position(self) -> Position:
+        """How far the log was durable, as catalog and manifests say."""
+        manifests = [region.manifest for region in self.regions if region.manifest is not None]
+        of_catalog = self.catalog.body.log_position if self.catalog is not None else NOWHERE
+        return max([of_catalog, *(manifest.log_position for manifest in manifests)])
 
     @property
     def log_folder(self) -> Path:
@@ -99,26 +114,33 @@ def read_folder(folder: Path, files: Files, damage: list[CorruptionError]) -> St
     """
     found = _newest(files, folder / "catalog", catalog.NAME, catalog.decode, damage)
     if found is None:
-        if any(name.isdigit() for name in files.list_folder(folder / "regions")):
+        if any(name.isdigit() for name in listed(files, folder / "regions", damage)):
             damage.append(
                 CorruptionError(folder / "catalog", 0, "a catalog that names the regions", "none that is whole")
             )
-        return StoredFolder(folder, (), catalog_is_newest=False)
+        return StoredFolder(folder, (), None)
     regions = tuple(
-        _read_region(folder / "regions" / str(entry.region_id), entry, table.table, files, damage)
+        read_region(folder / "regions" / str(entry.region_id), entry, table.table, files, damage)
         for table in found.body.tables
         for entry in table.regions
     )
-    return StoredFolder(folder, regions, found.is_newest)
+    return StoredFolder(folder, regions, found)
 
 
-def _read_region(
+def listed(files: Files, folder: Path, damage: list[CorruptionError]) -> list[str]:
+    """The names in a folder; none, when it can't be read, which is added to `damage`."""
+    try:
+        return files.list_folder(folder)
+    except OSError as error:
+        damage.append(CorruptionError.of(error, folder))
+        return []
+
+
+def read_region(
     folder: Path, entry: RegionEntry, table: Table, files: Files, damage: list[CorruptionError]
 ) -> StoredRegion:
-    try:
-        found = _newest(files, folder, manifest.NAME, Manifest.decode, damage)
-    except FileNotFoundError:
-        found = None
+    """The region of the table in this folder, as far as its manifests are whole."""
+    found = _newest(files, folder, manifest.NAME, Manifest.decode, damage)
     if found is None:
         damage.append(CorruptionError(folder, 0, f"the manifest of region {entry.region_id}", "none that is whole"))
     elif found.body.region_id != entry.region_id:
@@ -127,7 +149,9 @@ def _read_region(
         )
         found = None
     # An older manifest may name files that are gone and forget some that are there.
-    return StoredRegion(folder, entry, table, found.body if found is not None and found.is_newest else None)
+    if found is None or not found.is_newest:
+        return StoredRegion(folder, entry, table, None)
+    return StoredRegion(folder, entry, table, found.body, found.number)
 
 
 def _newest(
@@ -135,27 +159,18 @@ def _newest(
 ) -> Newest[Body] | None:
     """Reads every generation there is, so that each checksum is checked; None when none is whole."""
     whole: list[tuple[int, Body]] = []
-    numbers: Sequence[int] = generations.generation_numbers(files, folder, name)
+    numbers: Sequence[int] = generations.numbers_in(listed(files, folder, damage), name)
     for number in numbers:
         path = generations.generation_path(folder, name, number)
         try:
             whole.append((number, decode(generations.read(files, path, number))))
         except CorruptionError as error:
             damage.append(error)
+        except OSError as error:
+            damage.append(CorruptionError.of(error, path))
         except (KeyError, TypeError, ValueError) as error:
             damage.append(CorruptionError(path, 0, f"a {name} of this version", repr(error)))
     if not whole:
         return None
     number, body = whole[-1]
-    return Newest(body, number == numbers[-1])
-
-
-def store_file_names(folder: Path, files: Files) -> list[tuple[int, int, Path]]:
-    """(family number, file number, path) of the store files that a region's folder holds, named or not."""
-    found = []
-    for name in files.list_folder(folder):
-        family, dash, rest = name.partition("-")
-        number, dot, suffix = rest.partition(".")
-        if dash and dot and suffix == "store" and family.isdigit() and number.isdigit():
-            found.append((int(family), int(number), folder / name))
-    return sorted(found)
+    return Newest(number, body, number == numbers[-1])

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.inspection.folder import StoredFolder, listed
+from rowlock_regionserver.wal.durable import read_durable
 from rowlock_regionserver.wal.reader import find_runs, unpack_records
-from rowlock_regionserver.wal.record import RESERVATION, Record, segment_seed
-from rowlock_regionserver.wal.recovery import Recovered, read_log
+from rowlock_regionserver.wal.record import GENERATION, Record, segment_seed
+from rowlock_regionserver.wal.recovered import Recovered
+from rowlock_regionserver.wal.recovery import read_log
 from rowlock_regionserver.wal.segment import (
     SEGMENT_HEADER_BYTES,
     SegmentHeader,
@@ -33,21 +36,33 @@ class LogFound:
     segment_count: int
 
 
-def check_log(
-    folder: Path, files: Files, apply: Apply, flushed: Mapping[int, int], damage: list[CorruptionError]
-) -> LogFound:
+def check_log(stored: StoredFolder, files: Files, apply: Apply, damage: list[CorruptionError]) -> LogFound:
     """Delivers what recovery would, changing nothing on disk; adds what is damaged to `damage`.
 
     A torn tail is no damage: what was never proven durable was never promised.
     """
-    headers, damaged_headers = _headers(folder, files)
+    headers, damaged_headers = _headers(stored.log_folder, files)
     if damaged_headers:
         damage.extend(damaged_headers)
         return LogFound(None, len(headers))
     try:
-        recovered = read_log(folder, files, apply, flushed=flushed)
+        read_durable(stored.log_folder, files)
     except CorruptionError as error:
         damage.append(error)
+    try:
+        recovered = read_log(
+            stored.log_folder,
+            files,
+            apply,
+            flushed=stored.flushed(),
+            expected_log_id=stored.log_id,
+            durable=stored.log_position,
+        )
+    except CorruptionError as error:
+        damage.append(error)
+        return LogFound(None, len(headers))
+    except OSError as error:
+        damage.append(CorruptionError.of(error, stored.log_folder))
         return LogFound(None, len(headers))
     damage.extend(gap.error() for gap in recovered.gaps)
     # A chain may also break without bad bytes: a whole, valid segment of another time, say.
@@ -67,21 +82,24 @@ def whole_records(folder: Path, files: Files) -> Iterator[Record]:
         return
     ((log_id, _),) = log_ids.most_common(1)
     for number in sorted(headers):
-        data = files.read(segment_path(folder, number))
+        try:
+            data = files.read(segment_path(folder, number))
+        except OSError:
+            continue  # It was named.
         following = headers.get(number + 1)
         # Beyond its final length a segment holds copies of what stands in its successor.
         limit = len(data) if following is None else min(len(data), following.predecessor_bytes)
         for run in find_runs(data, SEGMENT_HEADER_BYTES, limit, segment_seed(log_id, number), number):
             for record in unpack_records(data[run.start : run.stop]):
-                if record.kind < RESERVATION:
+                if record.kind < GENERATION:
                     yield record
 
 
 def _headers(folder: Path, files: Files) -> tuple[dict[int, SegmentHeader | None], list[CorruptionError]]:
     """The segments by number, None for a damaged header; and what is wrong with those."""
     headers: dict[int, SegmentHeader | None] = {}
-    damage = []
-    for name in files.list_folder(folder):
+    damage: list[CorruptionError] = []
+    for name in listed(files, folder, damage):
         number = segment_number(name)
         if number is None:
             continue
@@ -91,6 +109,8 @@ def _headers(folder: Path, files: Files) -> tuple[dict[int, SegmentHeader | None
             headers[number] = decode_segment_header(path, _head(files, path))
         except CorruptionError as error:
             damage.append(error)
+        except OSError as error:
+            damage.append(CorruptionError.of(error, path))
     return headers, damage
 
 

@@ -1,10 +1,11 @@
 """`rowlock-server salvage DIR OUT`: writes what is whole in a stopped server's folder as Parquet, a file a table.
 
 A file is named as its table, or, where that would be longer than a file's name may be, as its beginning and the table's
-id. Each has the columns row, family, qualifier, timestamp (milliseconds since the epoch) and value; its cells are the
-live versions, by row, family, qualifier, then newest first. Cells that have outlived their time to live and are still
-there are written too. OUT/report.txt names the tables and every damage that was found: what is missing may be anything
-that stood there, tombstones as well, so a deleted cell may be back.
+id. A region of a table whose catalog is lost has a file of its own (unnamed_regions.py). Each has the columns row,
+family, qualifier, timestamp (milliseconds since the epoch) and value; its cells are the live versions, by row, family,
+qualifier, then newest first. Cells that have outlived their time to live and are still there are written too.
+OUT/report.txt names the tables and every damage that was found: what is missing may be anything that stood there,
+tombstones as well, so a deleted cell may be back.
 
 Exit code 0: everything was whole. 1: something was damaged, and what is whole was written. 2: nothing was written (in
 use, not a server's folder, of another version, OUT is not empty). Nothing in DIR is changed. Memory: what is left of

@@ -6,6 +6,7 @@ and what the log holds beyond the store files, is held in memory.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -14,13 +15,15 @@ import pyarrow as pa
 from rowlock_regionserver.cells import CELL_SCHEMA, Family, from_then_on
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion, store_file_names
+from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion
 from rowlock_regionserver.inspection.log import check_log, whole_records
+from rowlock_regionserver.inspection.unnamed import lost_generations
+from rowlock_regionserver.inspection.unnamed_regions import unnamed_regions
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.segment import RowSegment
 from rowlock_regionserver.region.bulk_cells import stamped
 from rowlock_regionserver.region.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
-from rowlock_regionserver.region.flush import store_file_path
+from rowlock_regionserver.region.store_file_names import store_file_names, store_file_path
 from rowlock_regionserver.scan.merge import merged
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.cache import BlockCache
@@ -89,6 +92,8 @@ class SalvagedRegion:
                 self._add_bulk(write_number, BulkRecord.decode(payload), bulk_folder, files)
             except CorruptionError as error:
                 damage.append(error)
+            except OSError as error:
+                damage.append(CorruptionError.of(error, bulk_folder))
 
     def _add_bulk(self, write_number: int, record: BulkRecord, bulk_folder: Path, files: Files) -> None:
         if record.file_number:
@@ -110,7 +115,7 @@ class SalvagedRegion:
 def read_cells(stored: StoredFolder, files: Files, damage: list[CorruptionError]) -> list[SalvagedRegion]:
     """Every region with all of its cells that are whole; what is damaged is added to `damage`. Reads everything."""
     cache = BlockCache(0)
-    regions = [SalvagedRegion(region) for region in stored.regions]
+    regions = [SalvagedRegion(region) for region in (*stored.regions, *unnamed_regions(stored, files, damage))]
     for region in regions:
         region.add_store_files(files, cache, damage)
     by_id = {region.stored.entry.region_id: region for region in regions}
@@ -120,7 +125,10 @@ def read_cells(stored: StoredFolder, files: Files, damage: list[CorruptionError]
             by_id[region_id].add_record(write_number, kind, payload, stored.bulk_folder, files, damage)
 
     log_damage: list[CorruptionError] = []
-    check_log(stored.log_folder, files, apply, stored.flushed(), log_damage)
+    recovered = check_log(stored, files, apply, log_damage).recovered
+    if recovered is not None:
+        with contextlib.suppress(OSError):  # What can't be listed was named.
+            damage.extend(lost_generations(stored, files, recovered))
     if log_damage:
         damage.extend(log_damage)
         # Recovery delivers a region's records up to the first that is lost; what is whole after it is wanted here too.
@@ -136,9 +144,10 @@ def _store_files(stored: StoredRegion, files: Files) -> Iterator[tuple[int, Path
         for family_number, family_infos in infos.items():
             for info in family_infos:
                 yield family_number, store_file_path(stored.folder, family_number, info.number), info
-    elif stored.folder.is_dir():
-        for family_number, _, path in store_file_names(stored.folder, files):
-            yield family_number, path, None
+    else:
+        with contextlib.suppress(OSError):  # What can't be listed was named.
+            for name in store_file_names(files, stored.folder):
+                yield name.family_number, name.path, None
 
 
 def _whole_part(path: Path, files: Files, damage: list[CorruptionError]) -> list[Source]:

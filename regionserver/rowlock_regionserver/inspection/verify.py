@@ -1,7 +1,9 @@
-"""`rowlock-server verify DIR`: checks every checksum in a stopped server's folder and names what is damaged.
+"""`rowlock-server verify DIR`: checks every checksum in a stopped server's folder and names what is damaged or missing.
+
+It also lists what nobody names, which the next start removes or sets aside, and what was set aside before.
 
 Exit code 0: whole. 1: damaged, each place on a line of its own. 2: it could not be checked (in use, not a server's
-folder, of another version, unreadable). Nothing in the folder is changed.
+folder, of another version). Nothing in the folder is changed.
 """
 
 from __future__ import annotations
@@ -13,14 +15,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from rowlock_regionserver.catalog.set_aside import list_set_aside
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion, held, read_folder
 from rowlock_regionserver.inspection.log import check_log
+from rowlock_regionserver.inspection.unnamed import lost_generations, unnamed_in
 from rowlock_regionserver.region.bulk_file import WrittenBulkFile, read_bulk_file
-from rowlock_regionserver.region.flush import store_file_path
+from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.storefile.verify import verify_store_file
+from rowlock_regionserver.wal import durable
 from rowlock_regionserver.wal.mutation import KIND_BULK, BulkRecord
+from rowlock_regionserver.wal.recovered import Recovered
 
 WHOLE, DAMAGED, NOT_CHECKED = 0, 1, 2
 
@@ -36,6 +42,7 @@ class Verification:
     log_record_count: int = 0
     bulk_file_count: int = 0
     damage: list[CorruptionError] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)  # what is no damage, and good to know
 
 
 def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO | None = None) -> int:
@@ -53,6 +60,8 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
     except (DataFolderError, OSError) as error:
         stderr.write(f"rowlock-server verify: {error}\n")
         return NOT_CHECKED
+    for remark in found.remarks:
+        stdout.write(f"{remark}\n")
     for damage in found.damage:
         stdout.write(
             f"damaged: {damage.path} at byte {damage.offset}: {damage.expected} expected, {damage.found} found\n"
@@ -71,13 +80,22 @@ def verify(folder: Path, files: Files) -> Verification:
     """Checks the folder. Raises DataFolderError when it can't be checked, OSError when it can't be read."""
     found = Verification()
     with held(folder, files):
-        stored = read_folder(folder, files, found.damage)
-        found.region_count = len(stored.regions)
-        found.table_count = len({region.table.table_id for region in stored.regions})
-        for region in stored.regions:
-            _verify_store_files(region, files, found)
-        _verify_log(stored, files, found)
+        verify_folder(folder, files, found)
     return found
+
+
+def verify_folder(folder: Path, files: Files, found: Verification) -> None:
+    """Checks the folder, which no server uses meanwhile. Raises as `verify` does."""
+    stored = read_folder(folder, files, found.damage)
+    found.region_count = len(stored.regions)
+    found.table_count = len({region.table.table_id for region in stored.regions})
+    for region in stored.regions:
+        _verify_store_files(region, files, found)
+    recovered = _verify_log(stored, files, found)
+    if recovered is not None:
+        _look_for_what_is_lost(stored, files, recovered, found)
+    for aside in list_set_aside(folder, files):
+        found.remarks.append(f"set aside: {aside.path} ({aside.note}); 'rowlock-server remove-set-aside' removes it")
 
 
 def _verify_store_files(region: StoredRegion, files: Files, found: Verification) -> None:
@@ -91,7 +109,21 @@ def _verify_store_files(region: StoredRegion, files: Files, found: Verification)
             found.damage.extend(verify_store_file(path, info, files))
 
 
-def _verify_log(stored: StoredFolder, files: Files, found: Verification) -> None:
+def _look_for_what_is_lost(stored: StoredFolder, files: Files, recovered: Recovered, found: Verification) -> None:
+    """What the log knows of catalog and manifests, and what these do not name."""
+    if recovered.last_version > 1 and durable.NAME not in files.list_folder(stored.log_folder):
+        found.remarks.append(f"missing: {stored.log_folder / durable.NAME}; the next start makes it")
+    try:
+        lost = list(lost_generations(stored, files, recovered))
+        found.damage.extend(lost)
+        for unnamed in [] if lost else unnamed_in(stored, files, recovered):
+            then = "removes it" if unnamed.is_leftover else "sets it aside"
+            found.remarks.append(f"nobody names: {unnamed.path} ({unnamed.why}); the next start {then}")
+    except OSError as error:
+        found.damage.append(CorruptionError.of(error, stored.folder))
+
+
+def _verify_log(stored: StoredFolder, files: Files, found: Verification) -> Recovered | None:
     flushed = stored.flushed()
 
     def check_bulk_file(region_id: int, write_number: int, kind: int, payload: bytes) -> None:
@@ -107,7 +139,10 @@ def _verify_log(stored: StoredFolder, files: Files, found: Verification) -> None
             read_bulk_file(files, stored.bulk_folder, written)
         except CorruptionError as error:
             found.damage.append(error)
+        except OSError as error:
+            found.damage.append(CorruptionError.of(error, stored.bulk_folder))
 
-    log = check_log(stored.log_folder, files, check_bulk_file, flushed, found.damage)
+    log = check_log(stored, files, check_bulk_file, found.damage)
     found.log_segment_count = log.segment_count
     found.log_record_count = log.recovered.record_count if log.recovered is not None else 0
+    return log.recovered

@@ -27,7 +27,7 @@ import google_crc32c
 import pyarrow as pa
 
 from rowlock_regionserver.errors import CorruptionError
-from rowlock_regionserver.files import Files
+from rowlock_regionserver.files import Files, write_all
 
 MAGIC = b"rowlkblk"
 VERSION = 1
@@ -100,12 +100,9 @@ def write_bulk_file(
         try:
             checksum, position = 0, 0
             for part in encode_tables(tables):
-                view = memoryview(part)
                 checksum = google_crc32c.extend(checksum, part)
-                while view.nbytes:
-                    written = files.pwrite(descriptor, view, position)
-                    position += written
-                    view = view[written:]
+                write_all(files, descriptor, memoryview(part), position)
+                position += memoryview(part).nbytes
             with syncing():
                 files.fsync(descriptor)
         finally:
@@ -124,7 +121,7 @@ def read_bulk_file(files: Files, folder: Path, written: WrittenBulkFile) -> dict
     try:
         data = files.read(path)
     except FileNotFoundError:
-        raise CorruptionError(path, 0, f"a bulk file of {written.byte_count} bytes", "no file") from None
+        raise CorruptionError.missing(path, f"a bulk file of {written.byte_count} bytes", "no file") from None
     if len(data) != written.byte_count:
         raise CorruptionError(path, len(data), f"{written.byte_count} bytes", f"{len(data)} bytes")
     checksum = google_crc32c.value(data)

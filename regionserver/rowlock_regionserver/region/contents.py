@@ -6,28 +6,29 @@ are there and take the log's records, then the log is open and regions serve (re
 
 from __future__ import annotations
 
-import re
+import contextlib
+from dataclasses import replace
 from pathlib import Path
 
-from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.errors import CorruptionError, StoppingError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.apply import Applier
 from rowlock_regionserver.region.bulk_file import bulk_file_path
-from rowlock_regionserver.region.flush import Flusher, store_file_path
+from rowlock_regionserver.region.flush import Flusher
 from rowlock_regionserver.region.gate import Gate
 from rowlock_regionserver.region.manifest import Manifest, read_manifest, write_manifest
 from rowlock_regionserver.region.mvcc import Mvcc
 from rowlock_regionserver.region.replay import Replay
 from rowlock_regionserver.region.requests import RequestIds
 from rowlock_regionserver.region.shared_parts import SharedParts
+from rowlock_regionserver.region.store_file_names import store_file_names, store_file_path
 from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import TEMPORARY_SUFFIX
 from rowlock_regionserver.wal.log import Log
-
-_STORE_FILE_NAME = re.compile(r"\d+-\d{12}\.store")
+from rowlock_regionserver.wal.record import NOWHERE, Position
 
 
 class RegionContents:
@@ -41,7 +42,7 @@ class RegionContents:
         folder: Path,
         shared: SharedParts,
     ) -> None:
-        """Reads the manifest and opens its store files; what it does not name is removed. Raises CorruptionError."""
+        """Reads the manifest and opens its store files. Raises CorruptionError, and OSError for what can't be read."""
         self.region_id = region_id
         self.start, self.stop = bounds
         self.table = table
@@ -50,10 +51,13 @@ class RegionContents:
         self._log: Log | None = None
         files, clock = shared.files, shared.clock
         live = read_manifest(files, folder)
+        self.manifest_generation = live.generation  # as it was found
         manifest = live.manifest
         if manifest.region_id != region_id:
             raise CorruptionError(folder, 0, f"the manifest of region {region_id}", f"that of {manifest.region_id}")
-        _remove_unnamed(files, folder, manifest)
+        # What the manifest does not name. Whether it is a leftover is known when the log was read.
+        self.unnamed = _unnamed(files, folder, manifest)
+        live = replace(live, manifest=_beyond_unnamed(manifest, files, folder))
         self.mvcc = Mvcc(manifest.flushed_write_number, clock)
         self.gate = Gate(clock)
         config = shared.config
@@ -64,7 +68,16 @@ class RegionContents:
         self.stores = Stores(table, _open_store_files(folder, manifest, table, shared.cache, files))
         self.applier = Applier(self.stores, shared.memory, self.mvcc.read_spans, shared.on_fatal)
         self.flusher = Flusher(
-            live, self.stores, self.mvcc, self.gate, self.requests, shared, self._flushed, self.log_waits_for_space
+            live,
+            self.stores,
+            self.mvcc,
+            self.gate,
+            self.requests,
+            shared,
+            self._flushed,
+            self.log_waits_for_space,
+            self._log_position,
+            self._committed,
         )
         self.stamp_at_least = max((answer.result.timestamp for answer in manifest.answers), default=0)
         # Bulk files that the log's records name, with the write number of each: they stay until they are flushed.
@@ -92,7 +105,8 @@ class RegionContents:
         for file_number, write_number in list(self.bulk_files.items()):
             if write_number <= through:
                 del self.bulk_files[file_number]
-                self.shared.files.remove_if_there(bulk_file_path(self.shared.bulk_folder, file_number))
+                with contextlib.suppress(OSError):  # What nobody reads any more; the next start tries again.
+                    self.shared.files.remove_if_there(bulk_file_path(self.shared.bulk_folder, file_number))
 
     def write_to(self, log: Log) -> None:
         """The log is open: it is told how far the region is flushed, now and after each flush."""
@@ -102,6 +116,15 @@ class RegionContents:
     def log_waits_for_space(self) -> bool:
         """No write is published until there is disk space."""
         return self._log is not None and self._log.waits_for_space
+
+    def _log_position(self) -> Position:
+        return NOWHERE if self._log is None else self._log.durable
+
+    def _committed(self, generation: int) -> None:
+        """The manifest of this generation is durable. The log is told, so that it is missed if it gets lost."""
+        if self._log is not None:  # Else replay goes on; `Region` tells it.
+            with contextlib.suppress(StoppingError), self._log.order:  # The server is ending.
+                self._log.note_manifest(self.region_id, generation)
 
     def _flushed(self, write_number: int) -> None:
         self.remove_bulk_files(write_number)
@@ -128,14 +151,18 @@ def _open_store_files(
     }
 
 
-def _remove_unnamed(files: Files, folder: Path, manifest: Manifest) -> None:
-    """What a flush left that did not commit. Files that are not ours by their names are left alone."""
-    named = {
-        store_file_path(folder, number, info.number).name
-        for number, infos in manifest.store_files.items()
-        for info in infos
-    }
+def _unnamed(files: Files, folder: Path, manifest: Manifest) -> list[Path]:
+    """The store files that the manifest does not name. Temporary ones, which were never done, are removed."""
     for name in files.list_folder(folder):
-        is_leftover = name.endswith(TEMPORARY_SUFFIX) or (_STORE_FILE_NAME.fullmatch(name) and name not in named)
-        if is_leftover:
+        if name.endswith(TEMPORARY_SUFFIX):
             files.remove_if_there(folder / name)
+    named = {
+        store_file_path(folder, number, info.number) for number, infos in manifest.store_files.items() for info in infos
+    }
+    return [name.path for name in store_file_names(files, folder) if name.path not in named]
+
+
+def _beyond_unnamed(manifest: Manifest, files: Files, folder: Path) -> Manifest:
+    """The manifest with a number for the next file that no file has, so that a flush overwrites none."""
+    taken = max((name.number for name in store_file_names(files, folder)), default=0)
+    return replace(manifest, next_file_number=max(manifest.next_file_number, taken + 1))

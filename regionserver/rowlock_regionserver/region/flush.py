@@ -38,12 +38,14 @@ from rowlock_regionserver.region.mvcc import Mvcc
 from rowlock_regionserver.region.raw_windows import raw_windows
 from rowlock_regionserver.region.requests import RequestIds
 from rowlock_regionserver.region.shared_parts import SharedParts
+from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.scan.visibility import retained
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
+from rowlock_regionserver.wal.record import Position
 
 # Rows and their keys that are freed in one stretch: some 0.1 ms for rows of ten cells.
 FREED_AT_ONCE = 128
@@ -66,11 +68,6 @@ class _Sealed:
     write_number: int
 
 
-def store_file_path(folder: Path, family_number: int, file_number: int) -> Path:
-    """Where a region keeps a store file."""
-    return folder / f"{family_number}-{file_number:012d}.store"
-
-
 class Flusher:
     """Flushes one region; one flush at a time. Blocks for as long as the disk takes."""
 
@@ -84,8 +81,11 @@ class Flusher:
         shared: SharedParts,
         flushed: Callable[[int], None],
         log_waits_for_space: Callable[[], bool],
+        log_position: Callable[[], Position],
+        committed: Callable[[int], None],
     ) -> None:
-        """`flushed(write_number)` is called when everything up to the number is in live store files."""
+        """`committed(generation)` is called when a manifest is durable, `flushed(write_number)` when everything up to
+        the number is in live store files. `log_position` says how far the log is durable."""
         self._folder = live.folder
         self._stores = stores
         self._mvcc = mvcc
@@ -98,6 +98,8 @@ class Flusher:
         self._config = shared.config
         self._flushed = flushed
         self._log_waits_for_space = log_waits_for_space
+        self._log_position = log_position
+        self._committed = committed
         self._lock = threading.Lock()
         # Guarded by self._lock, which is held for a whole flush or alter:
         self._live = live
@@ -111,6 +113,11 @@ class Flusher:
     def manifest(self) -> Manifest:
         """The live manifest."""
         return self._live.manifest
+
+    @property
+    def generation(self) -> int:
+        """The live manifest's."""
+        return self._live.generation
 
     def flush(self) -> FlushResult:
         """Writes everything that is in memory now to store files; returns when they are live.
@@ -227,6 +234,7 @@ class Flusher:
             next_file_number=manifest.next_file_number + len(written),
             flushed_write_number=write_number,
             answers=tuple(self._requests.kept(write_number)),
+            log_position=max(manifest.log_position, self._log_position()),
         )
 
     def _commit(self, manifest: Manifest) -> None:
@@ -239,6 +247,7 @@ class Flusher:
             for path in self._paths(manifest) - self._paths(self.manifest):
                 self._files.remove_if_there(path)
             raise
+        self._committed(self._live.generation)
 
     def _paths(self, manifest: Manifest) -> set[Path]:
         return {
@@ -280,7 +289,8 @@ class Flusher:
             return
         self._commit(replace(manifest, store_files=kept))
         for path in self._paths(manifest) - self._paths(self.manifest):
-            self._files.remove_if_there(path)
+            with contextlib.suppress(OSError):  # Nobody names it any more; the next start tries again.
+                self._files.remove_if_there(path)
 
 
 def _taken_apart(sealed: _Sealed) -> list[object]:

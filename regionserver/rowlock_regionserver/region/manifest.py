@@ -1,8 +1,7 @@
 """The manifest: which store files of a region are live, and what the log no longer has to say.
 
 One small immutable generation, replaced whole (generations.py). The flushed write number moves only by flush: every
-write up to it is in the store files named here, so that replay skips it. What is on disk and not named is deleted
-when the region is opened.
+write up to it is in the store files named here, so that replay skips it.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import AnswerCell, RowResult
 from rowlock_regionserver.region.requests import KeptAnswer
 from rowlock_regionserver.storefile.info import StoreFileInfo
+from rowlock_regionserver.wal.record import NOWHERE, Position
 
 NAME = "manifest"
 
@@ -33,6 +33,7 @@ class Manifest:
     # Store files by family number, newest first.
     store_files: dict[int, tuple[StoreFileInfo, ...]] = field(default_factory=dict)
     answers: tuple[KeptAnswer, ...] = ()
+    log_position: Position = NOWHERE  # how far the log was durable when this was written
 
     def encode(self) -> bytes:
         return json.dumps(
@@ -45,6 +46,7 @@ class Manifest:
                     str(family): [info.to_json() for info in infos] for family, infos in self.store_files.items()
                 },
                 "answers": [_answer_to_json(answer) for answer in self.answers],
+                "log_position": self.log_position,
             }
         ).encode()
 
@@ -61,6 +63,7 @@ class Manifest:
                 for family, infos in fields["store_files"].items()
             },
             answers=tuple(_answer_from_json(answer) for answer in fields["answers"]),
+            log_position=Position(*fields.get("log_position", NOWHERE)),  # Manifests of version 0.1.0 have none.
         )
 
 
@@ -88,7 +91,7 @@ def read_manifest(files: Files, folder: Path) -> LiveManifest:
     try:
         number, body = generations.read_newest(files, folder, NAME)
     except FileNotFoundError:
-        raise CorruptionError(folder / NAME, 0, "a manifest", "none") from None
+        raise CorruptionError.missing(folder / NAME, "a manifest", "none") from None
     try:
         return LiveManifest(folder, number, Manifest.decode(body))
     except (KeyError, TypeError, ValueError) as error:

@@ -76,6 +76,7 @@ class Region:
         contents.write_to(log)
         with log.order:
             numbering.reserve()  # The log knows a region from its first reservation on.
+            log.note_manifest(contents.region_id, contents.flusher.generation)
         self._state = State.SERVING
 
     @property

@@ -12,14 +12,14 @@ A row mutation is atomic over all its families. Its steps, in this order:
                      the cells of every record in it applied, so a synced number may be published at once.
 7. UNLOCK            row locks and gate. The log is not synced yet: one sync carries many writers, even of one row.
 8. SYNC              the log's thread makes the record as durable as was asked (group commit). A caller that is alone
-                     does it itself (Log.take_turn), with the locks of 7 let go.
+                     waits for it for a moment (brief_wait.py).
 9. PUBLISH           that thread completes the number; the read point moves over completed numbers without a hole. The
                      answer goes out when the read point has reached this write.
 
 Invariants
 - Nothing unpublished is revealed. An outcome that comes from reading alone (a condition that is not met, an overflow, a
   repeated request id) waits until the newest write that it read is published.
-- If APPEND fails, nothing was applied, and the number completes empty. After APPLY only who writes the log completes
+- If APPEND fails, nothing was applied, and the number completes empty. After APPLY only the log's thread completes
   numbers. Steps 5 to 9 can't be cancelled by a deadline or a lost client.
 - A failed sync is final: nothing after it is acknowledged, whoever waits is told "unknown outcome".
 - Nothing here holds a lock while it waits for a disk, but for COMPARE, which may read a block of a store file.
@@ -51,6 +51,7 @@ from rowlock_regionserver.operations import (
     WriteOptions,
 )
 from rowlock_regionserver.region.answer_size import AnswerSize, bytes_of_cells, room_for_cells
+from rowlock_regionserver.region.brief_wait import BriefWait
 from rowlock_regionserver.region.changes import RowChanger, are_puts, only_puts
 from rowlock_regionserver.region.check import check_in_region, check_mutation, check_record
 from rowlock_regionserver.region.conditional import NewestRow, compare, families_read
@@ -106,12 +107,17 @@ class WritePath:
         called, because it would have had to wait for a lock or a disk and `may_wait` was False. Raises
         RegionServerError for what concerns the whole batch; then nothing was changed.
         """
-        if may_wait or not options.is_alone or not self._log.take_turn():
+        if may_wait or not options.is_alone or not self._log.is_quick:
             return self._mutate(mutations, options, done, may_wait=may_wait)
+        wait = BriefWait(done)
+        self._log.hold()
         try:
-            return self._mutate(mutations, options, done, may_wait=False)
+            is_begun = self._mutate(mutations, options, wait.told, may_wait=False)
         finally:
-            self._log.end_turn()  # 8 and 9 in this thread: `done` is called before this returns.
+            self._log.release()
+        if is_begun:
+            wait.end()
+        return is_begun
 
     def mutate_each(self, mutations: Sequence[RowMutation], options: WriteOptions, done: DoneEach) -> bool:
         """Makes row mutations of several requests, in order, each as `mutate` makes it; never waits.

@@ -4,8 +4,8 @@ The outline of one request, which is accepted and answered exactly once:
 
 1. Accept: counted, or refused when too many are in flight. Its deadline starts to run.
 2. Try: read from its message and made on the loop with may_wait=False. Most end here, because a thread's hand-over
-   costs more than they do. What is large or long by its look goes to a worker at once. A change that is alone, in a
-   server that has nothing else to do, is synced there too.
+   costs more than they do. What is large or long by its look goes to a worker at once. For a change that is alone in
+   the server the loop waits until it is synced, some milliseconds at most.
 3. Hand over: what would have to wait is done by a worker with may_wait=True. If the deadline passes before a worker
    is free, it is answered DEADLINE_EXCEEDED and never begun; REGION_TOO_BUSY, if clients have left too many answers
    unread, this one too.

@@ -22,15 +22,18 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError, RegionTooBusyError, StoppingError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.wal.batch import Complete
+from rowlock_regionserver.wal.durable import DurableFile
 from rowlock_regionserver.wal.marker import RegionState
 from rowlock_regionserver.wal.opening import begin_segment
 from rowlock_regionserver.wal.pending import Pending
-from rowlock_regionserver.wal.recovery import Recovered
+from rowlock_regionserver.wal.record import Position
+from rowlock_regionserver.wal.recovered import Recovered
 from rowlock_regionserver.wal.spare import Spare
 from rowlock_regionserver.wal.trimmer import Trimmer
 from rowlock_regionserver.wal.writer import Writer
 
 _CHECK_AGAIN_AFTER_FULL_MS = 1000
+_LOOK_AGAIN_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +96,10 @@ class Log:
         after it, and callers that wait get no answer from the log any more.
         """
         begun = begin_segment(folder, files, config, recovered)
-        pending = Pending(
-            recovered.log_id,
-            begun.header.number,
-            begun.byte_count,
-            begun.capacity,
-            config.log_segment_bytes,
-            recovered.regions,
-            recovered.broken,
-            recovered.unknown_broken is not None,
-            clock,
-        )
-        pending.touch(recovered.unproven_changes())
+        durable = DurableFile(folder, files, recovered.log_id)
+        durable.write(Position(begun.header.number, begun.byte_count))
+        durable.sync()
+        pending = Pending(begun, recovered, config.log_segment_bytes, clock)
         spare = Spare(folder, files, config.log_segment_bytes, config.disk_free_bytes_min, pending.fail)
         trimmer = Trimmer(folder, files, recovered.segments, recovered.broken, pending.fail)
         log = cls(folder, config, recovered, pending, spare, trimmer, on_failure)
@@ -114,6 +109,7 @@ class Log:
             pending,
             spare,
             trimmer,
+            durable,
             begun.descriptor,
             begun.capacity,
             config.log_idle_marker_ms,
@@ -149,21 +145,23 @@ class Log:
         """The same without a record: `complete` is called in its turn."""
         self._pending.pass_through(Durability.SKIP, complete)
 
-    # Writing by the caller, who does not hold `order`.
+    # Waiting for what was just appended. The caller does not hold `order`.
 
-    def take_turn(self) -> bool:
-        """Whether the caller itself writes and completes what it appends, in `end_turn`, which must follow then.
+    @property
+    def is_quick(self) -> bool:
+        """Syncs have been quick lately: a caller may wait for one, for a moment, instead of handing over."""
+        return self._writer.is_quick
 
-        For a caller that nobody waits behind: it is spared two hand-overs between threads. Never blocks. False: the
-        writer's thread does it, as for everybody else.
-        """
-        return self._writer.take_turn()
+    def hold(self) -> None:
+        """For a caller that appends next and waits then: the writer is woken by `release`, which must follow, and not
+        between the append and the wait, where it would wait for the interpreter."""
+        self._pending.hold()
 
-    def end_turn(self) -> None:
-        """Blocks for a write, and a sync if one was asked for; a failure is told as any other."""
-        self._writer.end_turn()
+    def release(self) -> None:
+        """Ends `hold`; never blocks."""
+        self._pending.release()
 
-    # Reservations. The caller holds `order`.
+    # Reservations and generations. The caller holds `order`.
 
     def reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> None:
         """Write numbers and stamps below these bounds may now be handed out; a restart goes on from them.
@@ -173,6 +171,14 @@ class Log:
         a region from its first reservation on; reserve before anything else, also for one that has no writes.
         """
         self._pending.reserve(region_id, numbers_until, stamps_until)
+
+    def note_manifest(self, region_id: int, generation: int) -> None:
+        """The region's manifest of this generation is durable. A recovery that finds an older one knows of the loss."""
+        self._pending.note_manifest(region_id, generation)
+
+    def note_catalog(self, generation: int) -> None:
+        """The same for the catalog."""
+        self._pending.note_catalog(generation)
 
     # Checks, and waiting.
 
@@ -198,21 +204,27 @@ class Log:
                 retry_after_ms=self._config.retry_after_ms,
             )
 
-    def sync(self) -> None:
-        """Blocks until everything that was appended is durable. The caller does not hold `order`.
+    def sync(self, gives_up: Callable[[], bool] = lambda: False) -> None:
+        """Blocks until everything that was appended is durable, or `gives_up` says so, which is asked now and then.
 
-        UnknownOutcomeError when the log fails first.
+        The caller does not hold `order`. UnknownOutcomeError when the log fails first.
         """
         assert threading.current_thread() is not self._writer.thread, "the writer's thread would wait for itself"
         done = threading.Event()
         with self.order:
             self._pending.pass_through(Durability.FSYNC, done.set)
             self._waiting.add(done)
-        done.wait()
+        while not done.wait(_LOOK_AGAIN_SECONDS) and not gives_up():
+            pass
         with self.order:
             self._waiting.discard(done)
             if self._has_failed:
                 raise UnknownOutcomeError("The log has failed: what was written last may be lost.")
+
+    @property
+    def durable(self) -> Position:
+        """Everything before this place is on stable storage."""
+        return self._pending.durable
 
     @property
     def waits_for_space(self) -> bool:
@@ -293,8 +305,6 @@ class Log:
 
     def _fail(self, error: BaseException) -> None:
         with self.order:
-            if self._has_failed:  # A failure in a caller's turn ends the writer's thread too, which tells it again.
-                return
             self._has_failed = True
             waiting, self._waiting = self._waiting, set()
         for event in waiting:

@@ -8,11 +8,18 @@ from pathlib import Path
 
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError
-from rowlock_regionserver.files import Files
+from rowlock_regionserver.files import Files, write_all
 from rowlock_regionserver.wal.marker import BROKEN, Marker, RegionState
 from rowlock_regionserver.wal.record import Position, Record, encode_record, segment_seed
-from rowlock_regionserver.wal.recovery import Recovered
-from rowlock_regionserver.wal.segment import NO_SPACE, SegmentHeader, encode_head, make_spare, name_spare, write_all
+from rowlock_regionserver.wal.recovered import Recovered
+from rowlock_regionserver.wal.segment import (
+    NO_SPACE,
+    SEGMENT_HEADER_BYTES,
+    SegmentHeader,
+    encode_head,
+    make_spare,
+    name_spare,
+)
 
 # When the disk is full, a server still starts, in a segment with this much room for reservations and markers.
 SMALL_SEGMENT_BYTES = 1 << 16
@@ -20,10 +27,11 @@ SMALL_SEGMENT_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class BegunSegment:
-    """A segment that is durable, under its name, with `byte_count` bytes of head and copies."""
+    """A segment that is durable, under its name: `head_bytes` of header and marker, `byte_count` with the copies."""
 
     header: SegmentHeader
     descriptor: int
+    head_bytes: int
     byte_count: int
     capacity: int
 
@@ -34,17 +42,20 @@ def begin_segment(folder: Path, files: Files, config: Config, recovered: Recover
     DiskFullError when there is no space for the copies. With less space than a segment it makes a small one.
     """
     header = SegmentHeader(recovered.last_segment + 1, recovered.log_id, recovered.last_segment, recovered.proven_bytes)
-    content = _content(header, recovered)
-    sizes = [max(config.log_segment_bytes, len(content)), len(content) + SMALL_SEGMENT_BYTES]
-    descriptor, capacity = _allocate(folder, files, sizes)
+    head, copies = _content(header, recovered)
+    byte_count = len(head) + len(copies)
+    descriptor, capacity = _allocate(
+        folder, files, [max(config.log_segment_bytes, byte_count), byte_count + SMALL_SEGMENT_BYTES]
+    )
+    header = replace(header, allocated_bytes=capacity)
     try:
-        write_all(files, descriptor, content, 0)
+        write_all(files, descriptor, header.encode() + head[SEGMENT_HEADER_BYTES:] + copies, 0)
         files.fdatasync(descriptor)
         name_spare(files, folder, header.number)
     except BaseException:
         files.close(descriptor)
         raise
-    return BegunSegment(header, descriptor, len(content), capacity)
+    return BegunSegment(header, descriptor, len(head), byte_count, capacity)
 
 
 def _allocate(folder: Path, files: Files, sizes: Iterable[int]) -> tuple[int, int]:
@@ -59,18 +70,22 @@ def _allocate(folder: Path, files: Files, sizes: Iterable[int]) -> tuple[int, in
     )
 
 
-def _content(header: SegmentHeader, recovered: Recovered) -> bytearray:
+def _content(header: SegmentHeader, recovered: Recovered) -> tuple[bytes, bytearray]:
+    """The head, and the copies behind it."""
     regions = _regions_before(recovered.regions, recovered.unproven_changes())
     regions.update((region_id, RegionState(BROKEN)) for region_id in recovered.broken)
-    marker = Marker(regions, recovered.unknown_broken is not None).encode()
+    marker = Marker(
+        regions, recovered.unknown_broken is not None, catalog_generation=recovered.catalog_generation
+    ).encode()
     # Of this log, only what is before the copies is proven durable.
     durable = Position(header.predecessor, header.predecessor_bytes) if header.predecessor else Position(1, 0)
     seed = segment_seed(header.log_id, header.number)
-    content = bytearray(encode_head(header, seed, marker, durable))
+    head = encode_head(header, seed, marker, durable)
+    copies = bytearray()
     for record in recovered.unproven_changes():
-        content += encode_record(
+        copies += encode_record(
             seed,
-            len(content),
+            len(head) + len(copies),
             record.region_id,
             record.write_number,
             record.previous,
@@ -78,7 +93,7 @@ def _content(header: SegmentHeader, recovered: Recovered) -> bytearray:
             record.kind,
             record.payload,
         )
-    return content
+    return head, copies
 
 
 def _regions_before(regions: Mapping[int, RegionState], records: Iterable[Record]) -> dict[int, RegionState]:

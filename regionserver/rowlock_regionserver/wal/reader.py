@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,17 @@ _LENGTH = struct.Struct("<4xI")
 
 # How many offsets are looked at in one vector operation; bounds the memory of a search.
 _SEARCH_OFFSETS = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentBytes:
+    """A segment as it was read: where it lies, and how its records are to be read."""
+
+    path: Path
+    number: int
+    version: int  # of the format
+    seed: int
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +103,16 @@ def unpack_records(data: bytes) -> Iterator[Record]:
         offset += (length + SIZE_ROUNDING) & SIZE_MASK
 
 
-def _candidates(data: bytes, start: int, stop: int, limit: int, number: int) -> list[int]:
+def find_candidates(data: bytes, start: int, limit: int, number: int) -> Iterator[int]:
+    """All places at or after `start` where a header is plausible, wherever its record belongs in the segment."""
+    offset = -(-start // ALIGNMENT) * ALIGNMENT
+    while offset + HEADER_BYTES <= limit:
+        stop = offset + _SEARCH_OFFSETS * ALIGNMENT
+        yield from _candidates(data, offset, stop, limit, number, is_in_place=False)
+        offset = stop
+
+
+def _candidates(data: bytes, start: int, stop: int, limit: int, number: int, *, is_in_place: bool = True) -> list[int]:
     """Offsets in [start, stop) at which a header is plausible."""
     count = max(0, -(-(min(stop, limit - HEADER_BYTES + 1) - start) // ALIGNMENT))
     if not count:
@@ -108,6 +129,7 @@ def _candidates(data: bytes, start: int, stop: int, limit: int, number: int) -> 
     plausible = column(40, "u1") != 0
     plausible &= (durable_segment >= 1) & (durable_segment <= number)
     plausible &= offsets + column(4, "<u4") + HEADER_BYTES <= limit
-    plausible &= (durable_segment < number) | (column(36, "<u4") <= offsets)
+    if is_in_place:
+        plausible &= (durable_segment < number) | (column(36, "<u4") <= offsets)
     candidates: list[int] = offsets[plausible].tolist()
     return candidates

@@ -3,12 +3,12 @@
     offset  bytes  field
          0      4  checksum         CRC32C of everything after this field, padding included; see below
          4      4  length           bytes of payload
-         8      8  region id        0 for a marker
-        16      8  write number     0 for a marker or a reservation
+         8      8  region id        0 for a marker, and for a generation of the catalog
+        16      8  write number     0 for what is no change
         24      8  previous         the region's previous logged write number, 0 when there is none
         32      4  durable segment  how far the log was proven durable when this record was appended:
         36      4  durable offset     everything before this offset of that segment, and all segments before it
-        40      1  kind             1 to 253: a change, 254: reservation, 255: marker; never 0
+        40      1  kind             1 to 252: a change, 253: generation, 254: reservation, 255: marker; never 0
         41      n  payload
                    zeros up to a multiple of 8
 
@@ -37,6 +37,7 @@ SIZE_MASK = -ALIGNMENT
 _PADDING = tuple(bytes(-length % ALIGNMENT) for length in range(ALIGNMENT))
 
 # The log's own kinds; all smaller ones, but 0, are the caller's.
+GENERATION = 253
 RESERVATION = 254
 MARKER = 255
 
@@ -52,6 +53,10 @@ class Position(NamedTuple):
 
     segment: int
     offset: int
+
+
+# Before every log: as a durable position it says nothing.
+NOWHERE = Position(0, 0)
 
 
 class Record(NamedTuple):

@@ -3,17 +3,30 @@
 Each change names its region's previous logged write number, so a lost record breaks a chain at the region's next one.
 After damage, a region is proven whole only by a marker or a reservation that names the end of its chain as it was
 read: a change alone does not show that no reservation was lost. What is not proven is named as damaged.
+
+A partial marker proves more than the regions that it names. All that was logged since the position that it gives is of
+these. So when the oldest damage that is unresolved begins at or after that position, no other region can have lost
+anything in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from rowlock_regionserver.errors import CorruptionError
-from rowlock_regionserver.wal.marker import BROKEN, Marker, RegionState, decode_marker, decode_reservation
+from rowlock_regionserver.wal.marker import (
+    BROKEN,
+    Marker,
+    RegionState,
+    decode_generation,
+    decode_marker,
+    decode_reservation,
+)
+from rowlock_regionserver.wal.reader import SegmentBytes
 from rowlock_regionserver.wal.record import (
+    GENERATION,
     HEADER_BYTES,
     RECORD,
     RESERVATION,
@@ -50,21 +63,24 @@ class Replay:
         self._flushed = flushed
         self._last: dict[int, int] = {}
         self._reserved: dict[int, tuple[int, int]] = {}
+        self._generations: dict[int, int] = {}
         self._starts: dict[int, int] | None = None  # the chains' ends before the oldest segment
         self._proven: set[int] = set()  # regions proven whole since the last gap
         self._gap: Damage | None = None
+        self._doubt: Position | None = None  # where the oldest gap begins that some region is not proven whole after
         self._hidden: Damage | None = None
         self.broken: dict[int, Damage] = {}
+        self.catalog_generation = 0
         self.record_count = 0
 
-    def read(
-        self, path: Path, data: bytes, start: int, limit: int, seed: int, touched: dict[int, int]
-    ) -> tuple[int, Position]:
+    def read(self, segment: SegmentBytes, start: int, limit: int, touched: dict[int, int]) -> tuple[int, Position]:
         """Delivers the valid records from `start` on, up to the first bad one or `limit`.
 
         Returns where it stopped, and what the last record calls proven durable, which is the greatest such position
         as positions never go back. Adds each region with its last write number to `touched`.
         """
+        path, data, seed, version = segment.path, segment.data, segment.seed, segment.version
+        first_of_log = GENERATION if version > 1 else RESERVATION
         offset = start
         durable_segment = durable_offset = 0
         last, last_of = self._last, self._last.get
@@ -80,7 +96,7 @@ class Replay:
                 break
             payload = data[offset + HEADER_BYTES : offset + HEADER_BYTES + length]
             durable_segment, durable_offset = proven_segment, proven_offset
-            if kind < RESERVATION:
+            if kind < first_of_log:
                 touched[region_id] = write_number
                 if last_of(region_id, 0) == previous or self._mends(path, offset, region_id, previous):
                     last[region_id] = write_number
@@ -88,15 +104,18 @@ class Replay:
                     count += 1
             elif kind == RESERVATION:
                 self._reservation(path, offset, region_id, previous, payload)
+            elif kind == GENERATION:
+                self._generation(path, offset, region_id, previous, payload)
             else:
-                self._marker(path, offset, payload)
+                self._marker(path, offset, payload, version)
             offset = end
         self.record_count += count
         return offset, Position(durable_segment, durable_offset)
 
-    def gap(self, damage: Damage) -> None:
-        """Proven records are lost here: nothing is whole until it is proven again."""
+    def gap(self, damage: Damage, start: Position) -> None:
+        """Proven records are lost from `start` on: nothing is whole until it is proven again."""
         self._gap = self._hidden = damage
+        self._doubt = self._doubt or start
         self._proven = set()
 
     def finish(self) -> None:
@@ -114,7 +133,7 @@ class Replay:
     def regions(self) -> dict[int, RegionState]:
         """The regions whose chains are whole."""
         return {
-            region_id: RegionState(last, *self._reserved.get(region_id, (0, 0)))
+            region_id: RegionState(last, *self._reserved.get(region_id, (0, 0)), self._generations.get(region_id, 0))
             for region_id, last in self._last.items()
             if region_id not in self.broken
         }
@@ -146,29 +165,54 @@ class Replay:
         self._reserve(region_id, numbers_until, stamps_until)
         self._prove(path, offset, region_id, end)
 
-    def _marker(self, path: Path, offset: int, payload: bytes) -> None:
+    def _generation(self, path: Path, offset: int, region_id: int, end: int, payload: bytes) -> None:
         try:
-            marker = decode_marker(payload)
+            generation = decode_generation(payload)
+        except ValueError as error:
+            raise CorruptionError(path, offset, "a generation", str(error)) from None
+        if not region_id:
+            self.catalog_generation = max(generation, self.catalog_generation)
+            return
+        self._note_generation(region_id, generation)
+        # As little as a change it shows that no reservation was lost.
+        if self._last.setdefault(region_id, 0) == end or self._mends(path, offset, region_id, end):
+            self._last[region_id] = end
+
+    def _marker(self, path: Path, offset: int, payload: bytes, version: int) -> None:
+        try:
+            marker = decode_marker(payload, version)
         except ValueError as error:
             raise CorruptionError(path, offset, "a marker", str(error)) from None
         if self._starts is None and self._gap is None and not self._last:
             self._begin(path, offset, marker)
+        self.catalog_generation = max(marker.catalog_generation, self.catalog_generation)
         for region_id, state in marker.regions.items():
             if state.last_logged == BROKEN:
                 self._break(path, offset, region_id, "a whole chain", "a region that was damaged before")
                 continue
             self._reserve(region_id, state.numbers_until, state.stamps_until)
+            self._note_generation(region_id, state.manifest_generation)
             self._prove(path, offset, region_id, state.last_logged)
-        # A region that is not in the marker was dropped, or never logged anything.
-        for region_id in self._last.keys() - marker.regions.keys():
-            del self._last[region_id]
-            self._reserved.pop(region_id, None)
-            self.broken.pop(region_id, None)
+        if not marker.is_partial:
+            self._forget(self._last.keys() - marker.regions.keys())
+        elif self._doubt is not None and marker.since <= self._doubt:
+            self._proven.update(self._last)
+        elif self._doubt is not None:
+            return  # It does not tell of the others, nor of those that are unknown.
+        self._doubt = None
         self._hidden = (
             Damage(path, offset, "a complete marker", "one that knows of unknown lost records")
             if marker.is_incomplete
             else None
         )
+
+    def _forget(self, region_ids: Iterable[int]) -> None:
+        """A region that is not in a full marker was dropped, or never logged anything."""
+        for region_id in list(region_ids):
+            del self._last[region_id]
+            self._reserved.pop(region_id, None)
+            self._generations.pop(region_id, None)
+            self.broken.pop(region_id, None)
 
     def _begin(self, path: Path, offset: int, marker: Marker) -> None:
         """The first marker of the log: what it names lies before the log, in store files if they know of it."""
@@ -191,6 +235,9 @@ class Replay:
     def _reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> None:
         numbers_before, stamps_before = self._reserved.get(region_id, (0, 0))
         self._reserved[region_id] = (max(numbers_until, numbers_before), max(stamps_until, stamps_before))
+
+    def _note_generation(self, region_id: int, generation: int) -> None:
+        self._generations[region_id] = max(generation, self._generations.get(region_id, 0))
 
     def _prove(self, path: Path, offset: int, region_id: int, end: int) -> None:
         """A record says that the region's chain ends at `end` here."""

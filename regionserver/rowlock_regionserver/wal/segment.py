@@ -7,7 +7,8 @@
         16     16  log id            random, the same in all segments of a log
         32      4  predecessor       the number of the segment before, 0 when this is the log's first
         36      4  predecessor bytes its final length: records of it beyond that are not part of the log
-        40     20  zeros
+        40      4  allocated bytes   the file was made this long before it got its name; 0 in format 1
+        44     16  zeros
         60      4  checksum          CRC32C of the 60 bytes before
 
 A segment is made under the name of the spare, and gets its own name by a rename, once its head (header and first
@@ -27,11 +28,12 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.wal.record import MARKER, SEGMENT_BYTES_MAX, Position, checksum_of, encode_record, record_size
 
 MAGIC = b"rowlkwal"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_READABLE_VERSIONS = (1, 2)
 LOG_ID_BYTES = 16
 SPARE_NAME = "spare.wal"
 
-_HEADER = struct.Struct("<8sII16sII20x")
+_HEADER = struct.Struct("<8sII16sIII16x")
 _CHECKSUM = struct.Struct("<I")
 SEGMENT_HEADER_BYTES = _HEADER.size + _CHECKSUM.size
 _NAME = re.compile(r"(\d{10})\.wal")
@@ -47,6 +49,8 @@ class SegmentHeader:
     log_id: bytes
     predecessor: int
     predecessor_bytes: int
+    allocated_bytes: int = 0
+    version: int = FORMAT_VERSION
 
     def __post_init__(self) -> None:
         assert len(self.log_id) == LOG_ID_BYTES, f"a log id of {len(self.log_id)} bytes"
@@ -54,7 +58,15 @@ class SegmentHeader:
         assert 0 <= self.predecessor_bytes < 2 * SEGMENT_BYTES_MAX, f"a segment of {self.predecessor_bytes} bytes"
 
     def encode(self) -> bytes:
-        header = _HEADER.pack(MAGIC, FORMAT_VERSION, self.number, self.log_id, self.predecessor, self.predecessor_bytes)
+        header = _HEADER.pack(
+            MAGIC,
+            self.version,
+            self.number,
+            self.log_id,
+            self.predecessor,
+            self.predecessor_bytes,
+            self.allocated_bytes,
+        )
         return header + _CHECKSUM.pack(checksum_of(header))
 
 
@@ -69,21 +81,21 @@ def decode_segment_header(path: Path, data: bytes) -> SegmentHeader:
     """The header at the start of `data`. CorruptionError, or DataFolderError for another format version."""
     if len(data) < SEGMENT_HEADER_BYTES:
         raise CorruptionError(path, 0, f"a segment header of {SEGMENT_HEADER_BYTES} bytes", f"{len(data)} bytes")
-    magic, version, number, log_id, predecessor, predecessor_bytes = _HEADER.unpack_from(data)
+    magic, version, number, log_id, predecessor, predecessor_bytes, allocated_bytes = _HEADER.unpack_from(data)
     if magic != MAGIC:
         raise CorruptionError(path, 0, f"the magic {MAGIC!r}", repr(magic))
     (stated,) = _CHECKSUM.unpack_from(data, _HEADER.size)
     computed = checksum_of(data[: _HEADER.size])
     if stated != computed:
         raise CorruptionError(path, _HEADER.size, f"header checksum {computed:#010x}", f"{stated:#010x}")
-    if version != FORMAT_VERSION:
+    if version not in _READABLE_VERSIONS:
         raise DataFolderError(
-            f"{path} is a log segment of format {version}, this server reads format {FORMAT_VERSION}: "
+            f"{path} is a log segment of format {version}, this server reads formats up to {FORMAT_VERSION}: "
             "use the rowlock version that wrote it."
         )
     if number <= predecessor or predecessor_bytes >= 2 * SEGMENT_BYTES_MAX:
         raise CorruptionError(path, 12, "a segment after its predecessor", f"{number} after {predecessor}")
-    return SegmentHeader(number, log_id, predecessor, predecessor_bytes)
+    return SegmentHeader(number, log_id, predecessor, predecessor_bytes, allocated_bytes, version)
 
 
 def segment_path(folder: Path, number: int) -> Path:
@@ -122,14 +134,3 @@ def name_spare(files: Files, folder: Path, number: int) -> None:
     """Makes the spare the segment with this number. Its head must be durable, and its predecessor."""
     files.rename(folder / SPARE_NAME, segment_path(folder, number))
     files.fsync_folder(folder)
-
-
-def write_all(files: Files, descriptor: int, data: bytes | bytearray, offset: int) -> None:
-    """Writes all of `data`, going on after short writes."""
-    with memoryview(data) as view:
-        written = files.pwrite(descriptor, view, offset)
-        while written < len(data):
-            count = files.pwrite(descriptor, view[written:], offset + written)
-            if count <= 0:
-                raise OSError(errno.EIO, f"a write of {len(data) - written} bytes wrote {count}")
-            written += count

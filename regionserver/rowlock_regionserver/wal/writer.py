@@ -1,7 +1,4 @@
-"""The writer: it writes, syncs, rolls and completes, in log order.
-
-Whoever has the turn writes. That is the writer's thread, or a caller that is alone (`Writer.take_turn`): handing a lone
-record to a thread and its completion back costs as much as the sync of a quick disk.
+"""The writer: one thread that writes, syncs, rolls and completes, in log order.
 
 For each batch, in this order:
 
@@ -9,36 +6,33 @@ For each batch, in this order:
    name the spare and sync the folder. Only now can anything of the new segment be acknowledged.
 2. Make sure of space for the batch; then complete the leading callers that wait for nothing.
 3. Write the batch. Complete the callers that wait for the write, up to the first that waits for a sync.
-4. When anybody waits for a sync: sync, and complete the rest.
+4. When anybody waits for a sync: sync, tell the file `durable` of it, and complete the rest.
 
 While it syncs, others append: that is the group commit. A sync that fails is never tried again, because the kernel
-may have marked the lost pages clean; nothing completes after it. Who meets it says so before the turn is let go, and
-who has the next turn looks before anything else.
+may have marked the lost pages clean; nothing completes after it.
 """
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rowlock_regionserver.files import Files
+from rowlock_regionserver.files import Files, write_all
 from rowlock_regionserver.wal.batch import Batch
+from rowlock_regionserver.wal.durable import DurableFile
 from rowlock_regionserver.wal.pending import Pending
 from rowlock_regionserver.wal.record import Position
-from rowlock_regionserver.wal.segment import NO_SPACE, name_spare, write_all
+from rowlock_regionserver.wal.segment import NO_SPACE, name_spare
 from rowlock_regionserver.wal.spare import Spare
 from rowlock_regionserver.wal.trimmer import Sealed, Trimmer
 
-# What a caller writes by itself. A system call for so much takes some 20 us.
-_HERE_BYTES_MAX = 64 * 1024
 # So much behind a short batch is written with it, as zeros, once: what was written before is synced in five sixths of
 # the time that preallocated space takes, which the file system must mark as written first. Longer batches don't care.
 _ZEROS_AHEAD = bytes(256 * 1024)
 _SHORT_BYTES_MAX = 16 * 1024
-# How much of the average a sync's time is: one slow sync keeps callers from syncing by themselves for ten more.
+# How much of the average a sync's time is: after one slow sync nobody waits for the next ten or so.
 _NEWEST_SHARE = 1 / 8
 
 
@@ -52,6 +46,7 @@ class Writer:
         pending: Pending,
         spare: Spare,
         trimmer: Trimmer,
+        durable: DurableFile,
         descriptor: int,
         segment_bytes: int,
         idle_marker_ms: int,
@@ -63,76 +58,40 @@ class Writer:
         self._pending = pending
         self._spare = spare
         self._trimmer = trimmer
+        self._durable = durable
         self._idle_marker_ms = idle_marker_ms
         self._quick_sync_seconds = quick_sync_us / 1e6
         self._on_failure = on_failure
-        self._turn = threading.Lock()
-        # Guarded by self._turn:
         self._descriptor = descriptor
         self._segment_bytes = segment_bytes  # preallocated
         self._written = pending.durable
         self._zeros_until = 0  # in this segment
+        # Written by the thread, read by anybody.
         self._sync_seconds = 1.0  # on average; slow, until it is known
-        # Counted by who has the turn, read by anybody.
         self.batch_count = 0
         self.sync_count = 0
         self.thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
 
-    def take_turn(self) -> bool:
-        """Whether the caller writes what it appends until `end_turn`, which must follow then. Never blocks.
-
-        False: somebody is writing, or syncs take too long for a caller that others may soon wait for.
-        """
-        if self._sync_seconds > self._quick_sync_seconds or not self._turn.acquire(blocking=False):
-            return False
-        self._pending.hold()
-        return True
-
-    def end_turn(self) -> None:
-        """Writes, syncs and completes what was appended; leaves it to the thread when it is much, or needs space."""
-        try:
-            batch = self._pending.take_held(_HERE_BYTES_MAX)
-            if batch is not None:
-                self._write(batch)
-        except BaseException as error:
-            self._fail(error)
-        finally:
-            self._turn.release()
+    @property
+    def is_quick(self) -> bool:
+        """The last syncs took so little time, on average, that a caller may wait for the next one."""
+        return self._sync_seconds <= self._quick_sync_seconds
 
     def _run(self) -> None:
         try:
-            is_pending: bool | None = True
-            while is_pending is not None:
-                is_pending = self._pending.wait(self._idle_marker_ms)
-                with self._turn:
-                    self._work(is_pending)
-        except BaseException as error:
-            self._fail(error)
-        finally:
-            with self._turn:
-                self._sync_seconds = math.inf  # nobody takes a turn any more
-                self._files.close(self._descriptor)
-
-    def _work(self, is_pending: bool | None) -> None:
-        """What the thread does in one turn, after what `Pending.wait` answered."""
-        try:
-            self._pending.raise_failure()  # Of who had the turn before, for which the thread waited.
-            if is_pending:
-                for batch in self._pending.take():
-                    self._write(batch)
-            elif is_pending is None:
-                self._finish()
-            else:
-                self._mark_idle()
-        except BaseException as error:
-            # Before the turn ends: whoever has the next one would sync again, and be told that all is durable.
+            while (is_pending := self._pending.wait(self._idle_marker_ms)) is not None:
+                if is_pending:
+                    for batch in self._pending.take():
+                        self._write(batch)
+                else:
+                    self._mark_idle()
+            self._finish()
+        except BaseException as error:  # Also what a completion raises: nothing may go on as if it had not happened.
             self._pending.fail(error)
-            raise
-
-    def _fail(self, error: BaseException) -> None:
-        """Also what a completion raises, and what is no Exception: nothing may go on as if it had not happened."""
-        self._pending.fail(error)
-        self._on_failure(error)
+            self._on_failure(error)
+        finally:
+            self._files.close(self._descriptor)
+            self._durable.close()
 
     def _write(self, batch: Batch) -> None:
         if batch.head:
@@ -178,6 +137,7 @@ class Writer:
             started = time.perf_counter()
             self._files.fdatasync(self._descriptor)
             self.sync_count += 1
+            self._durable.write(self._written)
             self._pending.durable = self._written
             self._sync_seconds += (time.perf_counter() - started - self._sync_seconds) * _NEWEST_SHARE
 
@@ -196,7 +156,10 @@ class Writer:
         name_spare(self._files, self._folder, batch.segment)
         self._segment_bytes = segment_bytes
         self._zeros_until = 0
-        self._written = self._pending.durable = Position(batch.segment, len(batch.head))
+        self._written = Position(batch.segment, len(batch.head))
+        self._durable.write(self._written)
+        self._durable.sync()
+        self._pending.durable = self._written
         self._trimmer.add(sealed)
 
     def _mark_idle(self) -> None:
@@ -220,5 +183,6 @@ class Writer:
                 raise
         write_all(self._files, self._descriptor, marker, self._written.offset)
         self._files.fdatasync(self._descriptor)
+        self._durable.write(Position(self._written.segment, stop))
         self._files.truncate(self._descriptor, stop)
         self._files.fsync(self._descriptor)

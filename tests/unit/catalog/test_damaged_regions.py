@@ -73,7 +73,7 @@ def test_the_log_forgets_a_damaged_region_that_was_dropped_just_before_a_crash(f
     flip_in(segment, segment.read_bytes().index(VALUE))
     server = opened(folder)
     assert list(server.damaged_regions()) == [1]
-    server._commit(server._state.without_table("t"))
+    server._catalog.commit(server._catalog.state.without_table("t"))
     abandon(server)
     server = opened(folder)
     assert server.damaged_regions() == {}

@@ -75,7 +75,7 @@ def test_after_two_crashes_the_log_does_not_keep_the_changes_of_a_region_whose_d
     server.create_table("u", [Family(0, b"f")])
     put(server, "u", b"kept by the segment too")
     put(server, "t", VALUE)
-    server._commit(server._state.without_table("t"))
+    server._catalog.commit(server._catalog.state.without_table("t"))
     for _ in range(2):
         abandon(server)
         server = opened(tmp_path)

@@ -45,6 +45,7 @@ from rowlock_regionserver.operations import (
     Selection,
     WriteOptions,
 )
+from rowlock_regionserver.region import brief_wait
 
 from .conftest import WAIT_S, Engine, HeldFiles
 
@@ -553,21 +554,19 @@ def test_several_rows_are_read_at_one_read_point_in_the_order_asked(engine: Engi
     assert [[cell[3] for cell in cells] for cells in answer] == [[b"2"], [], [b"1"], [b"2"]]
 
 
-def test_a_caller_that_is_alone_is_answered_by_its_own_thread_before_it_goes_on(tmp_path: Path) -> None:
+def test_a_caller_that_is_alone_waits_for_its_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brief_wait, "WAIT_SECONDS", WAIT_S)
     engine = Engine(tmp_path, Config(log_quick_sync_us=3_600_000_000), Clock(), Files(), Durability.FSYNC)
+    engine.change(b"r", put(b"q", b"0"))
     told: list[tuple[list[RowOutcome], threading.Thread]] = []
 
     def done(outcomes: list[RowOutcome]) -> None:
         told.append((outcomes, threading.current_thread()))
 
-    def mutate(*mutations: RowMutation, is_alone: bool = True) -> bool:
-        options = WriteOptions(time.monotonic() + WAIT_S, is_alone=is_alone)
-        return engine.region.mutate(mutations, options, done, may_wait=False)
-
-    while not told:  # The log's thread may have its turn when the table was just made.
-        told.clear()
-        assert mutate(RowMutation(b"r", (put(b"q", b"1"),)), RowMutation(b"bad", ()))
-    ((first, refused), thread) = told[0]
+    options = WriteOptions(time.monotonic() + WAIT_S, is_alone=True)
+    mutations = [RowMutation(b"r", (put(b"q", b"1"),)), RowMutation(b"bad", ())]
+    assert engine.region.mutate(mutations, options, done, may_wait=False)
+    (((first, refused), thread),) = told
     assert isinstance(first, RowResult)
     assert isinstance(refused, InvalidRequestError)
     assert thread is threading.current_thread()
@@ -576,3 +575,22 @@ def test_a_caller_that_is_alone_is_answered_by_its_own_thread_before_it_goes_on(
     assert engine.values(b"r") == {b"f:q": b"1"}
     engine.server.stop()
     assert not engine.fatal
+
+
+def test_a_caller_that_is_alone_goes_on_without_its_outcome_when_the_disk_hangs(tmp_path: Path) -> None:
+    files = HeldFiles()
+    config = Config(log_quick_sync_us=3_600_000_000, log_idle_marker_ms=3_600_000)
+    engine = Engine(tmp_path, config, Clock(), files, Durability.FSYNC)
+    engine.change(b"r", put(b"q", b"0"))
+    files.may_sync.clear()
+    told = threading.Event()
+    options = WriteOptions(time.monotonic() + WAIT_S, is_alone=True)
+    mutation = RowMutation(b"r", (put(b"q", b"1"),))
+    assert engine.region.mutate([mutation], options, lambda _: told.set(), may_wait=False)
+    assert files.is_held.wait(WAIT_S)
+    assert not told.is_set()
+    assert engine.values(b"r") == {b"f:q": b"0"}
+    files.may_sync.set()
+    assert told.wait(WAIT_S)
+    assert engine.values(b"r") == {b"f:q": b"1"}
+    engine.server.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,8 +12,13 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.wal import durable
 from rowlock_regionserver.wal.log import Log
-from rowlock_regionserver.wal.recovery import Recovered, read_log, recover
+from rowlock_regionserver.wal.recovered import Recovered
+from rowlock_regionserver.wal.recovery import read_log, recover
+from rowlock_regionserver.wal.segment import segment_number
+
+from tests.crash.simulated_files import UnsyncedFiles
 
 Change = tuple[int, int, int, bytes]  # region id, write number, kind, payload
 WAIT_SECONDS = 120.0
@@ -95,6 +101,26 @@ def read_all(folder: Path) -> tuple[Recovered, list[Change]]:
     """What a recovery of the folder would find, without changing it."""
     delivered: list[Change] = []
     return read_log(folder, Files(), deliver_to(delivered)), delivered
+
+
+class NoteMissing(UnsyncedFiles):
+    """Hides the file beside the log that says how far it is durable."""
+
+    def read(self, path: Path) -> bytes:
+        if path.name == durable.NAME:
+            raise FileNotFoundError(errno.ENOENT, "hidden", str(path))
+        return super().read(path)
+
+
+def read_alone(folder: Path) -> tuple[Recovered, list[Change]]:
+    """The same by what the segments alone tell."""
+    delivered: list[Change] = []
+    return read_log(folder, NoteMissing(), deliver_to(delivered)), delivered
+
+
+def segment_names(folder: Path) -> list[str]:
+    """The names of the log's segments, the oldest first."""
+    return sorted(path.name for path in folder.iterdir() if segment_number(path.name) is not None)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:

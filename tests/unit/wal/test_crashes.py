@@ -17,7 +17,7 @@ from rowlock_regionserver.errors import StoppingError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
 
 from tests.crash.simulated_files import Loss, Moment, SimulatedCrash, SimulatedFiles, UnsyncedFiles
-from tests.unit.wal.log_case import Change, LogCase, small_config, wait_until
+from tests.unit.wal.log_case import Change, LogCase, segment_names, small_config, wait_until
 
 LOSSES = [(Loss.NOTHING, 0), (Loss.ALL, 0), (Loss.SOME, 1), (Loss.SOME, 2)]
 
@@ -162,7 +162,7 @@ def test_a_crash_at_each_call_of_a_recovery_is_harmless(tmp_path: Path, loss: Lo
 
 def tear(folder: Path, disk: SimulatedFiles) -> None:
     """Spoils the last record, as a write does of which only some sectors arrived."""
-    path = max(path for path in folder.iterdir() if path.name != "spare.wal")
+    path = folder / segment_names(folder)[-1]
     data = path.read_bytes()
     place = data.rindex(b"torn")
     with path.open("r+b") as file:

@@ -11,12 +11,22 @@ import pytest
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.wal.record import checksum_of, record_size
-from rowlock_regionserver.wal.recovery import Recovered, read_log, recover
+from rowlock_regionserver.wal.recovered import Recovered
+from rowlock_regionserver.wal.recovery import read_log, recover
 from rowlock_regionserver.wal.segment import SEGMENT_HEADER_BYTES, SegmentHeader, segment_number, segment_path
 
 from tests.crash.simulated_files import Loss, SimulatedFiles, UnsyncedFiles, copy_folder
 from tests.seeds import drawn_seed
-from tests.unit.wal.log_case import WAIT_SECONDS, Change, LogCase, deliver_to, read_all, small_config, wait_until
+from tests.unit.wal.log_case import (
+    WAIT_SECONDS,
+    Change,
+    LogCase,
+    deliver_to,
+    read_all,
+    read_alone,
+    small_config,
+    wait_until,
+)
 
 
 @dataclass
@@ -238,7 +248,7 @@ def test_a_missing_log_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
     recover(built.folder, UnsyncedFiles(), deliver_to([]), expected_log_id=log_id)
     with pytest.raises(CorruptionError):
         recover(built.folder, UnsyncedFiles(), deliver_to([]), expected_log_id=bytes(16))
-    with pytest.raises(DataFolderError, match="missing"):
+    with pytest.raises(CorruptionError, match="missing"):
         recover(tmp_path / "elsewhere", UnsyncedFiles(), deliver_to([]), expected_log_id=log_id)
 
 
@@ -379,7 +389,8 @@ def test_a_value_that_holds_the_bytes_of_the_log_is_only_a_value(tmp_path: Path)
     folder = disk.power_failure(tmp_path / "image", Loss.NOTHING) / "log"
     case.log.close()
     start = read_all(folder)[0].end_bytes - 100
-    Built(folder, [], []).flip(1, start)  # in the last value, which is not proven
-    recovered, delivered = read_all(folder)
+    Built(folder, [], []).flip(1, start)  # in the last value, which nothing in the log proves
+    recovered, delivered = read_alone(folder)
     assert delivered == case.appended[:-1]
     assert recovered.gaps == ()
+    assert len(read_all(folder)[0].gaps) == 1, "the file beside the log proves it"

@@ -17,7 +17,7 @@ def test_the_example_in_the_document_is_what_is_written() -> None:
     dump = re.findall(r"^ *\d+  ((?:[0-9a-f]{2} *)+)$", text, re.MULTILINE)
     log_id = bytes(range(16))
     seed = segment_seed(log_id, 1)
-    head = encode_head(SegmentHeader(1, log_id, 0, 0), seed, Marker({}).encode(), Position(1, 0))
+    head = encode_head(SegmentHeader(1, log_id, 0, 0, 64 << 20), seed, Marker({}).encode(), Position(1, 0))
     record = encode_record(seed, len(head), 7, 5, 0, Position(1, len(head)), 1, b"hello")
     assert bytes.fromhex("".join(dump)) == head + record
     assert f"`{seed:08x}`" in text

@@ -150,9 +150,9 @@ def test_a_short_segment_is_named() -> None:
 
 def test_a_segment_of_another_format_version_says_so() -> None:
     data = bytearray(SegmentHeader(3, LOG_ID, 2, 4096).encode())
-    data[8] = 2
+    data[8] = 3
     data[60:64] = checksum_of(bytes(data[:60])).to_bytes(4, "little")
-    with pytest.raises(DataFolderError, match="format 2"):
+    with pytest.raises(DataFolderError, match="format 3"):
         decode_segment_header(PATH, bytes(data))
 
 
@@ -168,7 +168,7 @@ def test_a_marker_is_read_as_it_was_written() -> None:
         Marker({}, is_incomplete=True),
         Marker({3: RegionState(1, 2, 3), 1: RegionState(2**63, 2**62, 0)}),
     ]:
-        assert decode_marker(marker.encode()) == marker
+        assert decode_marker(marker.encode(), 2) == marker
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_marker_is_read_as_it_was_written() -> None:
 )
 def test_what_is_no_marker_is_refused(payload: bytes) -> None:
     with pytest.raises(ValueError, match="marker"):
-        decode_marker(payload)
+        decode_marker(payload, 2)
 
 
 def test_a_reservation_is_read_as_it_was_written_and_anything_else_refused() -> None:

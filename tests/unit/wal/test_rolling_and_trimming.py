@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.wal.log import Log
@@ -11,11 +9,7 @@ from rowlock_regionserver.wal.marker import RegionState
 from rowlock_regionserver.wal.segment import decode_segment_header, segment_path
 
 from tests.crash.simulated_files import Loss, SimulatedFiles, UnsyncedFiles
-from tests.unit.wal.log_case import LogCase, read_all, small_config, wait_until
-
-
-def segments(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.name != "spare.wal")
+from tests.unit.wal.log_case import LogCase, read_all, segment_names, small_config, wait_until
 
 
 def test_a_full_segment_is_followed_by_the_next(case: LogCase) -> None:
@@ -24,7 +18,7 @@ def test_a_full_segment_is_followed_by_the_next(case: LogCase) -> None:
     case.log.sync()
     count = case.log.statistics().segment
     assert count >= 4
-    assert len(segments(case.folder)) == count == case.log.statistics().segment_count
+    assert len(segment_names(case.folder)) == count == case.log.statistics().segment_count
     for number in range(2, count + 1):
         header = decode_segment_header(
             segment_path(case.folder, number), segment_path(case.folder, number).read_bytes()
@@ -55,7 +49,7 @@ def test_a_record_larger_than_a_segment_gets_a_segment_of_its_own(case: LogCase)
         case.append_synced(1, b"x" * size)
     case.log.close()
     assert read_all(case.folder)[1] == case.appended
-    sizes = [(case.folder / name).stat().st_size for name in segments(case.folder)]
+    sizes = [(case.folder / name).stat().st_size for name in segment_names(case.folder)]
     assert max(sizes) > 5000
 
 
@@ -64,13 +58,13 @@ def test_a_segment_goes_when_every_region_in_it_is_flushed_and_the_oldest_goes_f
     second = case.append_synced(2, b"x" * 700)  # segment 2
     third = case.append_synced(1, b"x" * 700)  # segment 3
     case.append_synced(3, b"x" * 700)  # segment 4
-    assert segments(case.folder)[-1] == "0000000004.wal"
+    assert segment_names(case.folder)[-1] == "0000000004.wal"
     case.log.flushed(2, second[1])
     case.log.flushed(1, first[1])
-    wait_until(lambda: segments(case.folder) == ["0000000003.wal", "0000000004.wal"])
+    wait_until(lambda: segment_names(case.folder) == ["0000000003.wal", "0000000004.wal"])
     case.log.flushed(1, third[1])
     case.log.flushed(3, 1)
-    wait_until(lambda: segments(case.folder) == ["0000000004.wal"])
+    wait_until(lambda: segment_names(case.folder) == ["0000000004.wal"])
     case.log.close()
     assert case.log.statistics().removed_segment_count == 3
     recovered, delivered = read_all(case.folder)
@@ -107,7 +101,7 @@ def test_changes_that_were_written_anew_pin_their_new_segment(case: LogCase, dis
     again.append_synced(2, b"x" * 700)  # segment 3
     again.log.flushed(2, 1)
     again.log.close()
-    assert segments(image) == ["0000000001.wal", "0000000002.wal", "0000000003.wal"]
+    assert segment_names(image) == ["0000000001.wal", "0000000002.wal", "0000000003.wal"]
 
 
 def test_a_younger_segment_waits_for_an_older_one(case: LogCase) -> None:
@@ -118,7 +112,7 @@ def test_a_younger_segment_waits_for_an_older_one(case: LogCase) -> None:
     for _ in range(3):
         case.append_synced(3, b"x" * 700)
     case.log.close()
-    assert segments(case.folder) == [f"000000000{number}.wal" for number in (1, 2, 3, 4, 5, 6)]
+    assert segment_names(case.folder) == [f"000000000{number}.wal" for number in (1, 2, 3, 4, 5, 6)]
 
 
 def test_a_dropped_region_pins_nothing_and_is_not_named_again(case: LogCase) -> None:
@@ -126,7 +120,7 @@ def test_a_dropped_region_pins_nothing_and_is_not_named_again(case: LogCase) -> 
     case.append_synced(1, b"x" * 500)
     case.log.forget(1)
     case.append_synced(2, b"x" * 700)
-    wait_until(lambda: segments(case.folder) == ["0000000002.wal"])
+    wait_until(lambda: segment_names(case.folder) == ["0000000002.wal"])
     case.log.close()
     assert read_all(case.folder)[0].regions == {2: RegionState(1)}
 
@@ -136,7 +130,7 @@ def test_a_reservation_outlives_the_segment_that_it_was_made_in(case: LogCase) -
     case.append_synced(2, b"x" * 500)
     case.append_synced(2, b"x" * 700)
     case.log.flushed(2, 2)
-    wait_until(lambda: segments(case.folder) == ["0000000002.wal"])
+    wait_until(lambda: segment_names(case.folder) == ["0000000002.wal"])
     case.reserve(1, 900, 6000)  # a bound never goes back
     case.log.close()
     assert read_all(case.folder)[0].regions[1] == RegionState(0, 1000, 6000)
@@ -176,11 +170,11 @@ def test_what_was_flushed_may_go_after_a_restart(case: LogCase) -> None:
         case.append_synced(1, b"x" * 700)
     case.log.close()
     again = LogCase(case.folder, case.files, numbers={1: 3}).open()
-    assert segments(case.folder) == [f"000000000{number}.wal" for number in (1, 2, 3, 4)]
+    assert segment_names(case.folder) == [f"000000000{number}.wal" for number in (1, 2, 3, 4)]
     again.log.flushed(1, 2)
-    wait_until(lambda: segments(case.folder) == ["0000000003.wal", "0000000004.wal"])
+    wait_until(lambda: segment_names(case.folder) == ["0000000003.wal", "0000000004.wal"])
     again.log.flushed(1, 3)
-    wait_until(lambda: segments(case.folder) == ["0000000004.wal"])
+    wait_until(lambda: segment_names(case.folder) == ["0000000004.wal"])
     again.append_synced(1, b"next")
     again.log.close()
     assert read_all(case.folder)[1] == again.appended

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from rowlock_regionserver.cells import Durability
-from rowlock_regionserver.wal.recovery import Recovered
+from rowlock_regionserver.wal import durable
+from rowlock_regionserver.wal.recovered import Recovered
 from rowlock_regionserver.wal.segment import segment_path
 
 from tests.crash.simulated_files import Loss, SimulatedFiles, UnsyncedFiles, copy_folder
@@ -23,7 +24,10 @@ def garbage(count: int) -> bytes:
 
 
 def killed_image(disk: SimulatedFiles, durability: Durability, target: Path) -> tuple[Path, list[Change], list[int]]:
-    """The folder of a log with RECORDS records whose server was killed, the records, and where each of them ends."""
+    """The folder of a log with RECORDS records whose machine lost its power, the records, and where each of them ends.
+
+    All of the segments had reached the disk by then, but what is said beside them had not: so nothing proves the end.
+    """
     case = LogCase(disk.root / "log", disk, small_config(log_segment_bytes=2048)).open()
     stops = []
     for number in range(RECORDS):
@@ -31,6 +35,8 @@ def killed_image(disk: SimulatedFiles, durability: Durability, target: Path) -> 
         case.wait(lambda change=change: change in case.completed)  # type: ignore[misc]
         stops.append(read_all(case.folder)[0].end_bytes)
     image = disk.power_failure(target, Loss.NOTHING) / "log"
+    note = disk.power_failure(target.with_name("synced"), Loss.ALL) / "log" / durable.NAME
+    note.replace(image / durable.NAME)
     case.log.close()
     return image, case.appended, stops
 
@@ -47,8 +53,8 @@ def reopened_twice(folder: Path) -> tuple[list[Change], list[Change], Recovered]
 
 
 @pytest.mark.parametrize("durability", [Durability.OS, Durability.FSYNC])
-@pytest.mark.parametrize("tail", [lambda count: b"", bytes, garbage], ids=["cut off", "zeros", "garbage"])
-def test_a_log_cut_at_every_byte_of_its_last_three_records_has_exactly_the_whole_ones(
+@pytest.mark.parametrize("tail", [bytes, garbage], ids=["zeros", "garbage"])
+def test_a_log_torn_at_every_byte_of_its_last_three_records_has_exactly_the_whole_ones(
     disk: SimulatedFiles, tmp_path: Path, durability: Durability, tail: Callable[[int], bytes]
 ) -> None:
     image, changes, stops = killed_image(disk, durability, tmp_path / "image")

@@ -1,0 +1,56 @@
+"""What a start would say of a folder beside damaged bytes: generations that are lost, and what nobody names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rowlock_regionserver.catalog.leftovers import (
+    Unnamed,
+    lost_catalog,
+    lost_manifest,
+    unnamed_region_folders,
+    unnamed_store_files,
+)
+from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion
+from rowlock_regionserver.region.store_file_names import store_file_names, store_file_path
+from rowlock_regionserver.wal.recovered import Recovered
+
+
+def lost_generations(stored: StoredFolder, files: Files, recovered: Recovered) -> Iterator[CorruptionError]:
+    """The generations of the catalog and of manifests that are missing. Raises OSError."""
+    # Of one that is damaged it was told already.
+    if stored.catalog is not None and stored.catalog.is_newest:
+        number, state = stored.catalog.number, stored.catalog.body
+        lost = lost_catalog(stored.folder, files, number, state, recovered)
+        if lost is not None:
+            yield lost
+    for region in stored.regions:
+        if region.manifest is not None:
+            logged = recovered.regions.get(region.entry.region_id)
+            lost = lost_manifest(region.folder, region.generation, logged)
+            if lost is not None:
+                yield lost
+
+
+def unnamed_in(stored: StoredFolder, files: Files, recovered: Recovered) -> Iterator[Unnamed]:
+    """What nobody names in a folder of which no generation is lost. Raises OSError."""
+    if stored.catalog is None:
+        return
+    yield from unnamed_region_folders(stored.folder, files, stored.catalog.body, recovered)
+    for region in stored.regions:
+        if region.manifest is not None and region.entry.region_id in recovered.regions:
+            named = _named(region)
+            paths = [name.path for name in store_file_names(files, region.folder) if name.path not in named]
+            yield from unnamed_store_files(paths, region.entry.region_id, recovered)
+
+
+def _named(region: StoredRegion) -> set[Path]:
+    assert region.manifest is not None
+    return {
+        store_file_path(region.folder, family_number, info.number)
+        for family_number, infos in region.manifest.store_files.items()
+        for info in infos
+    }

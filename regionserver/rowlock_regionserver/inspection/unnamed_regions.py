@@ -1,0 +1,77 @@
+"""Regions that no catalog names, perhaps because the newest one is lost: what can be salvaged of them all the same.
+
+Table and families have no names then. A region is written as a table `region~5`, its families as `1`, `2` and so on,
+the numbers that they have in the files; every version that is there counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from rowlock_regionserver.catalog.catalog import RegionEntry
+from rowlock_regionserver.catalog.leftovers import region_folders
+from rowlock_regionserver.cells import Family
+from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion, listed, read_region
+from rowlock_regionserver.inspection.log import whole_records
+from rowlock_regionserver.region.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
+from rowlock_regionserver.region.store_file_names import store_file_names
+from rowlock_regionserver.region.table import Table
+from rowlock_regionserver.wal.mutation import KIND_BULK, KIND_ROW, BulkRecord, decode_cells
+
+_VERSIONS_ALL = (1 << 31) - 1
+
+
+def unnamed_regions(stored: StoredFolder, files: Files, damage: list[CorruptionError]) -> list[StoredRegion]:
+    """Those that hold cells, in files or in the log. A region that was dropped is not among them."""
+    if not listed(files, stored.folder / "regions", damage):
+        return []
+    named = {region.entry.region_id for region in stored.regions}
+    first = stored.catalog.body.next_region_id if stored.catalog is not None else 1
+    ids = [number for number, _ in region_folders(stored.folder, files) if number >= first and number not in named]
+    return list(_found(stored, files, ids, damage)) if ids else []
+
+
+def _found(stored: StoredFolder, files: Files, ids: list[int], damage: list[CorruptionError]) -> Iterator[StoredRegion]:
+    logged = _families_in_log(stored, files, ids)
+    for region_id in ids:
+        folder = stored.folder / "regions" / str(region_id)
+        entry = RegionEntry(region_id, b"", b"")
+        known = read_region(folder, entry, Table("", 0, ()), files, damage)
+        numbers = set(logged[region_id])
+        if known.manifest is not None:
+            numbers.update(known.manifest.store_files)
+        elif listed(files, folder, damage):
+            numbers.update(name.family_number for name in store_file_names(files, folder))
+        if numbers:
+            families = [Family(number, b"%d" % number, versions=_VERSIONS_ALL) for number in numbers]
+            families.sort(key=lambda family: family.name)
+            table = Table(f"region~{region_id}", 0, tuple(families))
+            yield StoredRegion(folder, entry, table, known.manifest, known.generation)
+
+
+def _families_in_log(stored: StoredFolder, files: Files, ids: list[int]) -> dict[int, set[int]]:
+    """The numbers of the families that the log has cells of, by region."""
+    numbers: dict[int, set[int]] = {region_id: set() for region_id in ids}
+    for record in whole_records(stored.log_folder, files):
+        if record.region_id not in numbers:
+            continue
+        if record.kind == KIND_ROW:
+            _, by_family, _, _ = decode_cells(record.payload, record.write_number)
+            numbers[record.region_id].update(number for number, _ in by_family)
+        elif record.kind == KIND_BULK:
+            numbers[record.region_id].update(_bulk_tables(stored, files, BulkRecord.decode(record.payload)))
+    return numbers
+
+
+def _bulk_tables(stored: StoredFolder, files: Files, record: BulkRecord) -> dict[int, pa.Table]:
+    if not record.file_number:
+        return decode_tables(record.cells)
+    written = WrittenBulkFile(record.file_number, record.file_bytes, record.file_checksum)
+    try:
+        return read_bulk_file(files, stored.bulk_folder, written)
+    except (CorruptionError, OSError):
+        return {}  # It is named when it is read for its cells.
