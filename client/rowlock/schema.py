@@ -154,7 +154,7 @@ class ServerInfo:
     """Who answers.
 
     protocol: counts the features of rowlock.v1. data_folder_id: random, made with the data folder.
-    now_ms: the server's clock, milliseconds since the epoch, and never below a stamp that it has given.
+    now_ms: the server's clock, milliseconds since the epoch; of a table, never below a stamp that was given there.
     incarnation_id: changes with each start of the server. uptime_ms: milliseconds since that start.
     limits: what it refuses beyond. address: host:port.
     """

@@ -51,8 +51,8 @@ BULK_AND_REQUESTS = [
     Mutant(
         "a bulk batch that was checked before an alter is not judged again",
         "region/bulk_load.py",
-        "                is_altered = self._write_path.table is not table\n",
-        "                is_altered = False\n",
+        "                if self._write_path.table is not table:\n",
+        "                if False:\n",
         f"{BULK}::test_a_batch_that_meets_an_alter_is_judged_by_the_families_there_are_then",
     ),
     Mutant(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .broken_build import Mutant
 
+STAMPS = "unit/region/test_stamps.py"
 BULK = "unit/region/test_bulk_load.py"
 CLOSES = "unit/region/test_alter_and_close.py"
 SIZES = "unit/region/test_answer_size.py"
@@ -189,16 +190,16 @@ WRITING = [
     Mutant(
         "a stamp goes back with the clock",
         "region/stamps.py",
-        "            if now_ms > self._last:\n",
+        "            if now_ms > self.newest:\n",
         "            if True:\n",
         f"{WRITES}::test_stamps_never_go_back_when_the_clock_does",
     ),
     Mutant(
         "stamps go back over a restart",
-        "region/region.py",
-        "Stamps(clock, max(stamps_until, contents.stamp_at_least))",
-        "Stamps(clock, contents.stamp_at_least)",
-        f"{WRITES}::test_stamps_never_go_back_when_the_clock_does",
+        "region/stamps.py",
+        "        return Stamps(clock, block_ms, max(0, reserved_until - 1))\n",
+        "        return Stamps(clock, block_ms)\n",
+        f"{STAMPS}::test_restarts_do_not_add_up",
     ),
     Mutant(
         "a read-modify-write is stamped by the clock alone",
@@ -210,16 +211,17 @@ WRITING = [
     Mutant(
         "a conditional put is stamped by the clock alone",
         "region/write_path.py",
-        "        stamp = max(self._numbering.next_stamp(), read_timestamp_max)\n",
-        "        stamp = self._numbering.next_stamp()\n",
+        "        stamp = max(stamp, read_timestamp_max)\n",
+        "",
         f"{WRITES}::test_a_conditional_put_over_a_future_cell_is_seen",
     ),
     Mutant(
         "what was read moves the region's stamp",
         "region/write_path.py",
-        "        stamp = max(self._numbering.next_stamp(), read_timestamp_max)\n",
-        "        stamp = max(self._numbering.next_stamp(), read_timestamp_max)\n"
-        "        self._numbering._stamps._last = stamp\n",
+        "        stamp = max(stamp, read_timestamp_max)\n        changer",
+        "        stamp = max(stamp, read_timestamp_max)\n"
+        "        self._numbering._stamps._last = stamp\n"
+        "        changer",
         f"{WRITES}::test_a_conditional_put_over_a_future_cell_is_seen",
     ),
     Mutant(
@@ -283,7 +285,7 @@ WRITING = [
     Mutant(
         "stamps are reserved only once",
         "region/numbering.py",
-        " or self._stamps.last >= self._stamps_until",
+        " or self._stamps.newest >= self._stamps_until",
         "",
         f"{REPLAY}::test_a_stamp_that_was_handed_out_is_not_again_though_the_log_has_no_record_of_it",
     ),

@@ -181,10 +181,12 @@ class EndSnapshotResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ServerInfoRequest(_message.Message):
-    __slots__ = ("reserve_ms",)
+    __slots__ = ("reserve_ms", "table")
     RESERVE_MS_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
     reserve_ms: int
-    def __init__(self, reserve_ms: _Optional[int] = ...) -> None: ...
+    table: str
+    def __init__(self, reserve_ms: _Optional[int] = ..., table: _Optional[str] = ...) -> None: ...
 
 class ServerInfoResponse(_message.Message):
     __slots__ = ("version", "protocol", "now_ms", "data_folder_id", "incarnation_id", "limits", "uptime_ms", "reserved_ms")

@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from rowlock_regionserver.catalog.opening import Opened, Opening, region_content
 from rowlock_regionserver.catalog.snapshot_region import SnapshotRegion
 from rowlock_regionserver.catalog.snapshots import Snapshot, Snapshots, SnapshotStatistics
 from rowlock_regionserver.catalog.stopping import Unflushed, flush_at_the_end
+from rowlock_regionserver.catalog.told_times import ToldTimes
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
@@ -67,10 +68,6 @@ class RegionServerStatistics:
     snapshots: SnapshotStatistics
 
 
-# Stamps run so far ahead of the clock at most because of reservations.
-_RESERVED_AHEAD_MS_MAX = 10_000
-
-
 class RegionServer:
     """Serves the tables of one folder. Thread-safe. `open` makes one."""
 
@@ -103,9 +100,7 @@ class RegionServer:
         self._state = CatalogState()
         self._regions: dict[int, Region] = {}
         self._damaged: dict[int, RegionServerError] = {}
-        self._time_lock = threading.Lock()
-        # Guarded by self._time_lock, with which a region comes in too:
-        self._told_ms = 0  # the newest time that was told, or stamp of a region that is gone
+        self._told_times = ToldTimes(clock, config.stamp_leap_ms)
         self._failing_lock = threading.Lock()
         # Guarded by self._failing_lock:
         self._has_failed = False
@@ -157,6 +152,8 @@ class RegionServer:
         if self._flusher is not None:
             self._flusher.stop()
         left = flush_at_the_end(list(self._regions.values()), self.flush_region)
+        for region in list(self._regions.values()):
+            region.give_back_stamps()
         self._log.close()
         return left
 
@@ -197,7 +194,7 @@ class RegionServer:
         with self._catalog_lock, self._disk_failures_are_final():
             state = self._state.with_new_table(name, families, durability)
             entry = state.entry(name)
-            self._make_regions(entry, state)
+            self._make_regions(entry, state, {})
             return entry.table
 
     def alter_table(
@@ -222,7 +219,9 @@ class RegionServer:
         with self._catalog_lock, self._disk_failures_are_final():
             old = self._state.entry(name)
             state = self._state.with_truncated_table(name)
-            self._make_regions(state.entry(name), state)
+            pairs = zip(old.regions, state.entry(name).regions, strict=True)
+            replaced = {after.region_id: self._regions.get(before.region_id) for before, after in pairs}
+            self._make_regions(state.entry(name), state, replaced)
             self._remove_regions(old, "its table was truncated")
             return old.table
 
@@ -233,8 +232,8 @@ class RegionServer:
             self._commit(self._state.without_table(name))
             self._remove_regions(entry, "its table was dropped")
 
-    def _make_regions(self, entry: TableEntry, state: CatalogState) -> None:
-        """Folders first, then the commit, then the regions serve."""
+    def _make_regions(self, entry: TableEntry, state: CatalogState, replaced: Mapping[int, Region | None]) -> None:
+        """Folders first, then the commit, then the regions serve. `replaced`: by id, the region before it."""
         for region in entry.regions:
             region_path = region_folder(self._folder, region.region_id)
             remove_region_folder(self._files, region_path)  # Of an earlier try that did not commit.
@@ -244,8 +243,8 @@ class RegionServer:
             contents = region_contents(self._folder, entry.table, region, self._shared)
             contents.recovered()
             made = Region(contents, self._log, self._bulk_numbers, numbers_until=0, stamps_until=0)
-            with self._time_lock:
-                made.stamp_later_than(self._told_ms)
+            with self._told_times.lock:
+                self._told_times.begin(made, replaced.get(region.region_id))
                 self._regions[region.region_id] = made
 
     def _remove_regions(self, entry: TableEntry, reason: str) -> None:
@@ -255,8 +254,6 @@ class RegionServer:
             if region is not None:
                 # It is found until it is closed: if the log fails, those who wait for it must be told.
                 region.close_for_removal()
-                with self._time_lock:
-                    self._told_ms = max(self._told_ms, region.last_stamp)
                 self.snapshots.end_those_of((region.region_id,), reason)
                 del self._regions[entry_region.region_id]
                 region.discard()
@@ -329,24 +326,16 @@ class RegionServer:
         self.snapshots.check(snapshot_id, region_id)
         return SnapshotRegion(self.snapshots, snapshot_id, region_id)
 
-    def tell_time(self, reserve_ms: int = 0) -> ToldTime:
-        """A time to write with: the clock, but never below a stamp that a region has given, so none hides the write.
+    def tell_time(self, table: str = "", reserve_ms: int = 0) -> ToldTime:
+        """A time to write to a table with, or to no table in particular; see ToldTimes.
 
-        Whatever is stamped from here on is later, so the write hides none of that; later also than the milliseconds
-        after it that were reserved, which are fewer than asked for where they would lie far ahead of the clock.
+        Fewer milliseconds are reserved than asked for where they would lie further ahead of the clock than a block.
+        Raises TableNotFoundError, and for a table NotServingRegionError and CorruptionError.
         """
-        with self._time_lock:
-            regions = list(self._regions.values())
-            stamps = [region.last_stamp for region in regions]
-            clock_ms = self._shared.clock.now_ms()
-            # Who reserves has no millisecond in common with who did before.
-            told_ms = self._told_ms + 1 if reserve_ms else self._told_ms
-            now_ms = max(clock_ms, told_ms, *stamps)
-            reserved_ms = max(0, min(reserve_ms, clock_ms + _RESERVED_AHEAD_MS_MAX - now_ms))
-            self._told_ms = now_ms + reserved_ms
-            for region in regions:
-                region.stamp_later_than(self._told_ms)
-            return ToldTime(now_ms, reserved_ms)
+        with self._told_times.lock:
+            if table:
+                return self._told_times.of_table(self.regions_of(table), reserve_ms)
+            return self._told_times.of_all(list(self._regions.values()), reserve_ms)
 
     def uptime_ms(self) -> int:
         """How long ago this incarnation began; at least 1."""

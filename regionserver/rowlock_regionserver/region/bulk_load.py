@@ -29,6 +29,7 @@ from rowlock_regionserver.region.check import check_in_region
 from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.long_work import Turn
 from rowlock_regionserver.region.numbering import Numbering
+from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.region.write_path import WritePath
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.mutation import KIND_BULK, BulkRecord
@@ -94,7 +95,7 @@ class BulkLoad:
     ) -> None:
         """Applies the batch; `done` is told once it is published, from any thread. bulk_cells.arrange has its schema.
 
-        Waits for a turn at long work, and for the gate, until the options' deadline.
+        Waits for a turn at long work, for the gate, and for a stamp, until the options' deadline.
         Raises RegionServerError when nothing was changed.
         """
         while not self._put(batch, request, options, done):
@@ -113,7 +114,10 @@ class BulkLoad:
             durability = self._write_path.durability(options.durability)
             is_logged = durability is not Durability.SKIP
             table = self._write_path.table
-            cells = arrange(batch, table, self._config, self._clock.now_ms(), self._numbering.next_stamp())
+            if batch.column("timestamp").null_count:
+                self._numbering.pass_over_cells()  # Their rows are not read.
+            stamp = self._numbering.stamp(options.deadline)
+            cells = arrange(batch, table, self._config, self._numbering.timestamp_max, stamp)
             for row in (cells.first_row, cells.last_row):
                 check_in_region(row, self._start, self._stop, self._region_id)
             self._memory.check(cells.byte_count)
@@ -122,9 +126,7 @@ class BulkLoad:
             if is_logged:
                 record = self._written(cells, request, turn) if is_large else _inline(cells, request)
         try:
-            with self._gate.exclusive(options.deadline):
-                is_altered = self._write_path.table is not table
-                applied = None if is_altered else self._apply(cells, request, record, durability, as_segments=is_large)
+            applied = self._pass_gate(table, cells, request, record, durability, options.deadline, as_segments=is_large)
         except BaseException:
             self._remove_unless_logged(record)
             raise
@@ -137,6 +139,34 @@ class BulkLoad:
         result = BulkResult(cells.cell_count, cells.row_count, stamp, is_repeated)
         self._mvcc.when_published(write_number, partial(_tell, done, result))
         return True
+
+    def _pass_gate(
+        self,
+        table: Table,
+        cells: BulkCells,
+        request: RequestId | None,
+        record: BulkRecord | None,
+        durability: Durability,
+        deadline: float,
+        *,
+        as_segments: bool,
+    ) -> tuple[int, int, bool] | None:
+        """Step 3: write number, stamp, and whether it was a repeated request.
+
+        None: what the cells were arranged by has changed, and nothing was done.
+        """
+        while True:
+            with self._gate.exclusive(deadline):
+                if self._write_path.table is not table:
+                    return None
+                if request is not None and (kept := self._requests.find(request)) is not None:
+                    return kept[0], kept[1].timestamp, True
+                stamp = self._numbering.next_stamp()
+                if stamp is not None:
+                    if not cells.is_in_order_at(stamp):
+                        return None
+                    return self._apply(cells, stamp, request, record, durability, as_segments=as_segments)
+            self._numbering.wait_for_stamp(deadline)
 
     def _written(self, cells: BulkCells, request: RequestId | None, turn: Turn) -> BulkRecord:
         """The cells in a bulk file, which is durable before the batch is logged.
@@ -174,21 +204,14 @@ class BulkLoad:
     def _apply(
         self,
         cells: BulkCells,
+        stamp: int,
         request: RequestId | None,
         record: BulkRecord | None,
         durability: Durability,
         *,
         as_segments: bool,
-    ) -> tuple[int, int, bool] | None:
-        """Step 3, with the gate held alone: write number, stamp, and whether it was a repeated request.
-
-        None: the cells are not in order for the stamp, and nothing was done. Without a record nothing is logged.
-        """
-        if request is not None and (kept := self._requests.find(request)) is not None:
-            return kept[0], kept[1].timestamp, True
-        stamp = self._numbering.next_stamp()
-        if not cells.is_in_order_at(stamp):
-            return None
+    ) -> tuple[int, int, bool]:
+        """BEGIN, APPEND and APPLY, with the gate held alone. Without a record nothing is logged."""
         payload = b"" if record is None else replace(record, stamp=stamp).encode()
         # Nobody else of this region begins a write, so the number is known before the order lock is taken, and all
         # regions' writers wait for what is done under that.

@@ -66,7 +66,6 @@ class RegionContents:
         self.flusher = Flusher(
             live, self.stores, self.mvcc, self.gate, self.requests, shared, self._flushed, self.log_waits_for_space
         )
-        self.stamp_at_least = max((answer.result.timestamp for answer in manifest.answers), default=0)
         # Bulk files that the log's records name, with the write number of each: they stay until they are flushed.
         # Guarded by the gate held alone (adding), and by the flush that runs (removing).
         self.bulk_files: dict[int, int] = {}

@@ -106,6 +106,8 @@ class Flusher:
         self._clean_up_to = live.manifest.flushed_write_number
         # Of a flush that sealed and did not commit, the number that it sealed up to.
         self._sealed_up_to: int | None = None
+        # What manifests say from now on; set when the region begins to serve.
+        self.stamps_are_own = live.manifest.stamps_are_own
 
     @property
     def manifest(self) -> Manifest:
@@ -227,6 +229,7 @@ class Flusher:
             next_file_number=manifest.next_file_number + len(written),
             flushed_write_number=write_number,
             answers=tuple(self._requests.kept(write_number)),
+            stamps_are_own=self.stamps_are_own,
         )
 
     def _commit(self, manifest: Manifest) -> None:

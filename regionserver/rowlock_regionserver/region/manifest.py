@@ -33,6 +33,8 @@ class Manifest:
     # Store files by family number, newest first.
     store_files: dict[int, tuple[StoreFileInfo, ...]] = field(default_factory=dict)
     answers: tuple[KeptAnswer, ...] = ()
+    # What the log has reserved for the region was moved by its own stamps alone. False in those of earlier versions.
+    stamps_are_own: bool = True
 
     def encode(self) -> bytes:
         return json.dumps(
@@ -45,6 +47,7 @@ class Manifest:
                     str(family): [info.to_json() for info in infos] for family, infos in self.store_files.items()
                 },
                 "answers": [_answer_to_json(answer) for answer in self.answers],
+                "stamps_are_own": self.stamps_are_own,
             }
         ).encode()
 
@@ -61,6 +64,7 @@ class Manifest:
                 for family, infos in fields["store_files"].items()
             },
             answers=tuple(_answer_from_json(answer) for answer in fields["answers"]),
+            stamps_are_own=fields.get("stamps_are_own", False),
         )
 
 

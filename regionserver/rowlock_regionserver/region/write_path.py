@@ -6,7 +6,9 @@ A row mutation is atomic over all its families. Its steps, in this order:
                      turns out large only with what COMPARE read is judged once more before 5.
 2. LOCK              the gate shared, then the row locks in ascending order of row.
 3. COMPARE           request ids, conditions, increments: read the row's newest state, also what is not published.
-4. STAMP             timestamps for cells without one; never below what COMPARE read.
+4. STAMP             timestamps for cells without one; never below what COMPARE read. The clock gives a call one stamp,
+                     as soon as its rows are locked. When the stamps are ahead of the clock, it may have to wait for it
+                     (stamps.py): then it lets the locks go and begins again at 2.
 5. BEGIN + APPEND    under the log's order lock: take the write number, append the log record.
 6. APPLY             into the memstores, still under the order lock: whoever swaps the log's buffer to sync it finds
                      the cells of every record in it applied, so a synced number may be published at once.
@@ -34,6 +36,7 @@ B reads A's unpublished 6, and that is right: B's own number is later, so B is n
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -159,7 +162,8 @@ class WritePath:
         if is_one_answer and len(mutations) > 1:
             room = room_for_cells(mutations, room)
         rows = _distinct_ascending([mutations[i].row for i in checked])
-        if not self._lock(rows, options.deadline, may_wait=may_wait):
+        stamp = self._lock_and_stamp(rows, options.deadline, may_wait=may_wait)
+        if stamp is None:
             return None
         if self.table is not table:  # Altered between CHECK and LOCK: judge by the families there are now.
             self._unlock(rows)
@@ -168,7 +172,7 @@ class WritePath:
             if not may_wait and self._stores.has_files and not self._is_all_in_memory(mutations, checked):
                 return None
             for i in checked:
-                told[i] = self._change_row(mutations[i], durability, room)
+                told[i] = self._change_row(mutations[i], stamp, durability, room)
                 if is_one_answer:
                     room = min(room - told[i][2], self._config.request_bytes_max)
         finally:
@@ -190,12 +194,12 @@ class WritePath:
 
     def _check(self, mutations: Sequence[RowMutation], told: dict[int, Told]) -> list[int]:
         """1 CHECK. Which mutations may go on; the others' errors are put into `told`."""
-        now_ms = self._clock.now_ms()
+        timestamp_max = self._numbering.timestamp_max
         checked: list[int] = []
         byte_count = cell_count = 0
         for i, mutation in enumerate(mutations):
             try:
-                byte_count += check_mutation(mutation, self.table, self._config, now_ms) + _RECORD_OVERHEAD_BYTES
+                byte_count += check_mutation(mutation, self.table, self._config, timestamp_max) + _RECORD_OVERHEAD_BYTES
                 check_in_region(mutation.row, self._start, self._stop, self._region_id)
             except RegionServerError as error:
                 told[i] = error.without_frames(), 0, 0
@@ -206,6 +210,18 @@ class WritePath:
             self._memory.check(byte_count + cell_count * CELL_BYTES)
             self._log.check_space(byte_count)
         return checked
+
+    def _lock_and_stamp(self, rows: Sequence[bytes], deadline: float, *, may_wait: bool) -> int | None:
+        """2 LOCK, and the stamp for 4. None when it would have to wait and may not; then nothing is locked."""
+        while self._lock(rows, deadline, may_wait=may_wait):
+            stamp = self._numbering.next_stamp()
+            if stamp is not None:
+                return stamp
+            self._unlock(rows)
+            if not may_wait:
+                return None
+            self._numbering.wait_for_stamp(deadline)
+        return None
 
     def _lock(self, rows: Sequence[bytes], deadline: float, *, may_wait: bool) -> bool:
         """2 LOCK. False when it would have to wait and may not."""
@@ -232,9 +248,13 @@ class WritePath:
     def _is_all_in_memory(self, mutations: Sequence[RowMutation], checked: Sequence[int]) -> bool:
         """COMPARE of these will read no block from a disk."""
         view = self._stores.view
-        return all(is_row_in_memory(view, mutations[i].row, families_read(mutations[i])) for i in checked)
+        reads_all = self._numbering.reads_rows
+        return all(
+            is_row_in_memory(view, mutations[i].row, None if reads_all else families_read(mutations[i]))
+            for i in checked
+        )
 
-    def _change_row(self, mutation: RowMutation, durability: Durability, room: int) -> Told:
+    def _change_row(self, mutation: RowMutation, stamp: int, durability: Durability, room: int) -> Told:
         """Steps 3 to 6 for one row, whose lock is held. An error concerns this row only, and changed nothing.
 
         `room`: what the cells that are answered may take.
@@ -243,15 +263,17 @@ class WritePath:
         try:
             if request is not None and (kept := self._requests.find(request)) is not None:
                 return _repeated(request, kept, room)
-            if mutation.condition is None and are_puts(mutation.changes):
-                stamp = self._numbering.next_stamp()
+            if mutation.condition is None and not self._numbering.reads_rows and are_puts(mutation.changes):
                 cells = only_puts(mutation.changes, self.table.by_name, stamp)
                 return self._begin_append_apply(mutation.row, cells, request, RowResult(timestamp=stamp), durability)
         except RegionServerError as error:
             return error.without_frames(), 0, 0
         state = RowState(self._stores.view, mutation.row, self._mvcc.read_point)
+        if self._numbering.reads_rows:
+            cells_of_row = itertools.chain.from_iterable(map(state.family_cells, self.table.families))
+            stamp = self._numbering.stamp_later_than(cells_of_row, stamp)
         try:
-            result, write_number, byte_count = self._compare_and_change(mutation, state, durability, room)
+            result, write_number, byte_count = self._compare_and_change(mutation, state, stamp, durability, room)
         except RegionServerError as error:
             # What was read may be unpublished, and the error tells of it.
             return error.without_frames(), state.newest_write_number, 0
@@ -262,7 +284,7 @@ class WritePath:
         return result, write_number, byte_count
 
     def _compare_and_change(
-        self, mutation: RowMutation, state: RowState, durability: Durability, room: int
+        self, mutation: RowMutation, state: RowState, stamp: int, durability: Durability, room: int
     ) -> tuple[RowResult, int, int]:
         """3 COMPARE and 4 STAMP for mutations that read the row."""
         now_ms = self._clock.now_ms()
@@ -279,7 +301,7 @@ class WritePath:
             read_timestamp_max = max(comparison.timestamp_max, _changed_timestamp_max(changes, newest))
         if not changes:
             return RowResult(is_met, seen), state.newest_write_number, answer.byte_count
-        stamp = max(self._numbering.next_stamp(), read_timestamp_max)
+        stamp = max(stamp, read_timestamp_max)
         changer = RowChanger(
             mutation.row, self.table.by_name, state, now_ms, stamp, self._config.cell_bytes_max, answer
         )

@@ -106,8 +106,8 @@ class Pending:
     def reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> None:
         """Adds a reservation, and makes the region known. What is appended after it completes once it is durable."""
         assert region_id > 0, f"region {region_id}"
-        numbers_before, stamps_before = self._reserved.get(region_id, (0, 0))
-        numbers_until, stamps_until = max(numbers_until, numbers_before), max(stamps_until, stamps_before)
+        numbers_before, _ = self._reserved.get(region_id, (0, 0))
+        numbers_until = max(numbers_until, numbers_before)
         previous = self._last.setdefault(region_id, 0)
         self._reserved[region_id] = (numbers_until, stamps_until)
         self._add(region_id, 0, previous, RESERVATION, encode_reservation(numbers_until, stamps_until))

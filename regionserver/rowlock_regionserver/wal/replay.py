@@ -189,8 +189,8 @@ class Replay:
                 )
 
     def _reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> None:
-        numbers_before, stamps_before = self._reserved.get(region_id, (0, 0))
-        self._reserved[region_id] = (max(numbers_until, numbers_before), max(stamps_until, stamps_before))
+        numbers_before, _ = self._reserved.get(region_id, (0, 0))
+        self._reserved[region_id] = (max(numbers_until, numbers_before), stamps_until)
 
     def _prove(self, path: Path, offset: int, region_id: int, end: int) -> None:
         """A record says that the region's chain ends at `end` here."""

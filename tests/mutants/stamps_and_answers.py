@@ -1,0 +1,135 @@
+"""Broken builds of stamps, of the times that are told, and of what is remembered of requests."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+MEMORY = "unit/region/test_memory.py"
+OLD = "unit/catalog/test_old_reservations.py"
+REPEATED = "unit/region/test_repeated_requests.py"
+REQUESTS = "unit/region/test_requests.py"
+SAVED = "unit/region/test_saved_answers.py"
+STAMPS = "unit/region/test_stamps.py"
+TOLD = "unit/catalog/test_told_times.py"
+
+STAMPS_AND_ANSWERS = [
+    # ---- stamps
+    Mutant(
+        "stamps stand still while they are ahead of the clock",
+        "region/stamps.py",
+        "                self._last = max(now_ms, self._last + 1)\n",
+        "                self._last = max(now_ms, self._last)\n",
+        f"{STAMPS}::test_calls_in_different_milliseconds_get_different_stamps_also_ahead_of_the_clock",
+    ),
+    Mutant(
+        "stamps stay ahead of the clock under calls in every millisecond",
+        "region/stamps.py",
+        "                if now_ms % LEFT_OUT_EVERY_MS == 0 or ",
+        "                if ",
+        f"{STAMPS}::test_stamps_come_back_under_calls_in_every_millisecond",
+    ),
+    Mutant(
+        "stamps run a whole block ahead",
+        "region/stamps.py",
+        " or self._last + 1 - now_ms == self._block_ms:",
+        ":",
+        f"{STAMPS}::test_a_time_that_was_told_is_passed_over_and_the_end_of_a_block_is_waited_for",
+    ),
+    Mutant(
+        "a reservation reaches a block beyond the newest stamp",
+        "region/stamps.py",
+        "        if newest < bound:\n            return bound\n",
+        "        if newest < bound:\n            return max(bound, newest + self._block_ms)\n",
+        f"{STAMPS}::test_restarts_do_not_add_up",
+    ),
+    Mutant(
+        "a start reserves a block",
+        "region/numbering.py",
+        "            log.reserve(region_id, self._numbers_until, self._stamps_until)\n",
+        "            self._reserve()\n",
+        f"{STAMPS}::test_starts_without_a_write_reserve_nothing",
+    ),
+    Mutant(
+        "a stop keeps stamps that were not given",
+        "region/numbering.py",
+        "                self._stamps_until = self._stamps.newest + 1\n",
+        "                pass\n",
+        f"{STAMPS}::test_after_an_orderly_stop_stamps_go_on_from_the_last_one",
+    ),
+    Mutant(
+        "a call waits for its stamp with its locks held",
+        "region/write_path.py",
+        "            self._unlock(rows)\n            if not may_wait:\n                return None\n",
+        "            if not may_wait:\n                return None\n            self._unlock(rows)\n",
+        f"{STAMPS}::test_a_call_that_may_not_wait_does_nothing_in_a_millisecond_that_gives_no_stamp",
+    ),
+    Mutant(
+        "a timestamp that was read moves the clock at the next start",
+        "region/region.py",
+        "            stamps_until,\n            is_own",
+        "            max([stamps_until, *(each.result.timestamp + 1 for each in contents.flusher.manifest.answers)]),\n"
+        "            is_own",
+        f"{TOLD}::test_timestamps_that_a_client_sends_or_a_change_reads_move_no_clock",
+    ),
+    # ---- times that are told
+    Mutant(
+        "the stamps of one table are told for all",
+        "catalog/told_times.py",
+        "        if not reserve_ms:\n            return ToldTime(self._clock.now_ms(), 0)\n",
+        "",
+        f"{TOLD}::test_the_times_of_one_table_move_no_other",
+    ),
+    Mutant(
+        "a time that is told may be refused",
+        "region/numbering.py",
+        "        return max(self._clock.now_ms() + self._timestamp_ahead_ms_max, self._stamps.newest)\n",
+        "        return self._clock.now_ms() + self._timestamp_ahead_ms_max\n",
+        f"{TOLD}::test_a_time_that_is_told_is_taken_also_when_a_clock_was_once_two_days_ahead",
+    ),
+    Mutant(
+        "a restart forgets times that were reserved",
+        "region/numbering.py",
+        "        if is_reserved:\n",
+        "        if False:\n",
+        f"{TOLD}::test_stamps_are_later_than_times_that_were_reserved_also_after_a_crash",
+    ),
+    # ---- what earlier versions reserved
+    Mutant(
+        "a reservation of an earlier version is believed",
+        "region/stamps.py",
+        "    if is_own or reserved_until <= ahead_max:\n",
+        "    if True:\n",
+        f"{OLD}::test_a_table_that_was_not_written_is_back_at_the_clock_for_good",
+    ),
+    Mutant(
+        "a reservation that was taken back comes again",
+        "wal/replay.py",
+        "        self._reserved[region_id] = (max(numbers_until, numbers_before), stamps_until)\n",
+        "        before = self._reserved.get(region_id, (0, 0))[1]\n"
+        "        self._reserved[region_id] = (max(numbers_until, numbers_before), max(stamps_until, before))\n",
+        f"{OLD}::test_a_table_that_was_not_written_is_back_at_the_clock_for_good",
+    ),
+    Mutant(
+        "new cells of a row lie behind its old ones",
+        "region/write_path.py",
+        "            stamp = self._numbering.stamp_later_than(cells_of_row, stamp)\n",
+        "",
+        f"{OLD}::test_the_new_cells_of_a_row_do_not_lie_behind_its_old_ones",
+    ),
+    Mutant(
+        "a hot row runs away from the clock",
+        "region/numbering.py",
+        "        later = timestamp if write_number > self._began[1] else timestamp + 1\n",
+        "        later = timestamp + 1\n",
+        f"{OLD}::test_changes_of_one_millisecond_share_a_timestamp_and_a_hot_row_does_not_run_away",
+    ),
+    Mutant(
+        "a bulk batch lies behind old cells",
+        "region/bulk_load.py",
+        "                self._numbering.pass_over_cells()  # Their rows are not read.\n",
+        "                pass\n",
+        f"{OLD}::test_who_does_not_read_rows_writes_beyond_all_old_cells_and_so_does_everybody_from_then_on",
+    ),
+    # ---- requests that come again
+    # ---- what is remembered
+]
