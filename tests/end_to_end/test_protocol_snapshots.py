@@ -135,6 +135,7 @@ def test_the_servers_clock_is_not_below_a_stamp_of_the_table_that_is_named(
     assert told(table).now_ms == told().now_ms == before + 10_000
     assert told(table, 500).reserved_ms == 500
     assert refused(lambda: told("no-such-table")).code == Error.TABLE_NOT_FOUND
+    assert told().request_ids_remembered_ms == 3_600_000
 
 
 def test_parts_of_a_region(client: RawClient, region_id: int) -> None:

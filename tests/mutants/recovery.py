@@ -219,17 +219,19 @@ RECOVERY = [
     Mutant(
         "a truncated table's old regions go before the new ones are there",
         "catalog/region_server.py",
-        "            self._make_regions(state.entry(name), state, replaced)\n"
-        '            self._remove_regions(old, "its table was truncated")\n',
-        '            self._remove_regions(old, "its table was truncated")\n'
-        "            self._make_regions(state.entry(name), state, replaced)\n",
+        "                self._make_regions(state.entry(name), state, replaced)\n"
+        '                self._remove_regions(old, "its table was truncated")\n',
+        '                self._remove_regions(old, "its table was truncated")\n'
+        "                self._make_regions(state.entry(name), state, replaced)\n",
         f"{CRASHES}[truncate]",
     ),
     Mutant(
         "the catalog names a region before its folder is there",
         "catalog/region_server.py",
-        "            region_path = region_folder(self._folder, region.region_id)\n",
-        "            self._commit(state)\n            region_path = region_folder(self._folder, region.region_id)\n",
+        "            path = region_folder(self._folder, region.region_id)\n            before =",
+        "            self._commit(state)\n"
+        "            path = region_folder(self._folder, region.region_id)\n"
+        "            before =",
         f"{CRASHES}[create]",
     ),
     Mutant(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .broken_build import Mutant
 
-STAMPS = "unit/region/test_stamps.py"
 BULK = "unit/region/test_bulk_load.py"
 CLOSES = "unit/region/test_alter_and_close.py"
 SIZES = "unit/region/test_answer_size.py"
@@ -15,6 +14,7 @@ REPLAY = "unit/region/test_replay.py"
 EACH = "unit/region/test_mutate_each.py"
 COMPANY = "unit/rpc/test_put_company.py"
 WRITES = "unit/region/test_write_path.py"
+STAMPS = "unit/region/test_stamps.py"
 
 # An answer from reading alone, by what was read.
 WAITS = f"{WRITES}::test_an_answer_from_reading_alone_waits_until_what_it_read_is_published"
@@ -38,8 +38,10 @@ WRITING = [
     Mutant(
         "a bad row fails the whole batch",
         "region/write_path.py",
-        "            except RegionServerError as error:\n                told[i] = ",
-        "            except RegionServerError as error:\n                raise\n                told[i] = ",
+        "            except RegionServerError as error:\n                if mutation.request is None",
+        "            except RegionServerError as error:\n"
+        "                raise\n"
+        "                if mutation.request is None",
         f"{WRITES}::test_a_batch_with_bad_rows_tells_the_others_results",
     ),
     Mutant(
@@ -249,9 +251,10 @@ WRITING = [
     Mutant(
         "a write that has its number is given up at its deadline",
         "region/write_path.py",
-        "        in_order = [",
+        "        self._tell_when_published(done, [told[i] for i in range",
         "        if self._clock.monotonic() > options.deadline:\n"
-        "            raise RegionServerError('too late')\n        in_order = [",
+        "            raise RegionServerError('too late')\n"
+        "        self._tell_when_published(done, [told[i] for i in range",
         f"{INTERLEAVINGS}::test_a_write_that_has_its_number_is_not_given_up_at_its_deadline",
     ),
     Mutant(
@@ -293,8 +296,8 @@ WRITING = [
     Mutant(
         "the answer goes out before the sync",
         "region/write_path.py",
-        "        self._mvcc.when_published(newest, partial(_tell, done, in_order))\n",
-        "        _tell(done, in_order, None)\n",
+        "        self._mvcc.when_published(newest, partial(self._tell, done, told))\n",
+        "        self._tell(done, told, None)\n",
         f"{WRITES}::test_an_unsynced_write_is_neither_answered_nor_read",
     ),
     Mutant(
@@ -335,8 +338,8 @@ WRITING = [
     Mutant(
         "a repeated request is answered without waiting",
         "region/write_path.py",
-        "                return _repeated(request, kept, room)\n",
-        "                return _repeated(request, kept._replace(write_number=0), room)\n",
+        "                return repeated(request, kept, room)\n",
+        "                return repeated(request, kept._replace(write_number=0), room)\n",
         f"{WAITS}[repeated]",
     ),
     Mutant(
@@ -350,16 +353,15 @@ WRITING = [
     Mutant(
         "after a failed sync writes are answered as done",
         "region/write_path.py",
-        "    if failure is not None:\n",
-        "    if False:\n",
+        "        if failure is None:\n",
+        "        if True:\n",
         f"{WRITES}::test_after_a_failed_sync_nothing_is_acknowledged_and_the_server_ends",
     ),
     Mutant(
         "puts in company are answered before they are published",
         "region/write_path.py",
-        "            self._mvcc.when_published(newest, partial(_tell, partial(done, later), ",
-        "            _tell(partial(done, later), [told[i][0] for i in later], None)\n"
-        "            self._mvcc.when_published(newest, partial(_tell, lambda *_: None, ",
+        "            self._tell_when_published(partial(done, later), [told[i] for i in later])\n",
+        "            done(later, [told[i][0] for i in later])\n",
         f"{EACH}::test_a_repeat_of_what_is_not_published_waits_for_it",
     ),
     Mutant(

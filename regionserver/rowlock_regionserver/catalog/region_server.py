@@ -47,6 +47,7 @@ from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.long_work import LongWork, turn_count_of_this_machine
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.request_id_memory import RequestIdMemory
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.stamps import ToldTime
 from rowlock_regionserver.region.table import Table
@@ -64,6 +65,7 @@ class RegionServerStatistics:
     region_count: int
     damaged_region_count: int
     memstore_bytes: int
+    request_id_bytes: int  # of kept answers
     log: LogStatistics
     snapshots: SnapshotStatistics
 
@@ -88,6 +90,7 @@ class RegionServer:
             self._memory,
             LongWork(config.long_work_pause_percent, self._memory, clock, turn_count_of_this_machine()),
             BlockCache(config.block_cache_bytes),
+            RequestIdMemory(config.request_ids_bytes_max),
             self._fail_and_end,
         )
         self.snapshots = Snapshots(config, clock)
@@ -219,10 +222,14 @@ class RegionServer:
         with self._catalog_lock, self._disk_failures_are_final():
             old = self._state.entry(name)
             state = self._state.with_truncated_table(name)
-            pairs = zip(old.regions, state.entry(name).regions, strict=True)
-            replaced = {after.region_id: self._regions.get(before.region_id) for before, after in pairs}
-            self._make_regions(state.entry(name), state, replaced)
-            self._remove_regions(old, "its table was truncated")
+            with contextlib.ExitStack() as closing:
+                replaced: dict[int, Region] = {}
+                for before, after in zip(old.regions, state.entry(name).regions, strict=True):
+                    if (region := self._regions.get(before.region_id)) is not None:  # Else it is damaged.
+                        closing.enter_context(region.without_writes_any_more())
+                        replaced[after.region_id] = region
+                self._make_regions(state.entry(name), state, replaced)
+                self._remove_regions(old, "its table was truncated")
             return old.table
 
     def drop_table(self, name: str) -> None:
@@ -232,12 +239,17 @@ class RegionServer:
             self._commit(self._state.without_table(name))
             self._remove_regions(entry, "its table was dropped")
 
-    def _make_regions(self, entry: TableEntry, state: CatalogState, replaced: Mapping[int, Region | None]) -> None:
-        """Folders first, then the commit, then the regions serve. `replaced`: by id, the region before it."""
+    def _make_regions(self, entry: TableEntry, state: CatalogState, replaced: Mapping[int, Region]) -> None:
+        """Folders first, then the commit, then the regions serve. `replaced`: by id, the region before it.
+
+        One that is replaced takes no writes any more, so its kept answers are all there are.
+        """
         for region in entry.regions:
-            region_path = region_folder(self._folder, region.region_id)
-            remove_region_folder(self._files, region_path)  # Of an earlier try that did not commit.
-            make_region_folder(self._files, region_path, region.region_id, entry.table.table_id)
+            path = region_folder(self._folder, region.region_id)
+            before = replaced.get(region.region_id)
+            answers = before.answers_to_take_over if before is not None else None
+            remove_region_folder(self._files, path)  # Of an earlier try that did not commit.
+            make_region_folder(self._files, path, region.region_id, entry.table, self._shared.config, answers)
         self._commit(state)
         for region in entry.regions:
             contents = region_contents(self._folder, entry.table, region, self._shared)
@@ -359,6 +371,7 @@ class RegionServer:
             region_count=len(self._regions),
             damaged_region_count=len(self._damaged),
             memstore_bytes=self._memory.bytes_held,
+            request_id_bytes=self._shared.request_ids.bytes_held,
             log=self._log.statistics(),
             snapshots=self.snapshots.statistics(),
         )

@@ -17,6 +17,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -29,6 +30,7 @@ from rowlock_regionserver.region.check import check_in_region
 from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.long_work import Turn
 from rowlock_regionserver.region.numbering import Numbering
+from rowlock_regionserver.region.repeated import is_definite_without_change
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.region.write_path import WritePath
 from rowlock_regionserver.wal.log import Log
@@ -47,6 +49,15 @@ class BulkResult:
 
 
 BulkOutcome = BulkResult | RegionServerError
+
+
+class _Applied(NamedTuple):
+    """A batch that was applied, now or before, or that was refused before; and when that may be told."""
+
+    write_number: int
+    stamp: int
+    is_repeated: bool = False
+    refusal: RegionServerError | None = None
 
 
 class BulkNumbers:
@@ -96,14 +107,36 @@ class BulkLoad:
         """Applies the batch; `done` is told once it is published, from any thread. bulk_cells.arrange has its schema.
 
         Waits for a turn at long work, for the gate, and for a stamp, until the options' deadline.
-        Raises RegionServerError when nothing was changed.
+        Raises RegionServerError when nothing was changed, or tells it.
         """
-        while not self._put(batch, request, options, done):
-            if self._clock.monotonic() >= options.deadline:
-                raise DeadlineError(
-                    "the deadline passed, and what the bulk batch was arranged by, families or stamp, has changed each "
-                    "time; nothing was changed, try again"
-                )
+        try:
+            while not self._put(batch, request, options, done):
+                if self._clock.monotonic() >= options.deadline:
+                    raise DeadlineError(
+                        "the deadline passed, and what the bulk batch was arranged by, families or stamp, has changed "
+                        "each time; nothing was changed, try again"
+                    )
+        except RegionServerError as error:
+            if request is None or not is_definite_without_change(error):
+                raise
+            refusal = error.without_frames()
+        else:
+            return
+        # Not raised: what is kept must not hold the frames that it comes through, and the batch with them.
+        done(self._kept_refusal(request, refusal, options.deadline))
+
+    def _kept_refusal(self, request: RequestId, refusal: RegionServerError, deadline: float) -> RegionServerError:
+        """The refusal, which a copy of the request that comes late is answered too; unless one was applied before."""
+        with self._gate.exclusive(deadline):
+            kept = self._requests.find(request, None, is_bulk=True)
+            if kept is None:
+                self._requests.keep(request, None, 0, refusal, is_bulk=True)
+                return refusal
+        if isinstance(kept.outcome, RegionServerError):
+            return kept.outcome
+        return UnknownOutcomeError(
+            f"bulk batch {request.sequence} was applied before, and would be refused as the table is now: {refusal}"
+        )
 
     def _put(
         self, batch: pa.Table, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
@@ -130,14 +163,14 @@ class BulkLoad:
         except BaseException:
             self._remove_unless_logged(record)
             raise
+        if applied is None or applied.is_repeated:
+            self._remove_unless_logged(record)
         if applied is None:
-            self._remove_unless_logged(record)
             return False
-        write_number, stamp, is_repeated = applied
-        if is_repeated:
-            self._remove_unless_logged(record)
-        result = BulkResult(cells.cell_count, cells.row_count, stamp, is_repeated)
-        self._mvcc.when_published(write_number, partial(_tell, done, result))
+        outcome: BulkOutcome = BulkResult(cells.cell_count, cells.row_count, applied.stamp, applied.is_repeated)
+        if applied.refusal is not None:
+            outcome = applied.refusal
+        self._mvcc.when_published(applied.write_number, partial(_tell, done, outcome))
         return True
 
     def _pass_gate(
@@ -150,23 +183,32 @@ class BulkLoad:
         deadline: float,
         *,
         as_segments: bool,
-    ) -> tuple[int, int, bool] | None:
-        """Step 3: write number, stamp, and whether it was a repeated request.
-
-        None: what the cells were arranged by has changed, and nothing was done.
-        """
+    ) -> _Applied | None:
+        """Step 3; None when what the cells were arranged by has changed."""
         while True:
             with self._gate.exclusive(deadline):
                 if self._write_path.table is not table:
                     return None
-                if request is not None and (kept := self._requests.find(request)) is not None:
-                    return kept[0], kept[1].timestamp, True
+                if request is not None and (before := self._applied_before(request, cells.first_row)) is not None:
+                    return before
                 stamp = self._numbering.next_stamp()
                 if stamp is not None:
                     if not cells.is_in_order_at(stamp):
                         return None
                     return self._apply(cells, stamp, request, record, durability, as_segments=as_segments)
             self._numbering.wait_for_stamp(deadline)
+
+    def _applied_before(self, request: RequestId, first_row: bytes) -> _Applied | None:
+        """What an earlier request with this id was answered, or why that can't be told."""
+        try:
+            kept = self._requests.find(request, first_row, is_bulk=True)
+        except RegionServerError as error:
+            return _Applied(0, 0, is_repeated=True, refusal=error.without_frames())
+        if kept is None:
+            return None
+        if isinstance(kept.outcome, RegionServerError):
+            return _Applied(kept.write_number, 0, is_repeated=True, refusal=kept.outcome)
+        return _Applied(kept.write_number, kept.outcome.timestamp, is_repeated=True)
 
     def _written(self, cells: BulkCells, request: RequestId | None, turn: Turn) -> BulkRecord:
         """The cells in a bulk file, which is durable before the batch is logged.
@@ -210,7 +252,7 @@ class BulkLoad:
         durability: Durability,
         *,
         as_segments: bool,
-    ) -> tuple[int, int, bool]:
+    ) -> _Applied:
         """BEGIN, APPEND and APPLY, with the gate held alone. Without a record nothing is logged."""
         payload = b"" if record is None else replace(record, stamp=stamp).encode()
         # Nobody else of this region begins a write, so the number is known before the order lock is taken, and all
@@ -233,8 +275,8 @@ class BulkLoad:
                 self._bulk_files[record.file_number] = write_number
             apply()
         if request is not None:
-            self._requests.keep(request, cells.first_row, write_number, RowResult(timestamp=stamp), stamp)
-        return write_number, stamp, False
+            self._requests.keep(request, cells.first_row, write_number, RowResult(timestamp=stamp), is_bulk=True)
+        return _Applied(write_number, stamp)
 
     def _remove_unless_logged(self, record: BulkRecord | None) -> None:
         """A record that is in the log names its file, also when applying it failed."""
@@ -254,5 +296,5 @@ def _inline(cells: BulkCells, request: RequestId | None) -> BulkRecord:
     )
 
 
-def _tell(done: Callable[[BulkOutcome], None], result: BulkResult, failure: UnknownOutcomeError | None) -> None:
+def _tell(done: Callable[[BulkOutcome], None], result: BulkOutcome, failure: UnknownOutcomeError | None) -> None:
     done(result if failure is None else failure)

@@ -6,11 +6,14 @@ are there and take the log's records, then the log is open and regions serve (re
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
+from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.region.answers_file import answers_path, is_answers_name, read_answers
 from rowlock_regionserver.region.apply import Applier
 from rowlock_regionserver.region.bulk_file import bulk_file_path
 from rowlock_regionserver.region.flush import Flusher, store_file_path
@@ -19,6 +22,7 @@ from rowlock_regionserver.region.manifest import Manifest, read_manifest, write_
 from rowlock_regionserver.region.mvcc import Mvcc
 from rowlock_regionserver.region.replay import Replay
 from rowlock_regionserver.region.requests import RequestIds
+from rowlock_regionserver.region.saved_answers import AnswerSource, with_answers
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.region.table import Table
@@ -59,8 +63,9 @@ class RegionContents:
         config = shared.config
         # The largest request, and as many small ones as there may be at a time, can be sent again whole.
         answers_max = max(config.rows_per_request_max, config.requests_in_flight_max)
-        self.requests = RequestIds(clock, config.request_ids_forgotten_after_ms, answers_max)
-        self.requests.restore(manifest.answers)
+        self.requests = RequestIds(clock, shared.request_ids, config.request_ids_forgotten_after_ms, answers_max)
+        in_files = (read_answers(files, folder, file, table.name_by_number) for file in manifest.answers_files)
+        self.requests.restore((*itertools.chain.from_iterable(in_files), *manifest.answers), manifest.forgotten_ms_ago)
         self.stores = Stores(table, _open_store_files(folder, manifest, table, shared.cache, files))
         self.applier = Applier(self.stores, shared.memory, self.mvcc.read_spans, shared.on_fatal)
         self.flusher = Flusher(
@@ -83,6 +88,8 @@ class RegionContents:
 
     def abandon(self) -> None:
         """The region will not be served: its memory is given back, and its bulk files are left to salvage."""
+        self.requests.discard()
+        self.replay.forget_packed()
         self.replay.count_memory()
         self.memory.add(-self.stores.memstore_bytes)
 
@@ -108,10 +115,16 @@ class RegionContents:
             self._log.flushed(self.region_id, write_number)
 
 
-def make_region_folder(files: Files, folder: Path, region_id: int, table_id: int) -> None:
-    """A new region's folder with its first manifest; durable when it returns."""
+def make_region_folder(
+    files: Files, folder: Path, region_id: int, table: Table, config: Config, answers: AnswerSource | None = None
+) -> None:
+    """A new region's folder with its first manifest; durable when it returns. `answers`: what it keeps from before."""
     files.make_folder(folder)
-    write_manifest(files, folder, 1, Manifest(region_id, table_id))
+    manifest = Manifest(region_id, table.table_id)
+    if answers is not None:
+        bytes_max = config.manifest_answers_bytes_max
+        manifest = with_answers(manifest, answers, 0, files, folder, table.number_by_name, bytes_max)
+    write_manifest(files, folder, 1, manifest)
     files.fsync_folder(folder.parent)
 
 
@@ -134,7 +147,8 @@ def _remove_unnamed(files: Files, folder: Path, manifest: Manifest) -> None:
         for number, infos in manifest.store_files.items()
         for info in infos
     }
+    named.update(answers_path(folder, file.number).name for file in manifest.answers_files)
     for name in files.list_folder(folder):
-        is_leftover = name.endswith(TEMPORARY_SUFFIX) or (_STORE_FILE_NAME.fullmatch(name) and name not in named)
-        if is_leftover:
+        is_ours = _STORE_FILE_NAME.fullmatch(name) is not None or is_answers_name(name)
+        if name.endswith(TEMPORARY_SUFFIX) or (is_ours and name not in named):
             files.remove_if_there(folder / name)

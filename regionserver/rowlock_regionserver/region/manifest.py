@@ -16,7 +16,8 @@ from rowlock_regionserver import generations
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import AnswerCell, RowResult
-from rowlock_regionserver.region.requests import KeptAnswer
+from rowlock_regionserver.region.answers_file import AnswersFile
+from rowlock_regionserver.region.kept_answer import KeptAnswer
 from rowlock_regionserver.storefile.info import StoreFileInfo
 
 NAME = "manifest"
@@ -32,7 +33,11 @@ class Manifest:
     next_file_number: int = 1
     # Store files by family number, newest first.
     store_files: dict[int, tuple[StoreFileInfo, ...]] = field(default_factory=dict)
+    # Kept answers (saved_answers.py), and in which files there are more, the oldest first.
     answers: tuple[KeptAnswer, ...] = ()
+    answers_files: tuple[AnswersFile, ...] = ()
+    # How long before this manifest a client was heard of that had been forgotten by then; None: none had.
+    forgotten_ms_ago: int | None = None
     # What the log has reserved for the region was moved by its own stamps alone. False in those of earlier versions.
     stamps_are_own: bool = True
 
@@ -47,6 +52,8 @@ class Manifest:
                     str(family): [info.to_json() for info in infos] for family, infos in self.store_files.items()
                 },
                 "answers": [_answer_to_json(answer) for answer in self.answers],
+                "answers_files": [file.to_json() for file in self.answers_files],
+                "forgotten_ms_ago": self.forgotten_ms_ago,
                 "stamps_are_own": self.stamps_are_own,
             }
         ).encode()
@@ -64,6 +71,9 @@ class Manifest:
                 for family, infos in fields["store_files"].items()
             },
             answers=tuple(_answer_from_json(answer) for answer in fields["answers"]),
+            # Manifests of earlier versions have none of these.
+            answers_files=tuple(AnswersFile.from_json(file) for file in fields.get("answers_files", ())),
+            forgotten_ms_ago=fields.get("forgotten_ms_ago"),
             stamps_are_own=fields.get("stamps_are_own", False),
         )
 
@@ -125,6 +135,7 @@ def _answer_to_json(answer: KeptAnswer) -> dict[str, object]:
         "results": _cells_to_json(result.results),
         "timestamp": result.timestamp,
         "is_cut": answer.is_cut,
+        "is_bulk": answer.is_bulk,
     }
 
 
@@ -145,5 +156,7 @@ def _answer_from_json(fields: dict[str, object]) -> KeptAnswer:
         row=base64.b64decode(text["row"]),
         write_number=number["write_number"],
         result=result,
-        is_cut=number.get("is_cut", 0) != 0,  # Manifests of version 0.1.0 have none.
+        # Manifests of earlier versions lack these.
+        is_cut=number.get("is_cut", 0) != 0,
+        is_bulk=number["is_bulk"] != 0 if "is_bulk" in number else None,
     )

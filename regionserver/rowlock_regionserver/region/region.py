@@ -25,6 +25,7 @@ from rowlock_regionserver.region.numbering import Numbering
 from rowlock_regionserver.region.read_path import ReadPath
 from rowlock_regionserver.region.requests import RequestIdStatistics
 from rowlock_regionserver.region.row_locks import RowLocks, RowLockStatistics
+from rowlock_regionserver.region.saved_answers import AnswerSource, TakenOver
 from rowlock_regionserver.region.stamps import stamps_after_restart
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.region.write_path import Done, DoneEach, WritePath
@@ -204,6 +205,17 @@ class Region:
             # Without space for that the files stay named until the next flush: the catalog says they are gone.
             with contextlib.suppress(DiskFullError):
                 contents.flusher.forget_families([store.family.number for store in dropped])
+
+    @contextlib.contextmanager
+    def without_writes_any_more(self) -> Iterator[None]:
+        """Lets no write in, for good; only if the block fails, the region is written to again."""
+        with self._contents.gate.closing():
+            yield
+
+    @property
+    def answers_to_take_over(self) -> AnswerSource:
+        """The kept answers, for the region that takes the place of this one."""
+        return TakenOver(self._contents.requests)
 
     def close(self) -> None:
         """Serves nobody any more; waits for the writes and the flush that are under way. Only once.

@@ -169,6 +169,7 @@ class CatalogService:
             data_folder_id=self._data_folder_id,
             incarnation_id=self._engine.incarnation_id,
             uptime_ms=self._engine.uptime_ms(),
+            request_ids_remembered_ms=config.request_ids_forgotten_after_ms,
             limits=catalog_pb2.Limits(
                 row_bytes_max=config.row_bytes_max,
                 qualifier_bytes_max=config.qualifier_bytes_max,

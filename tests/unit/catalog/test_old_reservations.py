@@ -28,7 +28,8 @@ def as_earlier_versions_wrote_it(folder: Path) -> None:
     """Takes out of a region's manifest what they did not write."""
     number, body = generations.read_newest(Files(), folder, manifest.NAME)
     fields = json.loads(body)
-    del fields["stamps_are_own"]
+    for name in ("answers_files", "forgotten_ms_ago", "stamps_are_own"):
+        del fields[name]
     generations.write(Files(), folder, manifest.NAME, number + 1, json.dumps(fields).encode())
 
 
