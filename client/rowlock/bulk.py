@@ -40,7 +40,7 @@ def put_arrow(
     check_timestamp(timestamp)
     parsed = None if mapping is None else as_mapping(mapping)
     batches = cell_batches(data, parsed, timestamp, checked_batch_bytes(batch_bytes))
-    send = BulkSend(view.table, batches, servers.sequences, view.durability, view.timeout_s)
+    send = BulkSend(view.table, batches, servers.sequences, view.durability, view.timeout_s, servers.repeated_for_s)
     try:
         while not send.is_done:
             with contextlib.closing(_answers(servers, send)) as answers:

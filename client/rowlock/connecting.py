@@ -14,6 +14,7 @@ from rowlock.channels import given_addresses
 from rowlock.client import Client
 from rowlock.embedded import running_server
 from rowlock.errors import InvalidArgumentError, RowlockError, ServerUnavailableError
+from rowlock.retry import repeated_for_s
 from rowlock.servers import Servers
 from rowlock.view import checked_timeout
 from rowlock.wire_errors import NAME_NOT_FOUND
@@ -110,5 +111,6 @@ def _verify(servers: Servers, timeout_s: float) -> None:
             continue
         check_protocol(info, address)
         servers.choose(address)
+        servers.repeated_for_s = repeated_for_s(info.request_ids_remembered_ms)
         return
     raise nobody_answers(servers.addresses, met)

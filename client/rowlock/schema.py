@@ -108,6 +108,7 @@ class RegionStatistics:
     store_file_count, store_file_bytes: its files, and their size on disk.
     store_file_cells: cells in them, before versions and tombstones are judged.
     read_point: the newest change that reads saw, as the region counts its changes.
+    kept_answer_count, kept_answer_bytes: answers remembered for changes that may be sent again, and their memory.
     """
 
     region: Region
@@ -116,6 +117,8 @@ class RegionStatistics:
     store_file_bytes: int
     store_file_cells: int
     read_point: int
+    kept_answer_count: int = 0
+    kept_answer_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +241,8 @@ def description_from(
                 store_file_bytes=region.store_file_bytes,
                 store_file_cells=region.store_file_cells,
                 read_point=region.read_point,
+                kept_answer_count=region.kept_answer_count,
+                kept_answer_bytes=region.kept_answer_bytes,
             )
             for region in regions
         ),

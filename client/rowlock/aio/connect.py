@@ -18,6 +18,7 @@ from rowlock.aio.unfinished import Unfinished
 from rowlock.channels import given_addresses
 from rowlock.connecting import check_protocol, given_folder, nobody_answers, reached_server
 from rowlock.errors import RowlockError
+from rowlock.retry import repeated_for_s
 from rowlock.view import checked_timeout
 
 
@@ -86,5 +87,6 @@ async def _verify(servers: Servers, timeout_s: float) -> None:
             continue
         check_protocol(info, address)
         servers.choose(address)
+        servers.repeated_for_s = repeated_for_s(info.request_ids_remembered_ms)
         return
     raise nobody_answers(servers.addresses, met)

@@ -54,6 +54,7 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         self.bulk_script: deque[Scripted] = deque()
         self.bulks: list[region_pb2.BulkBatch] = []
         self.protocol = 1
+        self.remembered_ms = 7_200_000
         self.list_count = 0
         self.dropped: list[str] = []
         self.snapshot_script: deque[Scripted] = deque()
@@ -92,7 +93,9 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
     def ServerInfo(  # noqa: N802  (the protocol's name)
         self, request: catalog_pb2.ServerInfoRequest, context: grpc.ServicerContext
     ) -> catalog_pb2.ServerInfoResponse:
-        return catalog_pb2.ServerInfoResponse(version="fake", protocol=self.protocol, now_ms=1)
+        return catalog_pb2.ServerInfoResponse(
+            version="fake", protocol=self.protocol, now_ms=1, request_ids_remembered_ms=self.remembered_ms
+        )
 
     def ListTables(  # noqa: N802
         self, request: catalog_pb2.ListTablesRequest, context: grpc.ServicerContext
