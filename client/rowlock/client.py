@@ -186,7 +186,7 @@ class Client:
         return Snapshot(self._servers, message, self._timeout_s)
 
     def server_info(self, table: str = "") -> ServerInfo:
-        """Who answers: version, clock, limits. table: the clock is never below a stamp that was given there."""
+        """Who answers: version, clock, limits. table: the clock is not below any timestamp that was given there."""
         request = catalog_pb2.ServerInfoRequest(table=table)
         answer = self._servers.call(methods.SERVER_INFO, request, self._timeout_s)
         return server_info_from(answer, self._servers.catalog_address)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 SNAPSHOTS = "unit/catalog/test_snapshots.py"
-TOLD = "unit/catalog/test_told_times.py"
+TIMESTAMPS = "unit/catalog/test_timestamps.py"
 MANY_SNAPSHOTS = "property/test_snapshots.py"
 SPLIT_POINTS = "property/test_split_points.py"
 
@@ -109,24 +109,24 @@ SNAPSHOT_MUTANTS = [
     ),
     Mutant(
         "the server's clock goes back with the machine's",
-        "catalog/told_times.py",
+        "catalog/timestamps.py",
         "        now_ms = max(self._clock.now_ms(), newest)\n",
         "        now_ms = self._clock.now_ms()\n",
-        f"{TOLD}::test_a_time_for_a_table_is_never_below_a_stamp_that_was_given_in_it",
+        f"{TIMESTAMPS}::test_a_range_for_a_table_is_never_below_a_stamp_of_it",
     ),
     Mutant(
-        "a stamp may be a time that was told before",
+        "a stamp may lie in a range that was given before",
         "region/stamps.py",
         "                self.given_at = 0\n",
         "                self.given_at = self._clock.now_ms()\n",
-        f"{TOLD}::test_a_write_that_comes_after_a_time_was_told_is_later_than_it",
+        f"{TIMESTAMPS}::test_a_write_that_comes_after_a_range_is_later_than_it",
     ),
     Mutant(
-        "a new region knows no time that was told",
+        "a new region knows no range of all tables",
         "catalog/region_server.py",
-        "                self._told_times.begin(made, replaced.get(region.region_id))\n",
+        "                self._timestamps.begin(made, replaced.get(region.region_id))\n",
         "",
-        f"{TOLD}::test_a_write_that_comes_after_a_time_was_told_is_later_than_it",
+        f"{TIMESTAMPS}::test_a_write_that_comes_after_a_range_is_later_than_it",
     ),
     Mutant(
         "a part leaves out what lies before its cut",

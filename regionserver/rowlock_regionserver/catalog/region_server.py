@@ -29,7 +29,7 @@ from rowlock_regionserver.catalog.opening import Opened, Opening, region_content
 from rowlock_regionserver.catalog.snapshot_region import SnapshotRegion
 from rowlock_regionserver.catalog.snapshots import Snapshot, Snapshots, SnapshotStatistics
 from rowlock_regionserver.catalog.stopping import Unflushed, flush_at_the_end
-from rowlock_regionserver.catalog.told_times import ToldTimes
+from rowlock_regionserver.catalog.timestamps import TimestampRange, Timestamps
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
@@ -49,7 +49,6 @@ from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.request_id_memory import RequestIdMemory
 from rowlock_regionserver.region.shared_parts import SharedParts
-from rowlock_regionserver.region.stamps import ToldTime
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.wal.log import Log, LogStatistics
@@ -103,7 +102,7 @@ class RegionServer:
         self._state = CatalogState()
         self._regions: dict[int, Region] = {}
         self._damaged: dict[int, RegionServerError] = {}
-        self._told_times = ToldTimes(clock, config.stamp_leap_ms)
+        self._timestamps = Timestamps(clock, config.stamp_leap_ms)
         self._failing_lock = threading.Lock()
         # Guarded by self._failing_lock:
         self._has_failed = False
@@ -255,8 +254,8 @@ class RegionServer:
             contents = region_contents(self._folder, entry.table, region, self._shared)
             contents.recovered()
             made = Region(contents, self._log, self._bulk_numbers, numbers_until=0, stamps_until=0)
-            with self._told_times.lock:
-                self._told_times.begin(made, replaced.get(region.region_id))
+            with self._timestamps.lock:
+                self._timestamps.begin(made, replaced.get(region.region_id))
                 self._regions[region.region_id] = made
 
     def _remove_regions(self, entry: TableEntry, reason: str) -> None:
@@ -338,16 +337,16 @@ class RegionServer:
         self.snapshots.check(snapshot_id, region_id)
         return SnapshotRegion(self.snapshots, snapshot_id, region_id)
 
-    def tell_time(self, table: str = "", reserve_ms: int = 0) -> ToldTime:
-        """A time to write to a table with, or to no table in particular; see ToldTimes.
+    def timestamp_range(self, table: str = "", reserve_ms: int = 0) -> TimestampRange:
+        """A range of timestamps to write with, for one table or for all; see Timestamps.
 
-        Fewer milliseconds are reserved than asked for where they would lie further ahead of the clock than a block.
-        Raises TableNotFoundError, and for a table NotServingRegionError and CorruptionError.
+        It may reserve fewer milliseconds than asked for, because it ends less than a block ahead of the clock. Raises
+        TableNotFoundError, and for a table NotServingRegionError and CorruptionError.
         """
-        with self._told_times.lock:
+        with self._timestamps.lock:
             if table:
-                return self._told_times.of_table(self.regions_of(table), reserve_ms)
-            return self._told_times.of_all(list(self._regions.values()), reserve_ms)
+                return self._timestamps.of_table(self.regions_of(table), reserve_ms)
+            return self._timestamps.of_all(list(self._regions.values()), reserve_ms)
 
     def uptime_ms(self) -> int:
         """How long ago this incarnation began; at least 1."""

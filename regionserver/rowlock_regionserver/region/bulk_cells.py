@@ -89,7 +89,7 @@ def arrange(batch: pa.Table, table: Table, config: Config, timestamp_max: int, s
     """The batch (row, family, qualifier, timestamp nullable, value nullable) in order, or what is wrong with it.
 
     It will be stamped `stamp_at_least` or later; with later ones it fits as long as `is_in_order_at` says so.
-    `timestamp_max`: of cells that bring their own.
+    `timestamp_max`: the latest timestamp that a client may set.
 
     Raises InvalidRequestError, LimitExceededError and FamilyNotFoundError; the batch was validated as Arrow already.
     """

@@ -52,7 +52,7 @@ BulkOutcome = BulkResult | RegionServerError
 
 
 class _Applied(NamedTuple):
-    """A batch that was applied, now or before, or that was refused before; and when that may be told."""
+    """A batch that was applied now or before, or refused before; `write_number` must be published first."""
 
     write_number: int
     stamp: int
@@ -107,7 +107,7 @@ class BulkLoad:
         """Applies the batch; `done` is told once it is published, from any thread. bulk_cells.arrange has its schema.
 
         Waits for a turn at long work, for the gate, and for a stamp, until the options' deadline.
-        Raises RegionServerError when nothing was changed, or tells it.
+        Raises RegionServerError, or gives it to `done`, when nothing was changed.
         """
         try:
             while not self._put(batch, request, options, done):
@@ -122,11 +122,11 @@ class BulkLoad:
             refusal = error.without_frames()
         else:
             return
-        # Not raised: what is kept must not hold the frames that it comes through, and the batch with them.
+        # Not raised, because a kept error must not hold the frames that it passed, and with them the batch.
         done(self._kept_refusal(request, refusal, options.deadline))
 
     def _kept_refusal(self, request: RequestId, refusal: RegionServerError, deadline: float) -> RegionServerError:
-        """The refusal, which a copy of the request that comes late is answered too; unless one was applied before."""
+        """Keeps the refusal as the answer for late copies; gives the kept answer if there is one already."""
         with self._gate.exclusive(deadline):
             kept = self._requests.find(request, None, is_bulk=True)
             if kept is None:
@@ -199,7 +199,7 @@ class BulkLoad:
             self._numbering.wait_for_stamp(deadline)
 
     def _applied_before(self, request: RequestId, first_row: bytes) -> _Applied | None:
-        """What an earlier request with this id was answered, or why that can't be told."""
+        """The answer to an earlier request with this id, or why it is unknown; None when there was none."""
         try:
             kept = self._requests.find(request, first_row, is_bulk=True)
         except RegionServerError as error:

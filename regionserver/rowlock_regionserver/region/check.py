@@ -78,7 +78,7 @@ def check_record(byte_count: int, row: bytes, config: Config) -> None:
 def check_mutation(mutation: RowMutation, table: Table, config: Config, timestamp_max: int) -> int:
     """Bytes of the mutation's cells. Raises what is wrong with it: limits, families, timestamps, emptiness.
 
-    `timestamp_max`: of cells that bring their own. Later ones would hide puts that come after them.
+    `timestamp_max`: the latest timestamp that a client may set.
     """
     row = mutation.row
     check_row(row, config)

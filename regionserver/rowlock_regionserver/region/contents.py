@@ -118,7 +118,7 @@ class RegionContents:
 def make_region_folder(
     files: Files, folder: Path, region_id: int, table: Table, config: Config, answers: AnswerSource | None = None
 ) -> None:
-    """A new region's folder with its first manifest; durable when it returns. `answers`: what it keeps from before."""
+    """A new region's folder with its first manifest; durable when it returns. `answers`: of the region it replaces."""
     files.make_folder(folder)
     manifest = Manifest(region_id, table.table_id)
     if answers is not None:

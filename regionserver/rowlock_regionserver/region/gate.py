@@ -6,8 +6,8 @@ being applied. A waiting exclusive holder keeps newcomers out, so it waits only 
 leaves, those who were kept out until then go first, and the next exclusive holder after them: each kind waits for one
 turn of the other, however many come. (Without that, loaders whose batches overlapped held up single puts for seconds.)
 
-Whoever comes to a closed gate, or waits for it, gets NotServingRegionError. So nobody who found the region serving a
-moment ago writes to one that was dropped meanwhile.
+Entering a closed gate, or waiting for it, raises NotServingRegionError. So a caller that found the region serving a
+moment ago can't write to it after it was dropped.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Gate:
 
     @contextlib.contextmanager
     def closing(self) -> Iterator[None]:
-        """Closes it; opens it again when the block fails."""
+        """Closes the gate; opens it again if the block fails."""
         self.close()
         try:
             yield

@@ -28,7 +28,7 @@ Answer = tuple[int, bytes | None, int, int | RowOutcome, int, int]
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:
-    """What was answered to a request, and the write number that must be published before it is said again."""
+    """The answer to a request, and the write number that must be published before it is given again."""
 
     client: bytes
     sequence: int
@@ -41,7 +41,7 @@ class KeptAnswer:
 
 
 class RepeatedAnswer(NamedTuple):
-    """What was answered to the same request before. `is_cut`: it listed cells, which are not kept any more."""
+    """The earlier answer to the same request. `is_cut`: its cells are not kept any more."""
 
     write_number: int
     outcome: RowOutcome
@@ -68,7 +68,7 @@ def outcome_of(answer: Answer) -> RowOutcome:
 
 
 def answer_of(answers: list[Answer], sequence: int) -> Answer | None:
-    """The answer of this sequence among those of one client, which are in order. O(log n)."""
+    """The answer with this sequence among those of one client, which are sorted. O(log n)."""
     if not answers or sequence > answers[-1][0]:
         return None
     answer = answers[bisect_left(answers, (sequence,))]
@@ -76,14 +76,14 @@ def answer_of(answers: list[Answer], sequence: int) -> Answer | None:
 
 
 def without_cells(answer: Answer) -> Answer:
-    """The answer as it is known when its cells are not kept any more."""
+    """The answer as it is kept without its cells."""
     sequence, row, write_number, outcome, kind, _ = answer
     assert isinstance(outcome, RowResult), outcome
     return answer_kept(sequence, row, write_number, outcome._replace(seen=(), results=()), kind | IS_CUT)
 
 
 def changed_something(answer: Answer) -> bool:
-    """Its change is in the log. Else a restart may forget it."""
+    """Its change is in the log, so a flush must save the answer."""
     outcome = answer[3]
     return (outcome if isinstance(outcome, int) else isinstance(outcome, RowResult) and outcome.timestamp) != 0
 

@@ -32,7 +32,7 @@ class Numbering:
         self._clock = clock
         self._timestamp_ahead_ms_max = config.timestamp_ahead_ms_max
         self._numbers_per_leap = config.write_numbers_per_leap
-        # A millisecond of the clock in which stamps were given, and the newest write number before it.
+        # The newest millisecond of the clock that gave stamps, and the newest write number before it.
         self._began = (0, 0)
         # Guarded by the log's order lock:
         self._numbers_until = mvcc.last
@@ -45,21 +45,21 @@ class Numbering:
 
     @property
     def newest_stamp(self) -> int:
-        """No cell that the region has stamped is later, and no time that was announced."""
+        """No stamp of a cell is later, and no timestamp of a range that a client has."""
         return self._stamps.newest
 
     @property
     def timestamp_max(self) -> int:
-        """Of cells that bring their own. A later one would hide puts that come after it."""
+        """The latest timestamp that a client may set. A later one would hide puts that come after it."""
         return max(self._clock.now_ms() + self._timestamp_ahead_ms_max, self._stamps.newest)
 
     @property
     def reads_rows(self) -> bool:
-        """A row must be read before it is changed: stamped cells may be later than the next stamp."""
+        """Rows must be read before they are changed: stamps of existing cells may be later than the next stamp."""
         return self._stamps.reads_rows
 
     def next_stamp(self) -> int | None:
-        """4 STAMP, with the rows' locks held; None: let them go and `wait_for_stamp`."""
+        """4 STAMP. The caller holds the rows' locks. None: release them, and call again after `wait_for_stamp`."""
         stamps = self._stamps
         stamp = stamps.next()
         if stamps.reads_rows and self._began[0] != stamps.given_at:
@@ -67,21 +67,21 @@ class Numbering:
         return stamp
 
     def wait_for_stamp(self, deadline: float) -> None:
-        """Waits a moment, after which there may be a stamp. The caller holds no lock. Raises DeadlineError."""
+        """Blocks for up to a millisecond. The caller holds no lock. Raises DeadlineError."""
         if self._clock.monotonic() >= deadline:
             raise DeadlineError("the deadline passed while the change waited for its timestamp; nothing was changed")
         self._clock.wait_for_next_ms()
 
     def stamp(self, deadline: float) -> int:
-        """The next stamp; waits for it. The caller holds no lock. Raises DeadlineError."""
+        """The next stamp; blocks until there is one. The caller holds no lock. Raises DeadlineError."""
         while (stamp := self.next_stamp()) is None:
             self.wait_for_stamp(deadline)
         return stamp
 
     def stamp_later_than(self, cells: Iterable[Cell], stamp: int) -> int:
-        """The stamp of a change of the row that has these cells: later than those that the region has stamped.
+        """The stamp for a change of the row that has these cells: later than their stamps.
 
-        One that was stamped in the same millisecond may share its timestamp.
+        Changes in one millisecond may share a stamp.
         """
         until = self._stamps.newest
         timestamp, write_number = max(((-cell[1], -cell[2]) for cell in cells if -cell[1] <= until), default=(0, 0))
@@ -91,27 +91,24 @@ class Numbering:
         self._stamps.extend_cells(later)
         return later
 
-    def pass_over(self, told_ms: int, *, is_reserved: bool) -> None:
-        """Every stamp from here on is later than this time; if it is reserved, also after a restart.
+    def pass_over(self, timestamp: int, *, is_reserved: bool) -> None:
+        """Makes all further stamps later than this timestamp; if it is reserved, also after a restart.
 
         The caller does not hold the log's order lock. Raises StoppingError.
         """
-        self._stamps.pass_over(told_ms)
+        self._stamps.pass_over(timestamp)
         if is_reserved:
             with self._log.order:
-                if told_ms >= self._stamps_until:
+                if timestamp >= self._stamps_until:
                     self._reserve()
 
     def pass_over_cells(self) -> None:
-        """Stamps from here on are later than every cell that the region has stamped, so that rows need not be read."""
+        """Makes all further stamps later than those of existing cells, so that rows need not be read."""
         if self._stamps.reads_rows:
             self.pass_over(self._stamps.newest, is_reserved=True)
 
     def give_back(self) -> None:
-        """Stamps that were reserved and not given need not be passed over by the next start.
-
-        Raises RegionServerError.
-        """
+        """Takes back the reservation of stamps that were not given. Raises RegionServerError."""
         with self._log.order:
             if self._stamps.newest + 1 < self._stamps_until:
                 self._log.check_space(_RESERVATION_BYTES)

@@ -108,16 +108,16 @@ class Region:
 
     @property
     def newest_stamp(self) -> int:
-        """No cell that it has stamped is later, and no time that was announced for it."""
+        """No stamp of a cell is later, and no timestamp of a range that a client has."""
         return self._numbering.newest_stamp
 
-    def stamp_later_than(self, told_ms: int, *, is_reserved: bool = False) -> None:
-        """Every stamp from here on is later than this time; if it is reserved, also after a restart."""
-        self._numbering.pass_over(told_ms, is_reserved=is_reserved)
+    def stamp_later_than(self, timestamp: int, *, is_reserved: bool = False) -> None:
+        """Makes all further stamps later than this timestamp; if it is reserved, also after a restart."""
+        self._numbering.pass_over(timestamp, is_reserved=is_reserved)
 
     def give_back_stamps(self) -> None:
-        """The server stops: stamps that were reserved and not given need not be passed over by the next start."""
-        with contextlib.suppress(RegionServerError):  # Then they are, which does no harm.
+        """Takes back the reservation of stamps that were not given, so that the next start need not skip them."""
+        with contextlib.suppress(RegionServerError):  # The next start skips them, which does no harm.
             self._numbering.give_back()
 
     @property
@@ -208,13 +208,13 @@ class Region:
 
     @contextlib.contextmanager
     def without_writes_any_more(self) -> Iterator[None]:
-        """Lets no write in, for good; only if the block fails, the region is written to again."""
+        """Refuses all writes from now on; if the block fails, the region accepts writes again."""
         with self._contents.gate.closing():
             yield
 
     @property
     def answers_to_take_over(self) -> AnswerSource:
-        """The kept answers, for the region that takes the place of this one."""
+        """The kept answers, for the region that replaces this one."""
         return TakenOver(self._contents.requests)
 
     def close(self) -> None:

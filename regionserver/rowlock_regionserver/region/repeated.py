@@ -1,4 +1,4 @@
-"""A request that comes again: what it is answered, and which outcomes without a change are kept for that."""
+"""Repeated requests: their answer, and which outcomes without a change are kept for them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rowlock_regionserver.region.kept_answer import RepeatedAnswer
 
 
 def repeated(request: RequestId, kept: RepeatedAnswer, room: int) -> tuple[RowOutcome, int, int]:
-    """The kept outcome, the write number that must be published first, and what its cells take in the answer.
+    """The kept outcome, the write number that must be published first, and the bytes of its cells in the answer.
 
-    Without all its cells, or room for them, an error that tells what else is known.
+    Without all cells, or room for them, an error that says what else is known.
     """
     outcome = kept.outcome
     if isinstance(outcome, RegionServerError):
@@ -28,7 +28,7 @@ def repeated(request: RequestId, kept: RepeatedAnswer, room: int) -> tuple[RowOu
 
 
 def is_definite_without_change(outcome: RowOutcome) -> bool:
-    """Nothing was changed, and the same request must not change anything later: it was answered so."""
+    """The request changed nothing and its answer says so, so no later copy of it may change anything."""
     if isinstance(outcome, RowResult):
         return not outcome.timestamp
     return not outcome.can_retry and not isinstance(outcome, UnknownOutcomeError)

@@ -30,7 +30,7 @@ from rowlock_regionserver.wal.mutation import (
 )
 
 STRIDE_BYTES = 1 << 20
-# From here on a region's packed answers are unpacked, which makes them small, when all regions' take much memory.
+# A region with more packed answers unpacks them, which makes them small, when those of all regions take much memory.
 PACKED_BYTES_MIN = 1 << 16
 # What a packed answer takes beside its record's payload.
 RECORD_BYTES = 250
@@ -46,7 +46,7 @@ class _PackedAnswers:
         self.records: deque[tuple[int, int, bytes]] = deque()
 
     def raise_floor(self, floor: int) -> int:
-        """Drops records below the floor; gives their bytes. One that came out of order goes when it stands in front."""
+        """Drops records below the floor; gives their bytes. A record out of order is dropped when it is the first."""
         self.floor = floor
         freed = 0
         records = self.records

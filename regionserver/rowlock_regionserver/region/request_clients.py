@@ -1,7 +1,7 @@
-"""The clients whose requests a region knows, about in the order in which they were last heard of.
+"""The clients that a region knows, roughly in the order in which it last heard of them.
 
-Hearing of a client is frequent and only notes when. So a client takes its place in a queue once, and is moved to the
-end when it is found in front although it was heard of since. Not thread-safe.
+A request only notes the time. A client gets its place in a queue once; `oldest` moves it to the end when it finds it in
+front and the region has heard of it since. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rowlock_regionserver.region.kept_answer import Answer
 
 # What a client takes in memory beside its answers, measured.
 CLIENT_BYTES = 265
-# So many clients are looked at, before one that was heard of since is taken for the oldest.
+# After so many clients `oldest` gives the next one, whenever the region heard of it.
 _LOOKED_AT_MAX = 256
 
 
@@ -25,7 +25,7 @@ class Client:
         self.name = name
         self.answers: list[Answer] = []  # by sequence; none below the floor
         self.floor = 0
-        # On the monotonic clock: when it was last heard of, and when it had been as it took its place in the queue.
+        # On the monotonic clock: when the region last heard of it, now and when it took its place in the queue.
         self.heard = self.queued = now
 
 
@@ -49,7 +49,7 @@ class Clients:
         return list(self._by_name)
 
     def oldest(self) -> Client | None:
-        """The client that was not heard of for longest, or one of about that age; None when there is none."""
+        """The client that has been silent for longest, or nearly; None when there is none."""
         queue = self._queue
         for _ in range(min(len(queue), _LOOKED_AT_MAX)):
             client = queue[0]
@@ -60,7 +60,7 @@ class Clients:
         return queue[0] if queue else None
 
     def forget(self, oldest: Client) -> None:
-        """Forgets the client that `oldest` has just given."""
+        """Removes the client that `oldest` has just given."""
         client = self._queue.popleft()
         assert client is oldest, "another client stands in front"
         del self._by_name[client.name]

@@ -1,4 +1,4 @@
-"""The kept answers of all regions together, in bytes as Python holds them, against their bound."""
+"""The memory of the kept answers of all regions, and its bound."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class AnswerHolder(Protocol):
     def bytes_held(self) -> int: ...
 
     def free(self, byte_count: int) -> bool:
-        """Forgets about so much, the oldest first; False when there is nothing to forget."""
+        """Forgets about so many bytes, the oldest first; False when nothing is left."""
 
 
 class RequestIdMemory:
-    """Counts what the kept answers of all regions hold, and keeps that below its bound. Thread-safe."""
+    """Counts the bytes that the kept answers of all regions hold, and keeps them below the bound. Thread-safe."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -32,7 +32,7 @@ class RequestIdMemory:
 
     @property
     def bytes_held(self) -> int:
-        """What all regions hold, at this moment."""
+        """Bytes that all regions hold at this moment, as Python holds them."""
         return self._bytes_held
 
     @property
@@ -40,12 +40,12 @@ class RequestIdMemory:
         return 2 * self._bytes_held > self.bytes_max
 
     def join(self, holder: AnswerHolder) -> None:
-        """What this one holds is counted by `add`, and may be freed from now on."""
+        """From now on the holder may be asked to free some of what it has added."""
         with self._lock:
             self._holders.add(holder)
 
     def leave(self, holder: AnswerHolder) -> None:
-        """This one holds nothing any more."""
+        """The holder holds nothing any more."""
         with self._lock:
             self._holders.discard(holder)
 
@@ -55,7 +55,7 @@ class RequestIdMemory:
             self._bytes_held += byte_count
 
     def free_excess(self) -> None:
-        """Frees what is beyond the bound, of the region that holds most. The caller holds no lock of a holder."""
+        """Frees what exceeds the bound, from the region that holds most. The caller holds no lock of a holder."""
         if self._bytes_held <= self.bytes_max or not self._freeing.acquire(blocking=False):
             return
         try:

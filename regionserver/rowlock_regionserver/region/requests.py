@@ -1,28 +1,23 @@
-"""Request ids: a change that is sent again is made once, and answered as the first time.
+"""Request ids: the server applies a change once, however often a client sends it, and answers it as the first time.
 
-A request id is (client, sequence), and belongs to one row, or to one bulk batch. With each request the client names its
-floor, the lowest sequence it still waits for; below it the answers are forgotten, so that what is kept is bounded by
-what is in flight. An id below the floor can't be judged and is answered with UnknownOutcomeError.
+A request id is (client, sequence), and belongs to one row or to one bulk batch. Each request also names its client's
+floor, the lowest sequence that the client still waits for. The region forgets answers below the floor, and answers a
+request below it with UnknownOutcomeError. Further bounds:
 
-What is kept beside that is bounded too:
+- The region forgets a client that it has not heard of for an hour, by the monotonic clock; a restart begins a new hour.
+- Of a client that never raises its floor, or waits long for one change while it makes very many, the region keeps the
+  newest answers, as if the floor were just below them.
+- An answer may list large cells: the new cells of appends, and what a condition saw. A region keeps CELL_BYTES_KEPT_MAX
+  of them, the newest. Older answers are cut: the region still knows that the change was made, but not the cells.
+- All regions together keep `request_ids_bytes_max` (request_id_memory.py). Beyond that they forget the clients that
+  they have not heard of for longest.
 
-- A client that was not heard of for an hour is forgotten. Time is the monotonic clock's; a restart begins the hour
-  again.
-- Of a client that never raises its floor, or waits long for one change while it makes very many, only the newest
-  answers are kept, as if it had raised its floor past the others.
-- An answer may list large cells: new ones of appends, and what a condition saw. A region keeps CELL_BYTES_KEPT_MAX of
-  them, the newest, and always the last answer's. An older answer is cut: that its change was made stays known, its
-  cells not.
-- All regions together keep `request_ids_bytes_max` (request_id_memory.py). Beyond it the clients that were not heard of
-  for longest are forgotten.
+A client says how long ago it first sent a change that it sends again. If that was before the newest answer that the
+region has forgotten, and the id is not found, the change may have been made: UnknownOutcomeError.
 
-A client says how long ago it first sent a change that it sends again. Was that before the newest answer that has been
-forgotten, and is the id not found, then the change may have been made: UnknownOutcomeError.
-
-The answer is kept with the write number that made it: it must not be repeated before that number is published. Answers
-are in the log with their change, and move to the manifest at flush (saved_answers.py). A definite refusal and a
-condition's "no" change nothing and are in no log: a restart forgets them, and with them whatever of that request was
-still waiting.
+An answer is kept with the write number of its change, which must be published before the answer is given again. The
+log has each answer with its change, and a flush saves it (saved_answers.py). A definite refusal and a condition's "no"
+change nothing and are not logged: a restart forgets them, and with them any copy of the request that was still waiting.
 """
 
 from __future__ import annotations
@@ -60,7 +55,7 @@ from rowlock_regionserver.region.request_id_memory import RequestIdMemory
 
 # Of the large cells in kept answers of one region.
 CELL_BYTES_KEPT_MAX = 16 * MIB
-# A change that comes may have been on its way for so long.
+# How long a change may be on its way.
 UNDER_WAY_S_MAX = 30.0
 
 # How many clients or answers are looked at while the lock is held.
@@ -94,7 +89,7 @@ class RequestIds:
         self._with_cells: dict[tuple[bytes, int], int] = {}
         self._cell_bytes = 0
         self._repeated = 0
-        # On the monotonic clock: of the clients that were forgotten, when one was last heard of.
+        # On the monotonic clock: when the region last heard of any client that it has forgotten.
         self._forgotten_until = float("-inf")
         memory.join(self)
 
@@ -105,8 +100,8 @@ class RequestIds:
     def find(self, request: RequestId, row: bytes | None, *, is_bulk: bool = False) -> RepeatedAnswer | None:
         """The answer to an earlier request with this id; None when there was none.
 
-        Raises UnknownOutcomeError for an id whose answer was, or may have been, forgotten, and InvalidRequestError for
-        one that another change has. `row`: of a bulk batch its first, None where that is not known.
+        Raises UnknownOutcomeError when the answer was or may have been forgotten, and InvalidRequestError when the id
+        belongs to another change. `row`: the first one of a bulk batch; None when it is not known.
         """
         sequence = request.sequence
         with self._lock:
@@ -125,25 +120,25 @@ class RequestIds:
         is_its_row = row is None or its_row is None or row == its_row
         if not is_its_row or (is_bulk != bool(kind & IS_BULK) and not kind & OF_ANY_KIND):
             raise InvalidRequestError(
-                f"request {sequence} of this client is a change of another row, or a bulk batch, which was answered "
-                "before; each change has a number of its own",
+                f"request {sequence} of this client was a change of another row or a bulk batch, and is answered; give "
+                "each change a number of its own",
                 row=row or b"",
             )
         return RepeatedAnswer(write_number, outcome_of(answer), bool(kind & IS_CUT))
 
     def _may_be_forgotten(self, age_ms: int) -> bool:
-        """Whether the answer to a request that was sent so long ago may have been there."""
+        """Whether the region may have had an answer to a request of this age."""
         return self._clock.monotonic() - age_ms / 1000 - UNDER_WAY_S_MAX <= self._forgotten_until
 
     def keep(
         self, request: RequestId, row: bytes | None, write_number: int, outcome: RowOutcome, *, is_bulk: bool = False
     ) -> None:
-        """Keeps the answer, and forgets what lies below the request's floor. `row`: as with `find`."""
+        """Keeps the answer, and forgets answers below the request's floor. `row`: as for `find`."""
         if self._keep(request, row, write_number, outcome, IS_BULK if is_bulk else 0):
             self._memory.free_excess()
 
     def _keep(self, request: RequestId, row: bytes | None, write_number: int, outcome: RowOutcome, kind: int) -> bool:
-        """Whether there is more now than before."""
+        """Whether the region holds more than before."""
         name, sequence, floor, _ = request
         answer = answer_kept(sequence, row, write_number, outcome, kind)
         now = self._clock.monotonic()
@@ -213,7 +208,7 @@ class RequestIds:
         del answers[:count]
 
     def _forget_silent(self, count_max: int) -> int:
-        """Forgets clients that were not heard of for long, so many at most. How many that were."""
+        """Forgets up to so many clients that have been silent too long; gives their number."""
         horizon = self._clock.monotonic() - self._forgotten_after_s
         for count in range(count_max):
             oldest = self._clients.oldest()
@@ -229,7 +224,7 @@ class RequestIds:
         self._forgotten_until = max(self._forgotten_until, oldest.heard)
 
     def free(self, byte_count: int) -> bool:
-        """Forgets about so much: large cells, else the client not heard of for longest. False: there is nothing."""
+        """Forgets about so many bytes: large cells first, then the most silent clients. False: nothing is left."""
         with self._lock:
             before = self._bytes_held
             while before - self._bytes_held < byte_count and (oldest := self._clients.oldest()) is not None:
@@ -248,9 +243,9 @@ class RequestIds:
         return freed > 0
 
     def kept(self, after: int, through: int) -> Iterator[list[KeptAnswer]]:
-        """What a manifest must hold of the writes from `after`, exclusive, when the log forgets those up to `through`.
+        """The answers of writes beyond `after` and up to `through`, which the manifest needs when the log drops them.
 
-        Forgets silent clients. Answers come in lists, between which the lock is free.
+        Gives them in lists, and holds no lock in between. Forgets silent clients first.
         """
         while self._forgotten_silent() == _AT_ONCE:
             pass
@@ -267,7 +262,7 @@ class RequestIds:
                 yield together
 
     def _forgotten_silent(self) -> int:
-        """How many clients are forgotten now, because they were not heard of for long."""
+        """Forgets some silent clients; gives their number."""
         with self._lock:
             before = self._bytes_held
             count = self._forget_silent(_AT_ONCE)
@@ -276,7 +271,7 @@ class RequestIds:
         return count
 
     def _copied(self, names: Sequence[bytes]) -> list[tuple[bytes, int, list[Answer]]]:
-        """(name, floor, answers) of the clients that there are still."""
+        """(name, floor, answers) of those clients that are still known."""
         with self._lock:
             before = self._bytes_held
             clients = [client for name in names if (client := self._clients.get(name)) is not None]
@@ -289,13 +284,13 @@ class RequestIds:
         return copied
 
     def forgotten_ms_ago(self) -> int | None:
-        """How long ago a client that is forgotten was last heard of; None: none is."""
+        """How long ago the region last heard of a client that it has forgotten; None: it has forgotten none."""
         with self._lock:
             until = self._forgotten_until
         return None if until == float("-inf") else int((self._clock.monotonic() - until) * 1000)
 
     def restore(self, answers: Iterable[KeptAnswer], forgotten_ms_ago: int | None = None) -> None:
-        """Takes over what a manifest held. Each client counts as heard of now."""
+        """Takes over what a manifest held, as if the region had heard of each client just now."""
         if forgotten_ms_ago is not None:
             self._forgotten_until = self._clock.monotonic() - forgotten_ms_ago / 1000
         for answer in sorted(answers, key=attrgetter("write_number")):
@@ -304,7 +299,7 @@ class RequestIds:
             self._memory.free_excess()
 
     def discard(self) -> None:
-        """Forgets everything: the region is not served any more."""
+        """Forgets everything, when the region is no longer served."""
         self._memory.leave(self)
         with self._lock:
             self._clients.clear()

@@ -1,15 +1,16 @@
 """Which kept answers a manifest lists itself, and which are in answers files that it names.
 
-A manifest is written whole at each flush, and answers may be kept for an hour: those of one large batch must not be
-written with every flush. So each answer is written once, or some few times:
+Each flush writes a whole manifest, and answers may be kept for an hour. So that the answers of one large batch are not
+written with every flush, each answer is written only once, or a few times:
 
-1. A flush saves the answers of its own writes, together with those that the manifest before listed. As a rule they are
-   few, because clients raise their floors: the manifest lists them.
-2. More than `manifest_answers_bytes_max` go to a new answers file. It takes in the newest files that hold no more than
-   it does, so that there are few files. It also takes in, with all newer ones, a file of which half has been forgotten.
-3. A file of which everything has been forgotten is not named any more.
+1. A flush saves the answers of its own writes, and those that the manifest before it listed. These are usually few,
+   because clients raise their floors, and the manifest lists them.
+2. More than `manifest_answers_bytes_max` go to a new answers file. The new file takes over the newest files that are no
+   larger than itself, so that there are few files. It also takes over a file of which half has been forgotten, and all
+   newer ones.
+3. The manifest no longer names a file of which everything has been forgotten.
 
-Answers are read twice, once to count and once to write, a few at a time: nobody waits for a flush.
+The answers are read twice, once to count them and once to write them, in small steps, so no write waits for a flush.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class AnswerSource(Protocol):
 
 @dataclass(slots=True)
 class _Live:
-    """What is still kept of one answers file; of none: what is to be saved now."""
+    """What is still kept of one answers file; without a file: what is not saved yet."""
 
     file: AnswersFile | None
     answer_count: int = 0
@@ -88,7 +89,7 @@ def with_answers(
 
 
 def _count(answers_files: Sequence[AnswersFile], requests: AnswerSource, through: int) -> tuple[list[_Live], _Live]:
-    """What is still kept of each file, of those of which anything is, and of what is in none."""
+    """What is still kept of each file, if anything is, and what is not saved yet."""
     parts = [*(_Live(file) for file in answers_files), _Live(None)]
     bounds = [file.write_number_max for file in answers_files]
     for some in requests.kept(_BEFORE_ALL, through):
@@ -99,7 +100,7 @@ def _count(answers_files: Sequence[AnswersFile], requests: AnswerSource, through
 
 
 def _first_to_write(live: Sequence[_Live], unsaved: _Live, listed_bytes_max: int) -> int:
-    """The place of the first file whose answers are written once more; behind the last one when none is."""
+    """The index of the first file whose answers go to the new one; the number of files when none do."""
     place = next((i for i, each in enumerate(live) if each.is_half_forgotten), len(live))
     byte_count = unsaved.byte_count + sum(each.byte_count for each in live[place:])
     if byte_count > listed_bytes_max:
@@ -116,7 +117,7 @@ def unnamed_answers(manifest: Manifest, named: Manifest, folder: Path) -> set[Pa
 
 
 class TakenOver:
-    """The kept answers of a region whose rows are gone, for the empty one in its place: all are of its beginning."""
+    """The kept answers of a region for the empty one that replaces it, where they belong to write number 0."""
 
     def __init__(self, requests: AnswerSource) -> None:
         self._requests = requests

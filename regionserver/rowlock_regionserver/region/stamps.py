@@ -1,31 +1,28 @@
-"""Stamps: the timestamps that a region gives to cells which came without one.
+"""Stamps: the timestamps that a region gives to cells without one.
 
-1. A stamp is the clock's millisecond, and never below an earlier stamp, whatever the clock does. That holds over a
-   restart too: stamps are reserved in blocks in the log, and a region that is opened again begins behind its last
-   block.
+1. A stamp is the clock's millisecond, and never below an earlier stamp, whatever the clock does. That holds across a
+   restart too: the log reserves stamps in blocks, and a region that is opened again continues after its last block.
 2. Two calls in different milliseconds of the clock get different stamps. While stamps are ahead of the clock, the next
-   stamp is the last one plus 1. Calls within one millisecond may share a stamp.
-3. Only a restart, a time that was announced to a job (`pass_over`) and a clock that was set back put stamps ahead of
-   the clock; the first two by less than a block. Explicit timestamps and timestamps that a change reads never move
-   them.
-4. Stamps come back to the clock, also when there is a call in every millisecond: while they are ahead, every sixteenth
-   millisecond of the clock gives none, and callers wait for the next one without holding a lock. So 1,000 ms come back
-   in 16 s.
+   stamp is the last one plus 1. Calls in one millisecond may share a stamp.
+3. Stamps get ahead of the clock by a crash, by a timestamp range that a client reserves (`pass_over`), and when the
+   clock is set back; in the first two cases by less than a block. Timestamps that clients send or changes read never
+   move them.
+4. Stamps return to the clock even under a call in every millisecond: while they are ahead, every sixteenth millisecond
+   of the clock gives none, and callers wait for the next one without holding a lock. 1,000 ms take 16 s.
 
     clock            100   101   102 ... 111   112   113     112 is a multiple of 16
     stamps, ahead    140   141   142 ... 151    -    152     40 ahead, then 39
 
-Earlier versions also took timestamps that a change had read for stamps, and spread them over all tables. What they
-reserved further ahead of the clock than a block is believed only as far as cells show it (`stamps_after_restart`). A
-region without such cells is back at the clock. One that has them stamps by the clock, but reads each row before it
-changes it: the new cells of a row must not lie behind its old ones (`cells_until`).
+Earlier versions also took timestamps that a change had read for stamps, and spread them to all tables. What they
+reserved further ahead than a block counts only as far as cells confirm it (`stamps_after_restart`). A region without
+such cells returns to the clock at once. A region that has some stamps by the clock too, but reads each row before it
+changes the row, because new cells must not be older than the row's existing ones (`cells_until`).
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from rowlock_regionserver.clock import Clock
 
@@ -33,36 +30,28 @@ from rowlock_regionserver.clock import Clock
 LEFT_OUT_EVERY_MS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class ToldTime:
-    """Milliseconds to write with: `now_ms`, and `reserved_ms` more after it."""
-
-    now_ms: int
-    reserved_ms: int
-
-
 class Stamps:
     """The stamps of one region. Thread-safe."""
 
     def __init__(self, clock: Clock, block_ms: int, last: int = 0, cells_until: int = 0) -> None:
-        """`last`: stamps up to it may have been given. `cells_until`: so may cells be stamped, whatever `last` says."""
+        """`last`: the region may have given stamps up to it. `cells_until`: its cells may have stamps up to it."""
         self._clock = clock
         self._block_ms = block_ms
         self._lock = threading.Lock()
         # Guarded by self._lock; the public ones are read without it:
         self._last = last
         self._cells_until = cells_until
-        # No cell that the region has stamped is later, and no time that was announced.
+        # No stamp of a cell is later, and no timestamp of a range that a client has.
         self.newest = max(last, cells_until)
-        # Cells that the region has stamped may be later than its next stamp.
+        # Stamps of existing cells may be later than the next stamp.
         self.reads_rows = cells_until > last
-        # The clock's millisecond in which the newest stamp was given; 0: it was given to nobody.
+        # The clock's millisecond in which a call got the newest stamp; 0: no call did.
         self.given_at = 0
 
     def next(self) -> int | None:
-        """A stamp in milliseconds. Who writes with it holds the row's lock.
+        """A stamp in milliseconds. The caller holds the locks of the rows that it changes.
 
-        None: this millisecond gives none. Let all locks go, and ask again after `Clock.wait_for_next_ms`.
+        None: this millisecond gives none. Release all locks, and call again after `Clock.wait_for_next_ms`.
         """
         now_ms = self._clock.now_ms()
         with self._lock:
@@ -77,16 +66,16 @@ class Stamps:
             self.given_at = now_ms
             return self._last
 
-    def pass_over(self, told_ms: int) -> None:
-        """Every stamp from here on is later than this time."""
+    def pass_over(self, timestamp: int) -> None:
+        """Makes all further stamps later than this timestamp."""
         with self._lock:
-            if told_ms >= self._last:
-                self._last = told_ms
+            if timestamp >= self._last:
+                self._last = timestamp
                 self.given_at = 0
                 self._settle()
 
     def extend_cells(self, timestamp: int) -> None:
-        """A cell is stamped with this time, which lies ahead of the stamps: its row has another one there."""
+        """Notes a cell with this timestamp, which is ahead of the stamps because its row has another such cell."""
         with self._lock:
             self._cells_until = max(self._cells_until, timestamp)
             self._settle()
@@ -96,7 +85,7 @@ class Stamps:
         self.reads_rows = self._cells_until > self._last
 
     def bound(self) -> int:
-        """What to reserve: later than every stamp and stamped cell, and else a block ahead of the clock."""
+        """The bound to reserve up to: a block ahead of the clock, and later than `newest`."""
         bound = self._clock.now_ms() + self._block_ms
         newest = self.newest
         if newest < bound:
@@ -108,10 +97,10 @@ class Stamps:
 def stamps_after_restart(
     clock: Clock, block_ms: int, reserved_until: int, *, is_own: bool, newest_cell: Callable[[], int]
 ) -> Stamps:
-    """The stamps of a region that is opened, for which the log has reserved stamps up to a bound.
+    """The stamps of a region that is opened; the log has reserved stamps up to a bound.
 
-    `is_own`: stamps of this region alone moved the bound. `newest_cell` gives the newest timestamp of the region's
-    cells; it may read all that is in memory, so it is asked only where that is not so.
+    `is_own`: only stamps of this region have moved the bound. Otherwise `newest_cell` may be called, which gives the
+    newest timestamp of the region's cells and reads all that is in memory.
     """
     ahead_max = clock.now_ms() + block_ms
     if is_own or reserved_until <= ahead_max:

@@ -6,9 +6,8 @@ A row mutation is atomic over all its families. Its steps, in this order:
                      turns out large only with what COMPARE read is judged once more before 5.
 2. LOCK              the gate shared, then the row locks in ascending order of row.
 3. COMPARE           request ids, conditions, increments: read the row's newest state, also what is not published.
-4. STAMP             timestamps for cells without one; never below what COMPARE read. The clock gives a call one stamp,
-                     as soon as its rows are locked. When the stamps are ahead of the clock, it may have to wait for it
-                     (stamps.py): then it lets the locks go and begins again at 2.
+4. STAMP             timestamps for cells without one; never below what COMPARE read. A call gets one stamp, once its
+                     rows are locked. If it must wait for the stamp (stamps.py), it releases the locks and repeats 2.
 5. BEGIN + APPEND    under the log's order lock: take the write number, append the log record.
 6. APPLY             into the memstores, still under the order lock: whoever swaps the log's buffer to sync it finds
                      the cells of every record in it applied, so a synced number may be published at once.
@@ -21,7 +20,8 @@ A row mutation is atomic over all its families. Its steps, in this order:
 Invariants
 - Nothing unpublished is revealed. An outcome that comes from reading alone (a condition that is not met, an overflow, a
   repeated request id) waits until the newest write that it read is published. If that never happens, it is unknown.
-- A definite outcome is kept for its request id, a refusal too: a copy of the request that comes late is answered so.
+- The region keeps each definite outcome for its request id, refusals too, so that a late copy of the request gets the
+  same answer.
 - If APPEND fails, nothing was applied, and the number completes empty. After APPLY only who writes the log completes
   numbers. Steps 5 to 9 can't be cancelled by a deadline or a lost client.
 - A failed sync is final: nothing after it is acknowledged, whoever waits is told "unknown outcome".
@@ -205,9 +205,9 @@ class WritePath:
     def _check(
         self, mutations: Sequence[RowMutation], told: dict[int, Told], refused: dict[int, RegionServerError]
     ) -> list[int]:
-        """1 CHECK. Which mutations go on; the others' errors are put into `told`.
+        """1 CHECK. The mutations that continue; the errors of the others are put into `told`.
 
-        Those that are put into `refused` go on too: an earlier copy of the request may have been answered otherwise.
+        Mutations with an error in `refused` continue too: an earlier copy of the request may have another answer.
         """
         timestamp_max = self._numbering.timestamp_max
         checked: list[int] = []
@@ -302,8 +302,8 @@ class WritePath:
         told = (refusal, 0, 0) if refusal is not None else self._read_and_change(mutation, stamp, durability, room)
         outcome, write_number, _ = told
         if request is not None and is_definite_without_change(outcome):
-            # Kept in memory: if the answer gets lost and the same request waits here once more, on a stream that broke,
-            # that one must not be made after the client was told so when it asked again.
+            # Kept in memory: if the answer is lost and a copy of the request is still waiting on a broken stream, that
+            # copy must not be applied after the client got this answer to another copy.
             self._requests.keep(request, mutation.row, write_number, outcome)
         return told
 

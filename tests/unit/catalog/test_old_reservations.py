@@ -45,7 +45,7 @@ def affected(tmp_path: Path, clock: ManualClock, request: pytest.FixtureRequest)
     engine.server.create_table("idle", [Family(0, b"f")], Durability.OS)
     clock.advance(20 * HOUR_MS)
     engine.change(b"old", Put(b"f", b"q", b"old"), Put(b"g", b"n", bytes(8)))
-    engine.server.tell_time("idle", 500)
+    engine.server.timestamp_range("idle", 500)
     if request.param == "in files":
         engine.server.flush("t")
     clock.advance(-20 * HOUR_MS)
@@ -60,7 +60,7 @@ def affected(tmp_path: Path, clock: ManualClock, request: pytest.FixtureRequest)
 
 def test_a_table_that_was_not_written_is_back_at_the_clock_for_good(affected: Engine, clock: ManualClock) -> None:
     for _ in range(3):
-        assert affected.server.tell_time("idle").now_ms == clock.now_ms()
+        assert affected.server.timestamp_range("idle").now_ms == clock.now_ms()
         affected.crash()
     (idle,) = affected.server.regions_of("idle")
     options = WriteOptions(clock.monotonic() + 60)
@@ -68,7 +68,7 @@ def test_a_table_that_was_not_written_is_back_at_the_clock_for_good(affected: En
     for end in (affected.crash, affected.restart, affected.crash):
         affected.server.flush("idle")
         end()
-        assert affected.server.tell_time("idle").now_ms < clock.now_ms() + BLOCK_MS
+        assert affected.server.timestamp_range("idle").now_ms < clock.now_ms() + BLOCK_MS
 
 
 def test_rows_that_were_not_written_are_stamped_by_the_clock(affected: Engine, clock: ManualClock) -> None:
@@ -115,15 +115,15 @@ def test_changes_of_one_millisecond_share_a_timestamp_and_a_hot_row_does_not_run
 def test_who_does_not_read_rows_writes_beyond_all_old_cells_and_so_does_everybody_from_then_on(
     affected: Engine, clock: ManualClock, way: str
 ) -> None:
-    time = affected.server.tell_time("t", 500) if way == "job" else None
+    time = affected.server.timestamp_range("t", 500) if way == "job" else None
     affected.bulk(bulk_batch((b"old", b"f", b"q", time.now_ms if time else None, b"bulk")))
     assert affected.values(b"old")[b"f:q"] == b"bulk"
     for _ in range(2):
         affected.change(b"old", Put(b"f", b"q", b"point"))
         assert affected.values(b"old")[b"f:q"] == b"point"
         assert affected.change(b"new", Put(b"f", b"q", b"v")).timestamp > clock.now_ms() + 19 * HOUR_MS
-        affected.server.tell_time()
-    assert affected.server.tell_time("idle").now_ms <= clock.now_ms() + 1
+        affected.server.timestamp_range()
+    assert affected.server.timestamp_range("idle").now_ms <= clock.now_ms() + 1
 
 
 def test_when_the_clock_has_come_up_all_is_as_ever(affected: Engine, clock: ManualClock) -> None:
@@ -132,7 +132,7 @@ def test_when_the_clock_has_come_up_all_is_as_ever(affected: Engine, clock: Manu
     assert affected.change(b"old", Put(b"f", b"q", b"v")).timestamp == clock.now_ms()
     affected.server.flush("t")
     affected.crash()
-    assert affected.server.tell_time("t").now_ms < clock.now_ms() + BLOCK_MS
+    assert affected.server.timestamp_range("t").now_ms < clock.now_ms() + BLOCK_MS
 
 
 @pytest.mark.parametrize("cells", ["no cells", "cells"])
