@@ -71,10 +71,12 @@ class Batch(Generic[Text]):
                 self._view.durability,
                 time.monotonic(),
                 self._view.timeout_s,
+                self._servers.repeated_for_s,
             )
             while not send.is_done:
                 self._send_once(send)
                 time.sleep(send.pause_s)
+                send.tell_ages()
         self.applied_count += send.finish()
 
     def _send_once(self, send: BatchSend) -> None:

@@ -12,8 +12,9 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock.conversation import Request
 from rowlock.errors import BatchError, ClosedError, RowlockError, ServerError, UnknownOutcomeError
-from rowlock.retry import Attempts, Kind
+from rowlock.retry import REPEATED_FOR_S, Attempts, Kind
 from rowlock.schema import Region
+from rowlock.uptime import uptime_s
 from rowlock.wire_errors import error_from
 
 
@@ -28,9 +29,12 @@ class BatchSend:
         durability: types_pb2.Durability,
         now: float,
         timeout_s: float,
+        repeated_for_s: float = REPEATED_FOR_S,
     ) -> None:
         self.table = table
         self.deadline = now + timeout_s
+        self._began_s = uptime_s()
+        self._repeated_for_s = repeated_for_s
         self._timeout_s = timeout_s
         self._durability = durability
         self._pending = dict(mutations)
@@ -50,6 +54,15 @@ class BatchSend:
     def first_row(self) -> bytes:
         """A row that is still to be sent."""
         return next(iter(self._pending))
+
+    def tell_ages(self) -> None:
+        """Before each attempt: what is in doubt says how long ago it was first sent, or ends if that is too long."""
+        for row, attempts in self._attempts.items():
+            if row in self._pending:
+                try:
+                    self._pending[row].age_ms = attempts.age_ms()
+                except RowlockError as error:
+                    self._end(row, error)
 
     def request_for(self, region: Region) -> Request:
         """Everything pending that the region holds; `first_row` is among it."""
@@ -115,7 +128,13 @@ class BatchSend:
         found = self._attempts.get(row)
         if found is None:
             start = self.deadline - self._timeout_s
-            found = self._attempts[row] = Attempts(start, self._timeout_s, Kind.NUMBERED_CHANGE)
+            found = self._attempts[row] = Attempts(
+                start,
+                self._timeout_s,
+                Kind.NUMBERED_CHANGE,
+                began_s=self._began_s,
+                repeated_for_s=self._repeated_for_s,
+            )
         return found
 
     def _end(self, row: bytes, error: RowlockError) -> None:

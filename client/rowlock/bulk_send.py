@@ -32,7 +32,7 @@ from rowlock.errors import (
     RowlockError,
     ServerUnavailableError,
 )
-from rowlock.retry import Attempts, Kind
+from rowlock.retry import REPEATED_FOR_S, Attempts, Kind
 from rowlock.schema import Region
 from rowlock.sequences import Sequences
 from rowlock.waiting import Waiting
@@ -54,7 +54,7 @@ def checked_batch_bytes(batch_bytes: int) -> int:
 class Bulk:
     """One batch on its way. region, arrow_bytes: where it was sent to last, and how large it was as a message."""
 
-    __slots__ = ("arrow_bytes", "attempts", "batch", "portion", "region", "sequence")
+    __slots__ = ("age_ms", "arrow_bytes", "attempts", "batch", "portion", "region", "sequence")
 
     def __init__(self, batch: CellBatch, sequence: int, portion: Portion | None = None) -> None:
         self.batch = batch
@@ -62,6 +62,7 @@ class Bulk:
         self.portion = portion or Portion(batch.rows)
         self.region: Region | None = None
         self.arrow_bytes = 0
+        self.age_ms = 0
         self.attempts: Attempts | None = None
 
     @property
@@ -92,8 +93,10 @@ class BulkSend:
         durability: types_pb2.Durability,
         timeout_s: float,
         busy_timeout_s: float,
+        repeated_for_s: float = REPEATED_FOR_S,
     ) -> None:
         self.table = table
+        self._repeated_for_s = repeated_for_s
         self.timeout_s = timeout_s
         self._busy_timeout_s = busy_timeout_s
         self._waiting = Waiting(f"put_arrow into {table!r}")
@@ -137,14 +140,34 @@ class BulkSend:
             return None
         if not self._next and not self._is_exhausted:
             self._pull()
+        while self._next and not self._tell_age(self._next[0]):
+            pass
         if not self._next:
             return None
         bulk = self._next[0]
         if any(bulk.shares_row_with(other) for other in self._under_way):
             return None
         if bulk.attempts is None:
-            bulk.attempts = Attempts(now, self.timeout_s, Kind.NUMBERED_CHANGE, busy_s=self._busy_timeout_s)
+            bulk.attempts = Attempts(
+                now,
+                self.timeout_s,
+                Kind.NUMBERED_CHANGE,
+                busy_s=self._busy_timeout_s,
+                repeated_for_s=self._repeated_for_s,
+            )
         return bulk
+
+    def _tell_age(self, bulk: Bulk) -> bool:
+        """The next batch says how long ago it was first sent, if it is in doubt. False: too long ago; it has ended."""
+        if bulk.attempts is None:
+            return True
+        try:
+            bulk.age_ms = bulk.attempts.age_ms()
+        except RowlockError as error:
+            self._next.popleft()
+            self._failed(bulk, error)
+            return False
+        return True
 
     def message(self, bulk: Bulk, region: Region) -> region_pb2.BulkBatch:
         """The batch for its region; from now on it is under way. Rows of other regions become a batch of their own."""
@@ -166,6 +189,7 @@ class BulkSend:
             sequence=bulk.sequence,
             sequence_floor=self._sequences.floor(),
             durability=self._durability,
+            age_ms=bulk.age_ms,
         )
 
     def answered(self, answer: region_pb2.BulkAnswer, now: float) -> Region:
@@ -241,10 +265,7 @@ class BulkSend:
         try:
             self.pause_s = max(self.pause_s, bulk.attempts.failed(error, now, was_sent=was_sent))
         except RowlockError as final:
-            self._end(bulk)
-            self._outcome.part_failed(bulk.portion, final)
-            # What was not begun is not begun any more; what is to come again still does, to learn what became of it.
-            self._is_exhausted = True
+            self._failed(bulk, final)
         else:
             server = "" if bulk.region is None else bulk.region.server
             self._waiting.met(error, server, now, bulk.attempts.given_up_at)
@@ -252,6 +273,12 @@ class BulkSend:
             start = bulk.portion.rows.start
             behind = (i for i, other in enumerate(self._next) if other.portion.rows.start >= start)
             self._next.insert(next(behind, len(self._next)), bulk)
+
+    def _failed(self, bulk: Bulk, error: RowlockError) -> None:
+        self._end(bulk)
+        self._outcome.part_failed(bulk.portion, error)
+        # What was not begun is not begun any more; what is to come again still does, to learn what became of it.
+        self._is_exhausted = True
 
     def _go_on_if_drained(self) -> None:
         if not self._under_way:

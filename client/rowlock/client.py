@@ -199,9 +199,10 @@ class Client:
         message = make_snapshot(self._servers, name, new_snapshot_id(), "", lease_ms, self._timeout_s)
         return Snapshot(self._servers, message, self._timeout_s)
 
-    def server_info(self) -> ServerInfo:
-        """Who answers: version, clock, limits."""
-        answer = self._servers.call(methods.SERVER_INFO, catalog_pb2.ServerInfoRequest(), self._timeout_s)
+    def server_info(self, table: str = "") -> ServerInfo:
+        """Who answers: version, clock, limits. table: the clock is never below a stamp that was given there."""
+        request = catalog_pb2.ServerInfoRequest(table=table)
+        answer = self._servers.call(methods.SERVER_INFO, request, self._timeout_s)
         return server_info_from(answer, self._servers.catalog_address)
 
     def close(self) -> None:

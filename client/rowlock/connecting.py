@@ -15,6 +15,7 @@ from rowlock.channels import given_addresses
 from rowlock.client import Client
 from rowlock.embedded import FolderServer, running_server
 from rowlock.errors import InvalidArgumentError
+from rowlock.retry import repeated_for_s
 from rowlock.search import Search
 from rowlock.servers import Servers
 from rowlock.view import checked_timeout
@@ -95,5 +96,6 @@ def _find(servers: Servers, search: Search) -> None:
                 continue
             if search.answered(address, info):
                 servers.choose(address)
+                servers.repeated_for_s = repeated_for_s(info.request_ids_remembered_ms)
                 return
         time.sleep(search.pause_s(time.monotonic(), random.random()))

@@ -64,6 +64,11 @@ class Request:
         self.answer = None
         self.failure = None
 
+    def tell_age(self, age_ms: int) -> None:
+        """The next attempt says how long ago the change was first sent; 0: that it was not."""
+        if age_ms:
+            self.point.mutate.mutations[0].age_ms = age_ms
+
     def fail(self, failure: RowlockError) -> None:
         """It is done before it was sent."""
         self.sent = False

@@ -11,6 +11,10 @@ A call has one deadline over all its attempts. What may be tried again:
 A change that was sent and not answered may have happened, and stays so until the server answers for it. From then on
 every other end of the call is told as UnknownOutcomeError, but for refusals that depend on the request alone: those
 were the outcome of the earlier attempts too.
+
+A server remembers an answer for some time only. So a change in doubt says, each time it is sent again, how long ago the
+call began, also if this process or the machine was stopped meanwhile, and the server judges whether it may have
+forgotten the answer. It is not sent again at all when half of that time is over.
 """
 
 from __future__ import annotations
@@ -33,13 +37,19 @@ from rowlock.errors import (
     ServerUnavailableError,
     UnknownOutcomeError,
 )
+from rowlock.uptime import uptime_s
 
-# What is done with a whole table takes as long as the server's disk does, and goes on when its caller gives up. That a
-# server is gone is noticed long before, see channels.py.
+# What is done with a whole table takes as long as the server's disk does, and continues when its caller gives up. That
+# a server is gone is noticed long before, see channels.py.
 TABLE_OPERATION_S = 600.0
 
-# Servers forget a client that they have not heard of for an hour: a number is not sent again after half of it.
-REPEATED_FOR_S_MAX = 1800.0
+# A change in doubt is not sent again after this. For servers that do not say how long they remember answers: an hour.
+REPEATED_FOR_S = 1800.0
+
+
+def repeated_for_s(remembered_ms: int) -> float:
+    """How long after its beginning a change in doubt may be sent again to a server that remembers answers so long."""
+    return remembered_ms / 2000 if remembered_ms else REPEATED_FOR_S
 
 
 class Kind(enum.Enum):
@@ -74,7 +84,19 @@ def is_busy(error: RowlockError) -> bool:
 class Attempts:
     """The attempts of one call. Times are seconds on one monotonic clock. Not thread-safe: one call, one caller."""
 
-    __slots__ = ("_busy_s", "_busy_since", "_first_doubt", "_kind", "_met", "_policy", "count", "deadline", "timeout_s")
+    __slots__ = (
+        "_began_s",
+        "_busy_s",
+        "_busy_since",
+        "_is_in_doubt",
+        "_kind",
+        "_met",
+        "_policy",
+        "_repeated_for_s",
+        "count",
+        "deadline",
+        "timeout_s",
+    )
 
     def __init__(
         self,
@@ -84,7 +106,12 @@ class Attempts:
         policy: RetryPolicy = DEFAULT_POLICY,
         *,
         busy_s: float = 0.0,
+        began_s: float | None = None,
+        repeated_for_s: float = REPEATED_FOR_S,
     ) -> None:
+        """began_s: when the call began, by uptime_s; None: now. repeated_for_s: how long it is repeated in doubt."""
+        self._began_s = uptime_s() if began_s is None else began_s
+        self._repeated_for_s = repeated_for_s
         self.deadline = now + timeout_s
         self.timeout_s = timeout_s
         self.count = 0
@@ -93,8 +120,8 @@ class Attempts:
         self._busy_since: float | None = None
         self._policy = policy
         self._kind = kind
-        # When an attempt was first left without an answer, None as long as each was answered.
-        self._first_doubt: float | None = None
+        # An attempt was left without an answer.
+        self._is_in_doubt = False
         # What the attempt before ended with.
         self._met: RowlockError | None = None
 
@@ -112,18 +139,34 @@ class Attempts:
         self._met = error
         is_in_doubt = was_sent and not _was_not_let_in(error)
         if self._kind is not Kind.READ and (is_in_doubt or isinstance(error, UnknownOutcomeError | ServerError)):
-            self._first_doubt = now if self._first_doubt is None else self._first_doubt
-        if not self._may_repeat(error, now):
+            self._is_in_doubt = True
+        if not self._may_repeat(error):
             self._raise(self.last_word(error, was_sent=was_sent), error)
         pause = max(self._policy.pause_s(self.count, random.random()), error.retry_after_ms / 1000)
         self._put_off(error, now, pause)
         if now + pause >= self.deadline:
             self._raise(self.out_of_time(error), error)
+        if not self._is_in_doubt:  # A busy server may refuse for an hour: what it refused does not age.
+            self._began_s = uptime_s()
         return pause
+
+    def age_ms(self) -> int:
+        """How long ago a change in doubt was first sent, at the least 1; 0 when it is in no doubt. Before each attempt.
+
+        Raises UnknownOutcomeError when that is too long ago for a server to remember its answer.
+        """
+        if not self._is_in_doubt:
+            return 0
+        if self._is_too_old():
+            self._raise(self._unknown(self._met, is_late=False), self._met)
+        return max(1, int((uptime_s() - self._began_s) * 1000))
+
+    def _is_too_old(self) -> bool:
+        return uptime_s() - self._began_s > self._repeated_for_s
 
     def last_word(self, error: RowlockError, *, was_sent: bool) -> RowlockError:
         """What the call ends with when it is not tried again after this error."""
-        if self._first_doubt is None or type(error) is LimitExceededError:
+        if not self._is_in_doubt or type(error) is LimitExceededError:
             return error
         if type(error) is InvalidArgumentError and not was_sent:
             # The server's answer to this request, and not the end of a whole stream for somebody else's.
@@ -132,7 +175,7 @@ class Attempts:
 
     def out_of_time(self, error: RowlockError | None) -> RowlockError:
         """What the call ends with when its deadline has passed; `error` was met last."""
-        if self._first_doubt is not None:
+        if self._is_in_doubt:
             return self._unknown(error, is_late=True)
         if error is not None and self._busy_since is not None:
             return RegionTooBusyError(
@@ -156,16 +199,16 @@ class Attempts:
             self._busy_since = now
         self.deadline = min(max(self.deadline, now + pause + self.timeout_s), self.given_up_at)
 
-    def _may_repeat(self, error: RowlockError, now: float) -> bool:
-        if self._first_doubt is not None:
-            if self._kind is Kind.PLAIN_CHANGE or now - self._first_doubt > REPEATED_FOR_S_MAX:
+    def _may_repeat(self, error: RowlockError) -> bool:
+        if self._is_in_doubt:
+            if self._kind is Kind.PLAIN_CHANGE or self._is_too_old():
                 return False
             if isinstance(error, UnknownOutcomeError):
                 return True
         return isinstance(error, ServerUnavailableError | NotServingRegionError | RegionTooBusyError)
 
     @staticmethod
-    def _raise(told: RowlockError, met: RowlockError) -> NoReturn:
+    def _raise(told: RowlockError, met: RowlockError | None) -> NoReturn:
         if told is met:
             raise told
         raise told from met
@@ -187,9 +230,9 @@ class Attempts:
 
     def timed_out(self, *, was_sent: bool) -> RowlockError:
         """What the call ends with when its last attempt was not answered by the deadline."""
-        if was_sent and self._kind is not Kind.READ and self._first_doubt is None:
-            self._first_doubt = self.deadline
-        told = self.out_of_time(None) if self._first_doubt is None else self._unknown(self._met, is_late=True)
+        if was_sent and self._kind is not Kind.READ:
+            self._is_in_doubt = True
+        told = self._unknown(self._met, is_late=True) if self._is_in_doubt else self.out_of_time(None)
         told.__cause__ = self._met
         return told
 

@@ -109,6 +109,7 @@ class RegionStatistics:
     store_file_count, store_file_bytes: its files, and their size on disk.
     store_file_cells: cells in them, before versions and tombstones are judged.
     read_point: the newest change that reads saw, as the region counts its changes.
+    kept_answer_count, kept_answer_bytes: answers remembered for changes that may be sent again, and their memory.
     """
 
     region: Region
@@ -117,6 +118,8 @@ class RegionStatistics:
     store_file_bytes: int
     store_file_cells: int
     read_point: int
+    kept_answer_count: int = 0
+    kept_answer_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,7 @@ class ServerInfo:
     """Who answers.
 
     protocol: counts the features of rowlock.v1. data_folder_id: random, made with the data folder.
-    now_ms: the server's clock, milliseconds since the epoch, and never below a stamp that it has given.
+    now_ms: the server's clock, milliseconds since the epoch; of a table, never below a stamp that was given there.
     incarnation_id: changes with each start of the server. uptime_ms: milliseconds since that start.
     limits: what it refuses beyond. address: host:port.
     """
@@ -246,6 +249,8 @@ def description_from(
                 store_file_bytes=region.store_file_bytes,
                 store_file_cells=region.store_file_cells,
                 read_point=region.read_point,
+                kept_answer_count=region.kept_answer_count,
+                kept_answer_bytes=region.kept_answer_bytes,
             )
             for region in regions
         ),

@@ -18,7 +18,8 @@ class ReservedTimes:
     later_ms: int
 
 
-def reserve_times(servers: Servers, later_ms: int, timeout_s: float) -> ReservedTimes:
-    """Times that are not below a stamp that was given; fewer than asked for where many were asked for just before."""
-    answer = servers.call(methods.SERVER_INFO, catalog_pb2.ServerInfoRequest(reserve_ms=later_ms), timeout_s)
+def reserve_times(servers: Servers, table: str, later_ms: int, timeout_s: float) -> ReservedTimes:
+    """Times that are not below a stamp that was given in the table; fewer than asked for just after others were."""
+    request = catalog_pb2.ServerInfoRequest(table=table, reserve_ms=later_ms)
+    answer = servers.call(methods.SERVER_INFO, request, timeout_s)
     return ReservedTimes(answer.now_ms, answer.reserved_ms)

@@ -28,10 +28,11 @@ from rowlock.fork import check_usable, disconnected, gate, keep, register
 from rowlock.methods import Metadata, Method, folder_metadata
 from rowlock.point import failure_of
 from rowlock.regions import RegionCache
-from rowlock.retry import Attempts, Kind
+from rowlock.retry import REPEATED_FOR_S, Attempts, Kind
 from rowlock.schema import Region, region_from
 from rowlock.sequences import Sequences
 from rowlock.stream import Answers, PointStream
+from rowlock.uptime import uptime_s
 from rowlock.watch import Watch
 from rowlock.wire_errors import answered_error, error_of_call
 
@@ -51,6 +52,8 @@ class Servers:
         self._folder_id = folder_id
         self._is_held_open = is_held_open
         self._is_closed = False
+        # How long a change in doubt may be repeated, as the server says that was connected to.
+        self.repeated_for_s = REPEATED_FOR_S
         self._start()
 
     def _start(self) -> None:
@@ -120,14 +123,15 @@ class Servers:
             self.sequences.release(first)
 
     def _point(self, request: Request, timeout_s: float, kind: Kind) -> region_pb2.PointAnswer:
-        started = time.monotonic()
+        started, began_s = time.monotonic(), uptime_s()
         failure = self._attempt(request, started + timeout_s)
         if failure is None and request.answer is not None:  # What is usual: nothing to count and nothing to judge.
             return request.answer
-        attempts = Attempts(started, timeout_s, kind)
+        attempts = Attempts(started, timeout_s, kind, began_s=began_s, repeated_for_s=self.repeated_for_s)
         while True:
             if failure is not None:
                 time.sleep(attempts.failed(failure, time.monotonic(), was_sent=request.is_in_doubt))
+                request.tell_age(attempts.age_ms())
             elif request.answer is not None:
                 return request.answer
             else:

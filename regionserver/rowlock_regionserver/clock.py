@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import time
 
+_MS_NS = 1_000_000
+
 
 class Clock:
     """The machine's clocks."""
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch. May go back when somebody sets the clock."""
-        return time.time_ns() // 1_000_000
+        return time.time_ns() // _MS_NS
 
     def monotonic(self) -> float:
         """Seconds from an arbitrary start; never goes back. Deadlines and leases are measured by it."""
         return time.monotonic()
+
+    def wait_for_next_ms(self) -> None:
+        """Blocks until `now_ms` has moved on, which takes a millisecond at most."""
+        time.sleep((_MS_NS - time.time_ns() % _MS_NS) / 1e9)
 
 
 class ManualClock(Clock):
@@ -29,6 +35,10 @@ class ManualClock(Clock):
 
     def monotonic(self) -> float:
         return self._monotonic
+
+    def wait_for_next_ms(self) -> None:
+        """Moves both clocks forward by a millisecond."""
+        self.advance(1)
 
     def advance(self, milliseconds: int) -> None:
         """Moves both clocks forward."""

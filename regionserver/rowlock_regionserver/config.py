@@ -99,6 +99,8 @@ class Config:
     row_lock_wait_ms: int = 10_000  # for calls that bring no deadline
     retry_after_ms: int = 200
     request_ids_forgotten_after_ms: int = 3600 * 1000
+    request_ids_bytes_max: int = 64 * MIB  # of all regions; beyond it the oldest are forgotten
+    manifest_answers_bytes_max: int = 64 * KIB  # of kept answers in a manifest; more go to a file of their own
     disk_free_bytes_min: int = 64 * MIB  # below it writes are refused, so that a flush still fits
 
     def __post_init__(self) -> None:

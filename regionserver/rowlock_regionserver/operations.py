@@ -187,6 +187,7 @@ class RequestId(NamedTuple):
     client: bytes  # 16 bytes
     sequence: int
     floor: int
+    age_ms: int = 0  # how long ago the client first sent it; 0: it sends it now, or does not say
 
 
 class RowMutation(NamedTuple):

@@ -58,6 +58,7 @@ def small_config(**limits: int) -> Config:
         "scan_window_bytes": 4096,
         "block_cache_bytes": 64 * 1024,
         "disk_free_bytes_min": 0,
+        "manifest_answers_bytes_max": 700,
     }
     return Config(**(small | limits))
 

@@ -1,10 +1,11 @@
-"""Broken builds of what guards a data folder: its locks, and what it refuses."""
+"""Broken builds of what guards a data folder: its locks, what it refuses, and disks that fail."""
 
 from __future__ import annotations
 
 from .broken_build import Mutant
 
 DATA_FOLDER = "unit/test_data_folder.py"
+DISK = "unit/catalog/test_disk_failures.py"
 FILES = "unit/test_files.py"
 OWNERSHIP = "unit/test_ownership.py"
 
@@ -64,5 +65,19 @@ FOLDERS = [
         "        if entry.is_symlink():\n",
         "        if False:\n",
         f"{OWNERSHIP}::test_a_link_anywhere_below_is_refused",
+    ),
+    Mutant(
+        "a failed sync of the catalog does not end the server",
+        "catalog/region_server.py",
+        "            self._fail_and_end(error)\n            raise\n",
+        "            raise\n",
+        f"{DISK}::test_a_failed_sync_of_the_catalog_ends_the_server",
+    ),
+    Mutant(
+        "a failed sync does not end the process",
+        "catalog/region_server.py",
+        "        self._on_fatal(error)\n",
+        "        pass\n",
+        f"{DISK}::test_a_failed_sync_of_the_catalog_ends_the_server",
     ),
 ]

@@ -239,8 +239,8 @@ READING = [
     Mutant(
         "flush forgets the files there were",
         "region/flush.py",
-        "            store_files[family.number] = (info, *store_files.get(family.number, ()))\n",
-        "            store_files[family.number] = (info,)\n",
+        "        store_files[family.number] = (file.info, *store_files.get(family.number, ()))\n",
+        "        store_files[family.number] = (file.info,)\n",
         f"{FLUSH}::test_files_of_several_flushes_are_there_after_a_restart",
     ),
     Mutant(
@@ -253,17 +253,18 @@ READING = [
     Mutant(
         "the log is told of a flush before it is committed",
         "region/flush.py",
-        "        self._commit(self._with_files(written, sealed.write_number))\n",
-        "        self._flushed(sealed.write_number)\n"
-        "        self._commit(self._with_files(written, sealed.write_number))\n",
+        "        self._commit(_with_files(manifest, written))\n",
+        "        self._flushed(sealed.write_number)\n        self._commit(_with_files(manifest, written))\n",
         f"{FLUSH}::test_after_a_flush_without_space_a_crash_loses_nothing[manifest-*]",
     ),
     Mutant(
         "a flush that does not commit drops its segments",
         "region/flush.py",
-        "        self._commit(self._with_files(written, sealed.write_number))\n        self._show(sealed, written)\n",
-        "        try:\n            self._commit(self._with_files(written, sealed.write_number))\n"
-        "        finally:\n            self._show(sealed, [])\n",
+        "        self._commit(_with_files(manifest, written))\n        self._show(sealed, written)\n",
+        "        try:\n"
+        "            self._commit(_with_files(manifest, written))\n"
+        "        finally:\n"
+        "            self._show(sealed, [])\n",
         f"{FLUSH}::test_a_flush_without_space_loses_nothing_and_the_next_one_takes_all[manifest-*]",
     ),
     Mutant(

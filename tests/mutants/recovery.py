@@ -7,7 +7,6 @@ from .broken_build import Mutant
 CRASHES = "unit/catalog/test_table_crashes.py::test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not"
 ASIDE = "unit/catalog/test_set_aside.py"
 DAMAGE = "unit/wal/test_damage.py"
-DISK = "unit/catalog/test_disk_failures.py"
 IDLE = "unit/wal/test_idle_markers.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
 LOST = "unit/catalog/test_lost_generations.py"
@@ -343,16 +342,19 @@ RECOVERY = [
     Mutant(
         "a truncated table's old regions go before the new ones are there",
         "catalog/region_server.py",
-        '            with self._catalog.committed(state, f"table {name!r} was truncated"):\n',
-        '            self._remove_regions(old, "its table was truncated")\n'
-        '            with self._catalog.committed(state, f"table {name!r} was truncated"):\n',
+        '                closing.enter_context(self._catalog.committed(state, f"table {name!r} was truncated"))\n'
+        "                self._serve_regions(entry, replaced)\n"
+        '                self._remove_regions(old, "its table was truncated")\n',
+        '                self._remove_regions(old, "its table was truncated")\n'
+        '                closing.enter_context(self._catalog.committed(state, f"table {name!r} was truncated"))\n'
+        "                self._serve_regions(entry, replaced)\n",
         f"{CRASHES}[truncate]",
     ),
     Mutant(
         "the catalog names a region before its folder is there",
         "catalog/region_server.py",
-        "            self._make_folders(entry)\n",
-        "            self._catalog.commit(state)\n            self._make_folders(entry)\n",
+        "            self._make_folders(entry, {})\n",
+        "            self._catalog.commit(state)\n            self._make_folders(entry, {})\n",
         f"{CRASHES}[create]",
     ),
     Mutant(
@@ -382,19 +384,5 @@ RECOVERY = [
         "            number = next_number if known is None else known.number\n",
         "            number = 1 + len(families) if known is None else known.number\n",
         f"{TABLES}::test_a_dropped_familys_cells_are_gone_also_for_a_later_family_of_the_same_name[True]",
-    ),
-    Mutant(
-        "a failed sync of the catalog does not end the server",
-        "catalog/region_server.py",
-        "            self._fail_and_end(error)\n            raise\n",
-        "            raise\n",
-        f"{DISK}::test_a_failed_sync_of_the_catalog_ends_the_server",
-    ),
-    Mutant(
-        "a failed sync does not end the process",
-        "catalog/region_server.py",
-        "        self._on_fatal(error)\n",
-        "        pass\n",
-        f"{DISK}::test_a_failed_sync_of_the_catalog_ends_the_server",
     ),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 SNAPSHOTS = "unit/catalog/test_snapshots.py"
+TIMESTAMPS = "unit/catalog/test_timestamps.py"
 MANY_SNAPSHOTS = "property/test_snapshots.py"
 SPLIT_POINTS = "property/test_split_points.py"
 
@@ -108,24 +109,24 @@ SNAPSHOT_MUTANTS = [
     ),
     Mutant(
         "the server's clock goes back with the machine's",
-        "catalog/region_server.py",
-        "            now_ms = max(clock_ms, told_ms, *stamps)\n",
-        "            now_ms = clock_ms\n",
-        f"{SNAPSHOTS}::test_the_clock_is_never_below_a_stamp_that_was_given",
+        "catalog/timestamps.py",
+        "        now_ms = max(self._clock.now_ms(), newest)\n",
+        "        now_ms = self._clock.now_ms()\n",
+        f"{TIMESTAMPS}::test_a_range_for_a_table_is_never_below_a_stamp_of_it",
     ),
     Mutant(
         "a stamp may be a time that was told before",
         "region/stamps.py",
-        "            if self._told >= self._last:\n",
-        "            if self._told > self._last:\n",
-        f"{SNAPSHOTS}::test_a_write_that_comes_after_the_servers_time_was_told_is_later_than_it",
+        "                self.given_at = 0\n",
+        "                self.given_at = self._clock.now_ms()\n",
+        f"{TIMESTAMPS}::test_a_write_that_comes_after_a_range_is_later_than_it",
     ),
     Mutant(
         "a new region knows no time that was told",
         "catalog/region_server.py",
-        "                made.stamp_later_than(self._told_ms)\n",
+        "                self._timestamps.begin(made, replaced.get(region.region_id))\n",
         "",
-        f"{SNAPSHOTS}::test_a_write_that_comes_after_the_servers_time_was_told_is_later_than_it",
+        f"{TIMESTAMPS}::test_a_write_that_comes_after_a_range_is_later_than_it",
     ),
     Mutant(
         "a part leaves out what lies before its cut",

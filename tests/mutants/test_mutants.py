@@ -17,9 +17,20 @@ from .folders import FOLDERS
 from .reading import READING
 from .recovery import RECOVERY
 from .snapshots import SNAPSHOT_MUTANTS
+from .stamps_and_answers import STAMPS_AND_ANSWERS
 from .writing import WRITING
 
-MUTANTS = [*WRITING, *BULK_AND_REQUESTS, *READING, *DURABILITY, *EDGES, *FOLDERS, *RECOVERY, *SNAPSHOT_MUTANTS]
+MUTANTS = [
+    *WRITING,
+    *BULK_AND_REQUESTS,
+    *READING,
+    *DURABILITY,
+    *EDGES,
+    *FOLDERS,
+    *RECOVERY,
+    *SNAPSHOT_MUTANTS,
+    *STAMPS_AND_ANSWERS,
+]
 RUNS_AT_ONCE = 2
 
 

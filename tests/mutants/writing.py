@@ -14,6 +14,7 @@ REPLAY = "unit/region/test_replay.py"
 EACH = "unit/region/test_mutate_each.py"
 COMPANY = "unit/rpc/test_put_company.py"
 WRITES = "unit/region/test_write_path.py"
+STAMPS = "unit/region/test_stamps.py"
 
 # An answer from reading alone, by what was read.
 WAITS = f"{WRITES}::test_an_answer_from_reading_alone_waits_until_what_it_read_is_published"
@@ -37,8 +38,10 @@ WRITING = [
     Mutant(
         "a bad row fails the whole batch",
         "region/write_path.py",
-        "            except RegionServerError as error:\n                told[i] = ",
-        "            except RegionServerError as error:\n                raise\n                told[i] = ",
+        "            except RegionServerError as error:\n                if mutation.request is None",
+        "            except RegionServerError as error:\n"
+        "                raise\n"
+        "                if mutation.request is None",
         f"{WRITES}::test_a_batch_with_bad_rows_tells_the_others_results",
     ),
     Mutant(
@@ -189,16 +192,16 @@ WRITING = [
     Mutant(
         "a stamp goes back with the clock",
         "region/stamps.py",
-        "            if now_ms > self._last:\n",
+        "            if now_ms > self.newest:\n",
         "            if True:\n",
         f"{WRITES}::test_stamps_never_go_back_when_the_clock_does",
     ),
     Mutant(
         "stamps go back over a restart",
-        "region/region.py",
-        "Stamps(clock, max(stamps_until, contents.stamp_at_least))",
-        "Stamps(clock, contents.stamp_at_least)",
-        f"{WRITES}::test_stamps_never_go_back_when_the_clock_does",
+        "region/stamps.py",
+        "        return Stamps(clock, block_ms, max(0, reserved_until - 1))\n",
+        "        return Stamps(clock, block_ms)\n",
+        f"{STAMPS}::test_restarts_do_not_add_up",
     ),
     Mutant(
         "a read-modify-write is stamped by the clock alone",
@@ -210,16 +213,17 @@ WRITING = [
     Mutant(
         "a conditional put is stamped by the clock alone",
         "region/write_path.py",
-        "        stamp = max(self._numbering.next_stamp(), read_timestamp_max)\n",
-        "        stamp = self._numbering.next_stamp()\n",
+        "        stamp = max(stamp, read_timestamp_max)\n",
+        "",
         f"{WRITES}::test_a_conditional_put_over_a_future_cell_is_seen",
     ),
     Mutant(
         "what was read moves the region's stamp",
         "region/write_path.py",
-        "        stamp = max(self._numbering.next_stamp(), read_timestamp_max)\n",
-        "        stamp = max(self._numbering.next_stamp(), read_timestamp_max)\n"
-        "        self._numbering._stamps._last = stamp\n",
+        "        stamp = max(stamp, read_timestamp_max)\n        changer",
+        "        stamp = max(stamp, read_timestamp_max)\n"
+        "        self._numbering._stamps._last = stamp\n"
+        "        changer",
         f"{WRITES}::test_a_conditional_put_over_a_future_cell_is_seen",
     ),
     Mutant(
@@ -247,9 +251,10 @@ WRITING = [
     Mutant(
         "a write that has its number is given up at its deadline",
         "region/write_path.py",
-        "        in_order = [",
+        "        self._tell_when_published(done, [told[i] for i in range",
         "        if self._clock.monotonic() > options.deadline:\n"
-        "            raise RegionServerError('too late')\n        in_order = [",
+        "            raise RegionServerError('too late')\n"
+        "        self._tell_when_published(done, [told[i] for i in range",
         f"{INTERLEAVINGS}::test_a_write_that_has_its_number_is_not_given_up_at_its_deadline",
     ),
     Mutant(
@@ -283,7 +288,7 @@ WRITING = [
     Mutant(
         "stamps are reserved only once",
         "region/numbering.py",
-        " or self._stamps.last >= self._stamps_until",
+        " or self._stamps.newest >= self._stamps_until",
         "",
         f"{REPLAY}::test_a_stamp_that_was_handed_out_is_not_again_though_the_log_has_no_record_of_it",
     ),
@@ -291,8 +296,8 @@ WRITING = [
     Mutant(
         "the answer goes out before the sync",
         "region/write_path.py",
-        "        self._mvcc.when_published(newest, partial(_tell, done, in_order))\n",
-        "        _tell(done, in_order, None)\n",
+        "        self._mvcc.when_published(newest, partial(self._tell, done, told))\n",
+        "        self._tell(done, told, None)\n",
         f"{WRITES}::test_an_unsynced_write_is_neither_answered_nor_read",
     ),
     Mutant(
@@ -333,8 +338,8 @@ WRITING = [
     Mutant(
         "a repeated request is answered without waiting",
         "region/write_path.py",
-        "                return _repeated(request, kept, room)\n",
-        "                return _repeated(request, kept._replace(write_number=0), room)\n",
+        "                return repeated(request, kept, room)\n",
+        "                return repeated(request, kept._replace(write_number=0), room)\n",
         f"{WAITS}[repeated]",
     ),
     Mutant(
@@ -348,16 +353,15 @@ WRITING = [
     Mutant(
         "after a failed sync writes are answered as done",
         "region/write_path.py",
-        "    if failure is not None:\n",
-        "    if False:\n",
+        "        if failure is None:\n",
+        "        if True:\n",
         f"{WRITES}::test_after_a_failed_sync_nothing_is_acknowledged_and_the_server_ends",
     ),
     Mutant(
         "puts in company are answered before they are published",
         "region/write_path.py",
-        "            self._mvcc.when_published(newest, partial(_tell, partial(done, later), ",
-        "            _tell(partial(done, later), [told[i][0] for i in later], None)\n"
-        "            self._mvcc.when_published(newest, partial(_tell, lambda *_: None, ",
+        "            self._tell_when_published(partial(done, later), [told[i] for i in later])\n",
+        "            done(later, [told[i][0] for i in later])\n",
         f"{EACH}::test_a_repeat_of_what_is_not_published_waits_for_it",
     ),
     Mutant(

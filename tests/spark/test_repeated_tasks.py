@@ -77,7 +77,7 @@ def test_a_task_with_a_timestamp_of_its_own_would_be_found_out(
     """It undoes what others changed between its attempts."""
 
     def stamped(plan: WritePlan) -> WritePlan:
-        return replace(plan, timestamp=rowlock_client.server_info().now_ms)
+        return replace(plan, timestamp=rowlock_client.server_info(plan.options.table).now_ms)
 
     model, account = Model(), Account("", "")
     for job in (1, 2):

@@ -46,7 +46,13 @@ async def put_arrow(
     parsed = None if mapping is None else as_mapping(mapping)
     batches = cell_batches(data, parsed, timestamp, checked_batch_bytes(batch_bytes))
     send = BulkSend(
-        view.table, batches, servers.sequences, view.durability, view.timeout_s, checked_timeout(busy_timeout)
+        view.table,
+        batches,
+        servers.sequences,
+        view.durability,
+        view.timeout_s,
+        checked_timeout(busy_timeout),
+        servers.repeated_for_s,
     )
     try:
         while not send.is_done:

@@ -207,9 +207,10 @@ class Client:
 
         return MakingSnapshot(made)
 
-    async def server_info(self) -> ServerInfo:
-        """Who answers: version, clock, limits."""
-        answer = await self._servers.call(methods.SERVER_INFO, catalog_pb2.ServerInfoRequest(), self._timeout_s)
+    async def server_info(self, table: str = "") -> ServerInfo:
+        """Who answers: version, clock, limits. table: the clock is never below a stamp that was given there."""
+        request = catalog_pb2.ServerInfoRequest(table=table)
+        answer = await self._servers.call(methods.SERVER_INFO, request, self._timeout_s)
         return server_info_from(answer, self._servers.catalog_address)
 
     async def close(self) -> None:

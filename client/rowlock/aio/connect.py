@@ -18,6 +18,7 @@ from rowlock.aio.servers import Servers
 from rowlock.aio.unfinished import Unfinished
 from rowlock.channels import given_addresses
 from rowlock.connecting import folder_search, given_folder, reached_server
+from rowlock.retry import repeated_for_s
 from rowlock.search import Search
 from rowlock.view import checked_timeout
 
@@ -87,5 +88,6 @@ async def _find(servers: Servers, search: Search) -> None:
                 continue
             if search.answered(address, info):
                 servers.choose(address)
+                servers.repeated_for_s = repeated_for_s(info.request_ids_remembered_ms)
                 return
         await asyncio.sleep(search.pause_s(time.monotonic(), random.random()))

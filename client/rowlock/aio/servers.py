@@ -31,7 +31,7 @@ from rowlock.fork import check_usable, disconnected, keep, register
 from rowlock.methods import Metadata, Method, folder_metadata
 from rowlock.point import failure_of
 from rowlock.regions import RegionCache
-from rowlock.retry import Attempts, Kind
+from rowlock.retry import REPEATED_FOR_S, Attempts, Kind
 from rowlock.schema import Region, region_from
 from rowlock.sequences import Sequences
 from rowlock.wire_errors import answered_error, error_of_call
@@ -52,6 +52,8 @@ class Servers:
         self._folder_id = folder_id
         self._is_held_open = is_held_open
         self._is_closed = False
+        # How long a change in doubt may be repeated, as the server says that was connected to.
+        self.repeated_for_s = REPEATED_FOR_S
         self._start()
 
     def _start(self) -> None:
@@ -107,7 +109,8 @@ class Servers:
         first = self.sequences.take()
         try:
             request.point.mutate.mutations[0].sequence = first
-            return await self._point(request, Attempts(time.monotonic(), timeout_s, Kind.NUMBERED_CHANGE))
+            attempts = Attempts(time.monotonic(), timeout_s, Kind.NUMBERED_CHANGE, repeated_for_s=self.repeated_for_s)
+            return await self._point(request, attempts)
         finally:
             self.sequences.release(first)
 
@@ -116,6 +119,7 @@ class Servers:
             failure = await self._attempt(request, attempts.deadline)
             if failure is not None:
                 await asyncio.sleep(attempts.failed(failure, time.monotonic(), was_sent=request.is_in_doubt))
+                request.tell_age(attempts.age_ms())
             elif request.answer is not None:
                 return request.answer
             else:

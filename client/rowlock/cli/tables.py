@@ -118,7 +118,8 @@ def describe(call: Call, table: TableWord) -> None:
 
     --json: {"table", "durability", "families": [{"name", "versions", "min_versions", "time_to_live_ms",
     "block_bytes", "compression", "bloom_filter"}, ...], "regions": [{"region_id", "start", "stop", "server",
-    "memstore_bytes", "store_file_count", "store_file_bytes", "store_file_cells", "read_point"}, ...]}
+    "memstore_bytes", "store_file_count", "store_file_bytes", "store_file_cells", "read_point", "kept_answer_count",
+    "kept_answer_bytes"}, ...]}
     """
     found = call.client.describe(table)
     if call.json_lines:
@@ -161,4 +162,6 @@ def _region_record(found: RegionStatistics) -> dict[str, object]:
         "store_file_bytes": found.store_file_bytes,
         "store_file_cells": found.store_file_cells,
         "read_point": found.read_point,
+        "kept_answer_count": found.kept_answer_count,
+        "kept_answer_bytes": found.kept_answer_bytes,
     }

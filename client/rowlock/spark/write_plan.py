@@ -2,8 +2,8 @@
 
 Whatever can be found wrong here is found before anything is written. The timestamps are what makes a job idempotent:
 
-1. They begin at the server's time, and the server stamps nothing from then on that is not later than all of them. So
-   what was written before the job is older and what is written after it is newer, whatever other clocks say.
+1. They begin at the server's time for the table, and nothing is stamped there from then on that is not later than all
+   of them. So what was written before the job is older and what is written after it is newer, whatever clocks say.
 2. The batches of a task are written at the first of them, the one after it, and so on (`timestamp_of`). A task that is
    repeated, or runs twice at a time, writes the same cells at the same timestamps, and they are the same versions.
 3. So of two rows with one key in a task the later wins also if a second attempt writes the earlier one again and dies.
@@ -34,7 +34,7 @@ from rowlock.spark.write_options import WriteOptions
 
 # A mistyped address should be told soon; a server that is being restarted is back by then.
 _CONNECT_S_MAX = 20.0
-BATCH_TIMES = 1000
+BATCH_TIMES = 900
 """How many batches of a task have timestamps of their own. Point writes are stamped so many milliseconds ahead."""
 UNREACHED = (ServerUnavailableError, DeadlineError, UnknownOutcomeError)
 """What a call ends with when its server stays away."""
@@ -84,7 +84,7 @@ def _plan(client: Client, options: WriteOptions, form: RowForm) -> WritePlan:
             family=missing[0],
         )
     # Asked last: the table was there before it. The servers of a client are not for its users.
-    times = reserve_times(client._servers, BATCH_TIMES, min(options.timeout_s, _CONNECT_S_MAX))
+    times = reserve_times(client._servers, options.table, BATCH_TIMES, min(options.timeout_s, _CONNECT_S_MAX))
     return WritePlan(options, form, families, times.first, times.later_ms)
 
 

@@ -76,20 +76,24 @@ class DescribeTableResponse(_message.Message):
     def __init__(self, table: _Optional[_Union[_types_pb2.TableDescriptor, _Mapping]] = ..., regions: _Optional[_Iterable[_Union[RegionStatistics, _Mapping]]] = ...) -> None: ...
 
 class RegionStatistics(_message.Message):
-    __slots__ = ("region", "memstore_bytes", "store_file_count", "store_file_bytes", "store_file_cells", "read_point")
+    __slots__ = ("region", "memstore_bytes", "store_file_count", "store_file_bytes", "store_file_cells", "read_point", "kept_answer_count", "kept_answer_bytes")
     REGION_FIELD_NUMBER: _ClassVar[int]
     MEMSTORE_BYTES_FIELD_NUMBER: _ClassVar[int]
     STORE_FILE_COUNT_FIELD_NUMBER: _ClassVar[int]
     STORE_FILE_BYTES_FIELD_NUMBER: _ClassVar[int]
     STORE_FILE_CELLS_FIELD_NUMBER: _ClassVar[int]
     READ_POINT_FIELD_NUMBER: _ClassVar[int]
+    KEPT_ANSWER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    KEPT_ANSWER_BYTES_FIELD_NUMBER: _ClassVar[int]
     region: _types_pb2.RegionDescriptor
     memstore_bytes: int
     store_file_count: int
     store_file_bytes: int
     store_file_cells: int
     read_point: int
-    def __init__(self, region: _Optional[_Union[_types_pb2.RegionDescriptor, _Mapping]] = ..., memstore_bytes: _Optional[int] = ..., store_file_count: _Optional[int] = ..., store_file_bytes: _Optional[int] = ..., store_file_cells: _Optional[int] = ..., read_point: _Optional[int] = ...) -> None: ...
+    kept_answer_count: int
+    kept_answer_bytes: int
+    def __init__(self, region: _Optional[_Union[_types_pb2.RegionDescriptor, _Mapping]] = ..., memstore_bytes: _Optional[int] = ..., store_file_count: _Optional[int] = ..., store_file_bytes: _Optional[int] = ..., store_file_cells: _Optional[int] = ..., read_point: _Optional[int] = ..., kept_answer_count: _Optional[int] = ..., kept_answer_bytes: _Optional[int] = ...) -> None: ...
 
 class ListTablesRequest(_message.Message):
     __slots__ = ()
@@ -181,13 +185,15 @@ class EndSnapshotResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ServerInfoRequest(_message.Message):
-    __slots__ = ("reserve_ms",)
+    __slots__ = ("reserve_ms", "table")
     RESERVE_MS_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
     reserve_ms: int
-    def __init__(self, reserve_ms: _Optional[int] = ...) -> None: ...
+    table: str
+    def __init__(self, reserve_ms: _Optional[int] = ..., table: _Optional[str] = ...) -> None: ...
 
 class ServerInfoResponse(_message.Message):
-    __slots__ = ("version", "protocol", "now_ms", "data_folder_id", "incarnation_id", "limits", "uptime_ms", "reserved_ms")
+    __slots__ = ("version", "protocol", "now_ms", "data_folder_id", "incarnation_id", "limits", "uptime_ms", "reserved_ms", "request_ids_remembered_ms")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
@@ -196,6 +202,7 @@ class ServerInfoResponse(_message.Message):
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     UPTIME_MS_FIELD_NUMBER: _ClassVar[int]
     RESERVED_MS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_IDS_REMEMBERED_MS_FIELD_NUMBER: _ClassVar[int]
     version: str
     protocol: int
     now_ms: int
@@ -204,7 +211,8 @@ class ServerInfoResponse(_message.Message):
     limits: Limits
     uptime_ms: int
     reserved_ms: int
-    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ..., now_ms: _Optional[int] = ..., data_folder_id: _Optional[str] = ..., incarnation_id: _Optional[str] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., uptime_ms: _Optional[int] = ..., reserved_ms: _Optional[int] = ...) -> None: ...
+    request_ids_remembered_ms: int
+    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ..., now_ms: _Optional[int] = ..., data_folder_id: _Optional[str] = ..., incarnation_id: _Optional[str] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., uptime_ms: _Optional[int] = ..., reserved_ms: _Optional[int] = ..., request_ids_remembered_ms: _Optional[int] = ...) -> None: ...
 
 class Limits(_message.Message):
     __slots__ = ("row_bytes_max", "qualifier_bytes_max", "cell_bytes_max", "request_bytes_max", "timestamp_ahead_ms_max")

@@ -87,18 +87,20 @@ class Mutate(_message.Message):
     def __init__(self, mutations: _Optional[_Iterable[_Union[RowMutation, _Mapping]]] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ...) -> None: ...
 
 class RowMutation(_message.Message):
-    __slots__ = ("row", "condition", "changes", "otherwise", "sequence")
+    __slots__ = ("row", "condition", "changes", "otherwise", "sequence", "age_ms")
     ROW_FIELD_NUMBER: _ClassVar[int]
     CONDITION_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     OTHERWISE_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
     row: bytes
     condition: Condition
     changes: _containers.RepeatedCompositeFieldContainer[_types_pb2.Change]
     otherwise: _containers.RepeatedCompositeFieldContainer[_types_pb2.Change]
     sequence: int
-    def __init__(self, row: _Optional[bytes] = ..., condition: _Optional[_Union[Condition, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[_types_pb2.Change, _Mapping]]] = ..., otherwise: _Optional[_Iterable[_Union[_types_pb2.Change, _Mapping]]] = ..., sequence: _Optional[int] = ...) -> None: ...
+    age_ms: int
+    def __init__(self, row: _Optional[bytes] = ..., condition: _Optional[_Union[Condition, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[_types_pb2.Change, _Mapping]]] = ..., otherwise: _Optional[_Iterable[_Union[_types_pb2.Change, _Mapping]]] = ..., sequence: _Optional[int] = ..., age_ms: _Optional[int] = ...) -> None: ...
 
 class Condition(_message.Message):
     __slots__ = ("checks", "existence", "filter")
@@ -273,7 +275,7 @@ class ScanPart(_message.Message):
     def __init__(self, ranges: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., byte_count: _Optional[int] = ...) -> None: ...
 
 class BulkBatch(_message.Message):
-    __slots__ = ("region_id", "arrow", "uncompressed_bytes", "client_id", "sequence", "sequence_floor", "durability")
+    __slots__ = ("region_id", "arrow", "uncompressed_bytes", "client_id", "sequence", "sequence_floor", "durability", "age_ms")
     REGION_ID_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
     UNCOMPRESSED_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -281,6 +283,7 @@ class BulkBatch(_message.Message):
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FLOOR_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
     region_id: int
     arrow: bytes
     uncompressed_bytes: int
@@ -288,7 +291,8 @@ class BulkBatch(_message.Message):
     sequence: int
     sequence_floor: int
     durability: _types_pb2.Durability
-    def __init__(self, region_id: _Optional[int] = ..., arrow: _Optional[bytes] = ..., uncompressed_bytes: _Optional[int] = ..., client_id: _Optional[bytes] = ..., sequence: _Optional[int] = ..., sequence_floor: _Optional[int] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ...) -> None: ...
+    age_ms: int
+    def __init__(self, region_id: _Optional[int] = ..., arrow: _Optional[bytes] = ..., uncompressed_bytes: _Optional[int] = ..., client_id: _Optional[bytes] = ..., sequence: _Optional[int] = ..., sequence_floor: _Optional[int] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ..., age_ms: _Optional[int] = ...) -> None: ...
 
 class BulkAnswer(_message.Message):
     __slots__ = ("cell_count", "row_count", "timestamp", "error", "repeated_request")

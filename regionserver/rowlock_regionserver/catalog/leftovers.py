@@ -75,7 +75,7 @@ def unnamed_region_folders(folder: Path, files: Files, state: CatalogState, reco
             yield Unnamed(path, "the catalog does not name it, and may not be the newest", is_leftover=False)
 
 
-def unnamed_store_files(paths: list[Path], region_id: int, recovered: Recovered) -> Iterator[Unnamed]:
+def unnamed_files_of_region(paths: list[Path], region_id: int, recovered: Recovered) -> Iterator[Unnamed]:
     """What the folder of a region holds that its manifest, which is the newest as far as anybody knows, does not name.
 
     The region is not damaged, so all that was logged since the manifest is in the log.

@@ -25,8 +25,8 @@ from rowlock_regionserver.catalog.leftovers import (
     lost_catalog,
     lost_manifest,
     region_folders,
+    unnamed_files_of_region,
     unnamed_region_folders,
-    unnamed_store_files,
 )
 from rowlock_regionserver.catalog.set_aside import SetAside, list_set_aside, set_aside
 from rowlock_regionserver.errors import CorruptionError, RegionServerError
@@ -196,7 +196,7 @@ class Opening:
             else:
                 self._move_aside(unnamed, int(unnamed.path.name))
         for region_id, each in contents.items():
-            for unnamed in unnamed_store_files(each.unnamed, region_id, recovered):
+            for unnamed in unnamed_files_of_region(each.unnamed, region_id, recovered):
                 if unnamed.is_leftover:
                     with contextlib.suppress(OSError):
                         self._files.remove_if_there(unnamed.path)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from rowlock_regionserver.catalog.snapshot_region import SnapshotRegion
 from rowlock_regionserver.catalog.snapshots import Snapshot, Snapshots, SnapshotStatistics
 from rowlock_regionserver.catalog.starting import told_at_start
 from rowlock_regionserver.catalog.stopping import Unflushed, flush_at_the_end
+from rowlock_regionserver.catalog.timestamps import TimestampRange, Timestamps
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
@@ -49,8 +50,8 @@ from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.long_work import LongWork, turn_count_of_this_machine
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.request_id_memory import RequestIdMemory
 from rowlock_regionserver.region.shared_parts import SharedParts
-from rowlock_regionserver.region.stamps import ToldTime
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.wal.log import Log, LogStatistics
@@ -66,12 +67,9 @@ class RegionServerStatistics:
     region_count: int
     damaged_region_count: int
     memstore_bytes: int
+    request_id_bytes: int  # of kept answers
     log: LogStatistics
     snapshots: SnapshotStatistics
-
-
-# Stamps run so far ahead of the clock at most because of reservations.
-_RESERVED_AHEAD_MS_MAX = 10_000
 
 
 class RegionServer:
@@ -94,6 +92,7 @@ class RegionServer:
             self._memory,
             LongWork(config.long_work_pause_percent, self._memory, clock, turn_count_of_this_machine()),
             BlockCache(config.block_cache_bytes),
+            RequestIdMemory(config.request_ids_bytes_max),
             self._fail_and_end,
         )
         self.snapshots = Snapshots(config, clock)
@@ -106,9 +105,7 @@ class RegionServer:
         self._regions: dict[int, Region] = {}
         self._damaged: dict[int, RegionServerError] = {}
         self.set_aside: tuple[SetAside, ...] = ()  # when it was opened
-        self._time_lock = threading.Lock()
-        # Guarded by self._time_lock, with which a region comes in too:
-        self._told_ms = 0  # the newest time that was told, or stamp of a region that is gone
+        self._timestamps = Timestamps(clock, config.stamp_leap_ms)
         self._failing_lock = threading.Lock()
         # Guarded by self._failing_lock:
         self._has_failed = False
@@ -161,6 +158,8 @@ class RegionServer:
         if self._flusher is not None:
             self._flusher.stop()
         left = flush_at_the_end(list(self._regions.values()), self.flush_region)
+        for region in list(self._regions.values()):
+            region.give_back_stamps()
         self._log.close()
         return left
 
@@ -201,9 +200,9 @@ class RegionServer:
         with self._catalog_lock, self._disk_failures_are_final():
             state = self._catalog.state.with_new_table(name, families, durability)
             entry = state.entry(name)
-            self._make_folders(entry)
+            self._make_folders(entry, {})
             with self._catalog.committed(state, f"table {name!r} was created"):
-                self._serve_regions(entry)
+                self._serve_regions(entry, {})
             return entry.table
 
     def alter_table(
@@ -228,9 +227,16 @@ class RegionServer:
         with self._catalog_lock, self._disk_failures_are_final():
             old = self._catalog.state.entry(name)
             state = self._catalog.state.with_truncated_table(name)
-            self._make_folders(state.entry(name))
-            with self._catalog.committed(state, f"table {name!r} was truncated"):
-                self._serve_regions(state.entry(name))
+            entry = state.entry(name)
+            with contextlib.ExitStack() as closing:
+                replaced: dict[int, Region] = {}
+                for before, after in zip(old.regions, entry.regions, strict=True):
+                    if (region := self._regions.get(before.region_id)) is not None:  # Else it is damaged.
+                        closing.enter_context(region.without_writes_any_more())
+                        replaced[after.region_id] = region
+                self._make_folders(entry, replaced)
+                closing.enter_context(self._catalog.committed(state, f"table {name!r} was truncated"))
+                self._serve_regions(entry, replaced)
                 self._remove_regions(old, "its table was truncated")
             return old.table
 
@@ -242,21 +248,26 @@ class RegionServer:
             with self._catalog.committed(state, f"table {name!r} was dropped"):
                 self._remove_regions(entry, "its table was dropped")
 
-    def _make_folders(self, entry: TableEntry) -> None:
-        """The folders of new regions, durable, each with an empty manifest."""
-        for region in entry.regions:
-            region_path = region_folder(self._folder, region.region_id)
-            remove_region_folder(self._files, region_path)  # Of an earlier try that did not commit.
-            make_region_folder(self._files, region_path, region.region_id, entry.table.table_id)
+    def _make_folders(self, entry: TableEntry, replaced: Mapping[int, Region]) -> None:
+        """The folders of new regions, durable, each with its first manifest. `replaced`: by id, the region before it.
 
-    def _serve_regions(self, entry: TableEntry) -> None:
+        One that is replaced takes no writes any more, so its kept answers are all there are.
+        """
+        for region in entry.regions:
+            path = region_folder(self._folder, region.region_id)
+            before = replaced.get(region.region_id)
+            answers = before.answers_to_take_over if before is not None else None
+            remove_region_folder(self._files, path)  # Of an earlier try that did not commit.
+            make_region_folder(self._files, path, region.region_id, entry.table, self._shared.config, answers)
+
+    def _serve_regions(self, entry: TableEntry, replaced: Mapping[int, Region]) -> None:
         """New regions, whose folders are made and which the catalog names, begin to serve."""
         for region in entry.regions:
             contents = region_contents(self._folder, entry.table, region, self._shared)
             contents.recovered()
             made = Region(contents, self._log, self._bulk_numbers, numbers_until=0, stamps_until=0)
-            with self._time_lock:
-                made.stamp_later_than(self._told_ms)
+            with self._timestamps.lock:
+                self._timestamps.begin(made, replaced.get(region.region_id))
                 self._regions[region.region_id] = made
 
     def _remove_regions(self, entry: TableEntry, reason: str) -> None:
@@ -266,8 +277,6 @@ class RegionServer:
             if region is not None:
                 # It is found until it is closed: if the log fails, those who wait for it must be told.
                 region.close_for_removal()
-                with self._time_lock:
-                    self._told_ms = max(self._told_ms, region.last_stamp)
                 self.snapshots.end_those_of((region.region_id,), reason)
                 del self._regions[entry_region.region_id]
                 region.discard()
@@ -335,24 +344,16 @@ class RegionServer:
         self.snapshots.check(snapshot_id, region_id)
         return SnapshotRegion(self.snapshots, snapshot_id, region_id)
 
-    def tell_time(self, reserve_ms: int = 0) -> ToldTime:
-        """A time to write with: the clock, but never below a stamp that a region has given, so none hides the write.
+    def timestamp_range(self, table: str = "", reserve_ms: int = 0) -> TimestampRange:
+        """A range of timestamps to write with, for one table or for all; see Timestamps.
 
-        Whatever is stamped from here on is later, so the write hides none of that; later also than the milliseconds
-        after it that were reserved, which are fewer than asked for where they would lie far ahead of the clock.
+        It may reserve fewer milliseconds than asked for, because it ends less than a block ahead of the clock. Raises
+        TableNotFoundError, and for a table NotServingRegionError and CorruptionError.
         """
-        with self._time_lock:
-            regions = list(self._regions.values())
-            stamps = [region.last_stamp for region in regions]
-            clock_ms = self._shared.clock.now_ms()
-            # Who reserves has no millisecond in common with who did before.
-            told_ms = self._told_ms + 1 if reserve_ms else self._told_ms
-            now_ms = max(clock_ms, told_ms, *stamps)
-            reserved_ms = max(0, min(reserve_ms, clock_ms + _RESERVED_AHEAD_MS_MAX - now_ms))
-            self._told_ms = now_ms + reserved_ms
-            for region in regions:
-                region.stamp_later_than(self._told_ms)
-            return ToldTime(now_ms, reserved_ms)
+        with self._timestamps.lock:
+            if table:
+                return self._timestamps.of_table(self.regions_of(table), reserve_ms)
+            return self._timestamps.of_all(list(self._regions.values()), reserve_ms)
 
     def uptime_ms(self) -> int:
         """How long ago this incarnation began; at least 1."""
@@ -378,6 +379,7 @@ class RegionServer:
             region_count=len(self._regions),
             damaged_region_count=len(self._damaged),
             memstore_bytes=self._memory.bytes_held,
+            request_id_bytes=self._shared.request_ids.bytes_held,
             log=self._log.statistics(),
             snapshots=self.snapshots.statistics(),
         )

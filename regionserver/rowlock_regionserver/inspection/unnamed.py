@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from rowlock_regionserver.catalog.leftovers import (
     Unnamed,
     lost_catalog,
     lost_manifest,
+    unnamed_files_of_region,
     unnamed_region_folders,
-    unnamed_store_files,
 )
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion
-from rowlock_regionserver.region.store_file_names import store_file_names, store_file_path
+from rowlock_regionserver.inspection.folder import StoredFolder
+from rowlock_regionserver.region.region_files import unnamed_files
 from rowlock_regionserver.wal.recovered import Recovered
 
 
@@ -42,15 +41,5 @@ def unnamed_in(stored: StoredFolder, files: Files, recovered: Recovered) -> Iter
     yield from unnamed_region_folders(stored.folder, files, stored.catalog.body, recovered)
     for region in stored.regions:
         if region.manifest is not None and region.entry.region_id in recovered.regions:
-            named = _named(region)
-            paths = [name.path for name in store_file_names(files, region.folder) if name.path not in named]
-            yield from unnamed_store_files(paths, region.entry.region_id, recovered)
-
-
-def _named(region: StoredRegion) -> set[Path]:
-    assert region.manifest is not None
-    return {
-        store_file_path(region.folder, family_number, info.number)
-        for family_number, infos in region.manifest.store_files.items()
-        for info in infos
-    }
+            paths = unnamed_files(region.manifest, files, region.folder)
+            yield from unnamed_files_of_region(paths, region.entry.region_id, recovered)

@@ -21,6 +21,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion, held, read_folder
 from rowlock_regionserver.inspection.log import check_log
 from rowlock_regionserver.inspection.unnamed import lost_generations, unnamed_in
+from rowlock_regionserver.region.answers_file import read_checked
 from rowlock_regionserver.region.bulk_file import WrittenBulkFile, read_bulk_file
 from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.storefile.verify import verify_store_file
@@ -99,9 +100,14 @@ def verify_folder(folder: Path, files: Files, found: Verification) -> None:
 
 
 def _verify_store_files(region: StoredRegion, files: Files, found: Verification) -> None:
-    """Those that the manifest names; what it doesn't name is not the region's any more."""
+    """Those that the manifest names; what it doesn't name is not the region's any more. Its answers files too."""
     if region.manifest is None:
         return
+    for answers_file in region.manifest.answers_files:
+        try:
+            read_checked(files, region.folder, answers_file)
+        except CorruptionError as error:
+            found.damage.append(error)
     for family_number, infos in region.manifest.store_files.items():
         for info in infos:
             found.store_file_count += 1

@@ -85,10 +85,11 @@ class BulkCells:
         return stamp == self.stamp_at_least or self.timestamp_ahead is None or stamp < self.timestamp_ahead
 
 
-def arrange(batch: pa.Table, table: Table, config: Config, now_ms: int, stamp_at_least: int) -> BulkCells:
+def arrange(batch: pa.Table, table: Table, config: Config, timestamp_max: int, stamp_at_least: int) -> BulkCells:
     """The batch (row, family, qualifier, timestamp nullable, value nullable) in order, or what is wrong with it.
 
     It will be stamped `stamp_at_least` or later; with later ones it fits as long as `is_in_order_at` says so.
+    `timestamp_max`: the latest timestamp that a client may set.
 
     Raises InvalidRequestError, LimitExceededError and FamilyNotFoundError; the batch was validated as Arrow already.
     """
@@ -96,7 +97,7 @@ def arrange(batch: pa.Table, table: Table, config: Config, now_ms: int, stamp_at
         raise InvalidRequestError("the bulk batch has no cells; send at least one")
     batch = single_chunk(batch)
     _check_sizes(batch, config)
-    _check_timestamps(batch, config, now_ms)
+    _check_timestamps(batch, config, timestamp_max)
     tables: dict[int, pa.Table] = {}
     ahead: list[int] = []
     for family, part in _split_by_family(batch, table.by_name, table.name):
@@ -153,7 +154,7 @@ def _check_sizes(batch: pa.Table, config: Config) -> None:
             )
 
 
-def _check_timestamps(batch: pa.Table, config: Config, now_ms: int) -> None:
+def _check_timestamps(batch: pa.Table, config: Config, timestamp_max: int) -> None:
     bounds = pc.min_max(batch.column("timestamp"))
     lowest, highest = bounds["min"].as_py(), bounds["max"].as_py()
     if lowest is None:
@@ -163,7 +164,7 @@ def _check_timestamps(batch: pa.Table, config: Config, now_ms: int) -> None:
         raise InvalidRequestError(
             f"timestamp {wrong} in the bulk batch is out of range; it is milliseconds since the epoch"
         )
-    if highest > now_ms + config.timestamp_ahead_ms_max:
+    if highest > timestamp_max:
         raise LimitExceededError(
             f"timestamp {highest} in the bulk batch is more than timestamp_ahead_ms_max = "
             f"{config.timestamp_ahead_ms_max} ms ahead of the server's clock; such a cell would hide every put "

@@ -17,6 +17,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -29,6 +30,8 @@ from rowlock_regionserver.region.check import check_in_region
 from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.long_work import Turn
 from rowlock_regionserver.region.numbering import Numbering
+from rowlock_regionserver.region.repeated import is_definite_without_change
+from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.region.write_path import WritePath
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.mutation import KIND_BULK, BulkRecord
@@ -46,6 +49,15 @@ class BulkResult:
 
 
 BulkOutcome = BulkResult | RegionServerError
+
+
+class _Applied(NamedTuple):
+    """A batch that was applied now or before, or refused before; `write_number` must be published first."""
+
+    write_number: int
+    stamp: int
+    is_repeated: bool = False
+    refusal: RegionServerError | None = None
 
 
 class BulkNumbers:
@@ -94,15 +106,37 @@ class BulkLoad:
     ) -> None:
         """Applies the batch; `done` is told once it is published, from any thread. bulk_cells.arrange has its schema.
 
-        Waits for a turn at long work, and for the gate, until the options' deadline.
-        Raises RegionServerError when nothing was changed.
+        Waits for a turn at long work, for the gate, and for a stamp, until the options' deadline.
+        Raises RegionServerError, or gives it to `done`, when nothing was changed.
         """
-        while not self._put(batch, request, options, done):
-            if self._clock.monotonic() >= options.deadline:
-                raise DeadlineError(
-                    "the deadline passed, and what the bulk batch was arranged by, families or stamp, has changed each "
-                    "time; nothing was changed, try again"
-                )
+        try:
+            while not self._put(batch, request, options, done):
+                if self._clock.monotonic() >= options.deadline:
+                    raise DeadlineError(
+                        "the deadline passed, and what the bulk batch was arranged by, families or stamp, has changed "
+                        "each time; nothing was changed, try again"
+                    )
+        except RegionServerError as error:
+            if request is None or not is_definite_without_change(error):
+                raise
+            refusal = error.without_frames()
+        else:
+            return
+        # Not raised, because a kept error must not hold the frames that it passed, and with them the batch.
+        done(self._kept_refusal(request, refusal, options.deadline))
+
+    def _kept_refusal(self, request: RequestId, refusal: RegionServerError, deadline: float) -> RegionServerError:
+        """Keeps the refusal as the answer for late copies; gives the kept answer if there is one already."""
+        with self._gate.exclusive(deadline):
+            kept = self._requests.find(request, None, is_bulk=True)
+            if kept is None:
+                self._requests.keep(request, None, 0, refusal, is_bulk=True)
+                return refusal
+        if isinstance(kept.outcome, RegionServerError):
+            return kept.outcome
+        return UnknownOutcomeError(
+            f"bulk batch {request.sequence} was applied before, and would be refused as the table is now: {refusal}"
+        )
 
     def _put(
         self, batch: pa.Table, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
@@ -113,7 +147,10 @@ class BulkLoad:
             durability = self._write_path.durability(options.durability)
             is_logged = durability is not Durability.SKIP
             table = self._write_path.table
-            cells = arrange(batch, table, self._config, self._clock.now_ms(), self._numbering.next_stamp())
+            if batch.column("timestamp").null_count:
+                self._numbering.pass_over_cells()  # Their rows are not read.
+            stamp = self._numbering.stamp(options.deadline)
+            cells = arrange(batch, table, self._config, self._numbering.timestamp_max, stamp)
             for row in (cells.first_row, cells.last_row):
                 check_in_region(row, self._start, self._stop, self._region_id)
             self._memory.check(cells.byte_count)
@@ -122,21 +159,56 @@ class BulkLoad:
             if is_logged:
                 record = self._written(cells, request, turn) if is_large else _inline(cells, request)
         try:
-            with self._gate.exclusive(options.deadline):
-                is_altered = self._write_path.table is not table
-                applied = None if is_altered else self._apply(cells, request, record, durability, as_segments=is_large)
+            applied = self._pass_gate(table, cells, request, record, durability, options.deadline, as_segments=is_large)
         except BaseException:
             self._remove_unless_logged(record)
             raise
+        if applied is None or applied.is_repeated:
+            self._remove_unless_logged(record)
         if applied is None:
-            self._remove_unless_logged(record)
             return False
-        write_number, stamp, is_repeated = applied
-        if is_repeated:
-            self._remove_unless_logged(record)
-        result = BulkResult(cells.cell_count, cells.row_count, stamp, is_repeated)
-        self._mvcc.when_published(write_number, partial(_tell, done, result))
+        outcome: BulkOutcome = BulkResult(cells.cell_count, cells.row_count, applied.stamp, applied.is_repeated)
+        if applied.refusal is not None:
+            outcome = applied.refusal
+        self._mvcc.when_published(applied.write_number, partial(_tell, done, outcome))
         return True
+
+    def _pass_gate(
+        self,
+        table: Table,
+        cells: BulkCells,
+        request: RequestId | None,
+        record: BulkRecord | None,
+        durability: Durability,
+        deadline: float,
+        *,
+        as_segments: bool,
+    ) -> _Applied | None:
+        """Step 3; None when what the cells were arranged by has changed."""
+        while True:
+            with self._gate.exclusive(deadline):
+                if self._write_path.table is not table:
+                    return None
+                if request is not None and (before := self._applied_before(request, cells.first_row)) is not None:
+                    return before
+                stamp = self._numbering.next_stamp()
+                if stamp is not None:
+                    if not cells.is_in_order_at(stamp):
+                        return None
+                    return self._apply(cells, stamp, request, record, durability, as_segments=as_segments)
+            self._numbering.wait_for_stamp(deadline)
+
+    def _applied_before(self, request: RequestId, first_row: bytes) -> _Applied | None:
+        """The answer to an earlier request with this id, or why it is unknown; None when there was none."""
+        try:
+            kept = self._requests.find(request, first_row, is_bulk=True)
+        except RegionServerError as error:
+            return _Applied(0, 0, is_repeated=True, refusal=error.without_frames())
+        if kept is None:
+            return None
+        if isinstance(kept.outcome, RegionServerError):
+            return _Applied(kept.write_number, 0, is_repeated=True, refusal=kept.outcome)
+        return _Applied(kept.write_number, kept.outcome.timestamp, is_repeated=True)
 
     def _written(self, cells: BulkCells, request: RequestId | None, turn: Turn) -> BulkRecord:
         """The cells in a bulk file, which is durable before the batch is logged.
@@ -174,21 +246,14 @@ class BulkLoad:
     def _apply(
         self,
         cells: BulkCells,
+        stamp: int,
         request: RequestId | None,
         record: BulkRecord | None,
         durability: Durability,
         *,
         as_segments: bool,
-    ) -> tuple[int, int, bool] | None:
-        """Step 3, with the gate held alone: write number, stamp, and whether it was a repeated request.
-
-        None: the cells are not in order for the stamp, and nothing was done. Without a record nothing is logged.
-        """
-        if request is not None and (kept := self._requests.find(request)) is not None:
-            return kept[0], kept[1].timestamp, True
-        stamp = self._numbering.next_stamp()
-        if not cells.is_in_order_at(stamp):
-            return None
+    ) -> _Applied:
+        """BEGIN, APPEND and APPLY, with the gate held alone. Without a record nothing is logged."""
         payload = b"" if record is None else replace(record, stamp=stamp).encode()
         # Nobody else of this region begins a write, so the number is known before the order lock is taken, and all
         # regions' writers wait for what is done under that.
@@ -210,8 +275,8 @@ class BulkLoad:
                 self._bulk_files[record.file_number] = write_number
             apply()
         if request is not None:
-            self._requests.keep(request, cells.first_row, write_number, RowResult(timestamp=stamp), stamp)
-        return write_number, stamp, False
+            self._requests.keep(request, cells.first_row, write_number, RowResult(timestamp=stamp), is_bulk=True)
+        return _Applied(write_number, stamp)
 
     def _remove_unless_logged(self, record: BulkRecord | None) -> None:
         """A record that is in the log names its file, also when applying it failed."""
@@ -231,5 +296,5 @@ def _inline(cells: BulkCells, request: RequestId | None) -> BulkRecord:
     )
 
 
-def _tell(done: Callable[[BulkOutcome], None], result: BulkResult, failure: UnknownOutcomeError | None) -> None:
+def _tell(done: Callable[[BulkOutcome], None], result: BulkOutcome, failure: UnknownOutcomeError | None) -> None:
     done(result if failure is None else failure)

@@ -75,15 +75,17 @@ def check_record(byte_count: int, row: bytes, config: Config) -> None:
         )
 
 
-def check_mutation(mutation: RowMutation, table: Table, config: Config, now_ms: int) -> int:
-    """Bytes of the mutation's cells. Raises what is wrong with it: limits, families, timestamps, emptiness."""
+def check_mutation(mutation: RowMutation, table: Table, config: Config, timestamp_max: int) -> int:
+    """Bytes of the mutation's cells. Raises what is wrong with it: limits, families, timestamps, emptiness.
+
+    `timestamp_max`: the latest timestamp that a client may set.
+    """
     row = mutation.row
     check_row(row, config)
     condition = mutation.condition
     if not mutation.changes and not mutation.otherwise:
         raise InvalidRequestError(f"the mutation of row {row!r} has no change; name at least one", row=row)
     families = table.by_name
-    timestamp_max = now_ms + config.timestamp_ahead_ms_max
     byte_count = 0
     for change in mutation.changes:
         byte_count += _check_change(change, row, families, table.name, config, timestamp_max)

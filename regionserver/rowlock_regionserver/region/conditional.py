@@ -7,11 +7,11 @@ check without an operand asks for absence (EQUAL) or presence (NOT_EQUAL). An em
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from rowlock_regionserver.cells import NEWEST, Cell, Family, ReadPoint
-from rowlock_regionserver.operations import AnswerCell, Check, CompareOp, Condition, Existence, RowMutation
+from rowlock_regionserver.operations import AnswerCell, Change, Check, CompareOp, Condition, Existence, Put, RowMutation
 from rowlock_regionserver.region.answer_size import AnswerSize
 from rowlock_regionserver.region.changes import reads_the_row
 from rowlock_regionserver.region.row_state import RowState
@@ -102,6 +102,17 @@ def compare(condition: Condition, row: bytes, newest: NewestRow, answer: AnswerS
         # A filter is a predicate over a row: where there is none, it does not hold.
         is_met = newest.exists() and matches_row(condition.filter, row, values)
     return Comparison(is_met, tuple(seen), timestamp_max)
+
+
+def changed_timestamp_max(changes: Sequence[Change], newest: NewestRow) -> int:
+    """The newest timestamp of the columns that the changes write: a conditional change must win over what it saw."""
+    timestamp_max = 0
+    for change in changes:
+        if isinstance(change, Put) and change.timestamp is None:
+            cell = newest.cell(change.family, change.qualifier)
+            if cell is not None:
+                timestamp_max = max(timestamp_max, -cell[1])
+    return timestamp_max
 
 
 def _holds(check: Check, cell: Cell | None) -> bool:

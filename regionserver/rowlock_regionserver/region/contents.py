@@ -7,21 +7,26 @@ are there and take the log's records, then the log is open and regions serve (re
 from __future__ import annotations
 
 import contextlib
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
+from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import CorruptionError, StoppingError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.region.answers_file import read_answers
 from rowlock_regionserver.region.apply import Applier
 from rowlock_regionserver.region.bulk_file import bulk_file_path
 from rowlock_regionserver.region.flush import Flusher
 from rowlock_regionserver.region.gate import Gate
 from rowlock_regionserver.region.manifest import Manifest, read_manifest, write_manifest
 from rowlock_regionserver.region.mvcc import Mvcc
+from rowlock_regionserver.region.region_files import greatest_file_number, unnamed_files
 from rowlock_regionserver.region.replay import Replay
 from rowlock_regionserver.region.requests import RequestIds
+from rowlock_regionserver.region.saved_answers import AnswerSource, with_answers
 from rowlock_regionserver.region.shared_parts import SharedParts
-from rowlock_regionserver.region.store_file_names import store_file_names, store_file_path
+from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.storefile.cache import BlockCache
@@ -55,16 +60,18 @@ class RegionContents:
         manifest = live.manifest
         if manifest.region_id != region_id:
             raise CorruptionError(folder, 0, f"the manifest of region {region_id}", f"that of {manifest.region_id}")
+        _remove_temporary(files, folder)
         # What the manifest does not name. Whether it is a leftover is known when the log was read.
-        self.unnamed = _unnamed(files, folder, manifest)
+        self.unnamed = unnamed_files(manifest, files, folder)
         live = replace(live, manifest=_beyond_unnamed(manifest, files, folder))
         self.mvcc = Mvcc(manifest.flushed_write_number, clock)
         self.gate = Gate(clock)
         config = shared.config
         # The largest request, and as many small ones as there may be at a time, can be sent again whole.
         answers_max = max(config.rows_per_request_max, config.requests_in_flight_max)
-        self.requests = RequestIds(clock, config.request_ids_forgotten_after_ms, answers_max)
-        self.requests.restore(manifest.answers)
+        self.requests = RequestIds(clock, shared.request_ids, config.request_ids_forgotten_after_ms, answers_max)
+        in_files = (read_answers(files, folder, file, table.name_by_number) for file in manifest.answers_files)
+        self.requests.restore((*itertools.chain.from_iterable(in_files), *manifest.answers), manifest.forgotten_ms_ago)
         self.stores = Stores(table, _open_store_files(folder, manifest, table, shared.cache, files))
         self.applier = Applier(self.stores, shared.memory, self.mvcc.read_spans, shared.on_fatal)
         self.flusher = Flusher(
@@ -79,7 +86,6 @@ class RegionContents:
             self._log_position,
             self._committed,
         )
-        self.stamp_at_least = max((answer.result.timestamp for answer in manifest.answers), default=0)
         # Bulk files that the log's records name, with the write number of each: they stay until they are flushed.
         # Guarded by the gate held alone (adding), and by the flush that runs (removing).
         self.bulk_files: dict[int, int] = {}
@@ -97,6 +103,8 @@ class RegionContents:
 
     def abandon(self) -> None:
         """The region will not be served: its memory is given back, and its bulk files are left to salvage."""
+        self.requests.discard()
+        self.replay.forget_packed()
         self.replay.count_memory()
         self.memory.add(-self.stores.memstore_bytes)
 
@@ -132,10 +140,16 @@ class RegionContents:
             self._log.flushed(self.region_id, write_number)
 
 
-def make_region_folder(files: Files, folder: Path, region_id: int, table_id: int) -> None:
-    """A new region's folder with its first manifest; durable when it returns."""
+def make_region_folder(
+    files: Files, folder: Path, region_id: int, table: Table, config: Config, answers: AnswerSource | None = None
+) -> None:
+    """A new region's folder with its first manifest; durable when it returns. `answers`: of the region it replaces."""
     files.make_folder(folder)
-    write_manifest(files, folder, 1, Manifest(region_id, table_id))
+    manifest = Manifest(region_id, table.table_id)
+    if answers is not None:
+        bytes_max = config.manifest_answers_bytes_max
+        manifest = with_answers(manifest, answers, 0, files, folder, table.number_by_name, bytes_max)
+    write_manifest(files, folder, 1, manifest)
     files.fsync_folder(folder.parent)
 
 
@@ -151,18 +165,13 @@ def _open_store_files(
     }
 
 
-def _unnamed(files: Files, folder: Path, manifest: Manifest) -> list[Path]:
-    """The store files that the manifest does not name. Temporary ones, which were never done, are removed."""
+def _remove_temporary(files: Files, folder: Path) -> None:
+    """Removes what a flush was writing when it was cut short."""
     for name in files.list_folder(folder):
         if name.endswith(TEMPORARY_SUFFIX):
             files.remove_if_there(folder / name)
-    named = {
-        store_file_path(folder, number, info.number) for number, infos in manifest.store_files.items() for info in infos
-    }
-    return [name.path for name in store_file_names(files, folder) if name.path not in named]
 
 
 def _beyond_unnamed(manifest: Manifest, files: Files, folder: Path) -> Manifest:
     """The manifest with a number for the next file that no file has, so that a flush overwrites none."""
-    taken = max((name.number for name in store_file_names(files, folder)), default=0)
-    return replace(manifest, next_file_number=max(manifest.next_file_number, taken + 1))
+    return replace(manifest, next_file_number=max(manifest.next_file_number, greatest_file_number(files, folder) + 1))

@@ -7,7 +7,7 @@
 3. Write: each family's sealed segments are merged window by window, freed of what no reader can see any more
    (scan/visibility.py, `retained`), and written as one store file, synced, renamed, and opened.
 4. Commit: the next manifest generation names the new files and the flushed write number, and keeps the request ids that
-   the log would forget. It is durable before anything else happens.
+   the log would forget (saved_answers.py). It is durable before anything else happens.
 5. Show: readers see the files instead of the segments, in one step; then the log is told, and bulk files go.
 
 A flush that fails before 4 has changed nothing but names that no manifest knows: the segments stay, sealed. The next
@@ -37,6 +37,7 @@ from rowlock_regionserver.region.manifest import LiveManifest, Manifest
 from rowlock_regionserver.region.mvcc import Mvcc
 from rowlock_regionserver.region.raw_windows import raw_windows
 from rowlock_regionserver.region.requests import RequestIds
+from rowlock_regionserver.region.saved_answers import unnamed_answers, with_answers
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.region.stores import Stores
@@ -108,6 +109,8 @@ class Flusher:
         self._clean_up_to = live.manifest.flushed_write_number
         # Of a flush that sealed and did not commit, the number that it sealed up to.
         self._sealed_up_to: int | None = None
+        # What manifests say from now on; set when the region begins to serve.
+        self.stamps_are_own = live.manifest.stamps_are_own
 
     @property
     def manifest(self) -> Manifest:
@@ -141,8 +144,14 @@ class Flusher:
         """Steps 2 to 5."""
         self._mvcc.wait_until_published(sealed.write_number, self._log_waits_for_space)
         spans = self._mvcc.read_spans()
-        written = self._write_all(sealed, spans)
-        self._commit(self._with_files(written, sealed.write_number))
+        manifest = self._with_answers(sealed.write_number)
+        try:
+            written = self._write_all(sealed, spans, manifest.next_file_number)
+        except BaseException:
+            for path in unnamed_answers(manifest, self.manifest, self._folder):
+                self._files.remove_if_there(path)
+            raise
+        self._commit(_with_files(manifest, written))
         self._show(sealed, written)
         self._sealed_up_to = None
         self._clean_up_to = sealed.write_number
@@ -185,9 +194,23 @@ class Flusher:
             self._stores.change(seal)
         return write_number
 
-    def _write_all(self, sealed: _Sealed, spans: ReadSpans) -> list[tuple[Family, StoreFile]]:
+    def _with_answers(self, write_number: int) -> Manifest:
+        """4. The manifest that will say that all up to this number is flushed, but for its store files."""
+        numbers = {store.family.name: store.family.number for store in self._stores.all()}
+        served = set(numbers.values())
+        store_files = {number: infos for number, infos in self.manifest.store_files.items() if number in served}
+        manifest = replace(
+            self.manifest,
+            store_files=store_files,
+            flushed_write_number=write_number,
+            stamps_are_own=self.stamps_are_own,
+            log_position=max(self.manifest.log_position, self._log_position()),
+        )
+        bytes_max = self._config.manifest_answers_bytes_max
+        return with_answers(manifest, self._requests, write_number, self._files, self._folder, numbers, bytes_max)
+
+    def _write_all(self, sealed: _Sealed, spans: ReadSpans, first_number: int) -> list[tuple[Family, StoreFile]]:
         """3. An open store file for each family that has cells; none of them stays when one fails."""
-        first_number = self.manifest.next_file_number
         written: list[tuple[Family, StoreFile]] = []
         paths: list[Path] = []
         try:
@@ -221,33 +244,21 @@ class Flusher:
         with self._long_work.turn(frees_memory=True) as turn:
             yield from raw_windows(segments, window_bytes, merge_bytes, between=turn.give_way)
 
-    def _with_files(self, written: Sequence[tuple[Family, StoreFile]], write_number: int) -> Manifest:
-        manifest = self.manifest
-        served = {store.family.number for store in self._stores.all()}
-        store_files = {number: infos for number, infos in manifest.store_files.items() if number in served}
-        for family, file in written:
-            info = file.info
-            store_files[family.number] = (info, *store_files.get(family.number, ()))
-        return replace(
-            manifest,
-            store_files=store_files,
-            next_file_number=manifest.next_file_number + len(written),
-            flushed_write_number=write_number,
-            answers=tuple(self._requests.kept(write_number)),
-            log_position=max(manifest.log_position, self._log_position()),
-        )
-
     def _commit(self, manifest: Manifest) -> None:
         """4. The commit point."""
+        before = self.manifest
         try:
             self._live = self._live.replaced(self._files, manifest)
         except DiskFullError:
             # The manifest before is the one that counts, so the new files take space that is needed. After any other
             # failure they stay, because the manifest that names them may be on the disk.
-            for path in self._paths(manifest) - self._paths(self.manifest):
+            for path in self._paths(manifest) - self._paths(before) | unnamed_answers(manifest, before, self._folder):
                 self._files.remove_if_there(path)
             raise
         self._committed(self._live.generation)
+        for path in unnamed_answers(before, manifest, self._folder):
+            with contextlib.suppress(OSError):  # The next start removes what is left.
+                self._files.remove_if_there(path)
 
     def _paths(self, manifest: Manifest) -> set[Path]:
         return {
@@ -291,6 +302,14 @@ class Flusher:
         for path in self._paths(manifest) - self._paths(self.manifest):
             with contextlib.suppress(OSError):  # Nobody names it any more; the next start tries again.
                 self._files.remove_if_there(path)
+
+
+def _with_files(manifest: Manifest, written: Sequence[tuple[Family, StoreFile]]) -> Manifest:
+    """The manifest that names these files too."""
+    store_files = dict(manifest.store_files)
+    for family, file in written:
+        store_files[family.number] = (file.info, *store_files.get(family.number, ()))
+    return replace(manifest, store_files=store_files, next_file_number=manifest.next_file_number + len(written))
 
 
 def _taken_apart(sealed: _Sealed) -> list[object]:

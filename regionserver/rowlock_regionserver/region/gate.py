@@ -6,8 +6,8 @@ being applied. A waiting exclusive holder keeps newcomers out, so it waits only 
 leaves, those who were kept out until then go first, and the next exclusive holder after them: each kind waits for one
 turn of the other, however many come. (Without that, loaders whose batches overlapped held up single puts for seconds.)
 
-A gate that is closed stays so: whoever comes later, and who waited, gets NotServingRegionError. So nobody who found the
-region serving a moment ago writes to one that was dropped meanwhile.
+Entering a closed gate, or waiting for it, raises NotServingRegionError. So a caller that found the region serving a
+moment ago can't write to it after it was dropped.
 """
 
 from __future__ import annotations
@@ -115,9 +115,22 @@ class Gate:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Waits for those inside, and lets nobody in any more. Only once."""
-        with self.exclusive(), self._lock:
-            self._is_closed = True
+        """Waits for those inside, and lets nobody in any more."""
+        if not self._is_closed:
+            with self.exclusive(), self._lock:
+                self._is_closed = True
+
+    @contextlib.contextmanager
+    def closing(self) -> Iterator[None]:
+        """Closes the gate; opens it again if the block fails."""
+        self.close()
+        try:
+            yield
+        except BaseException:
+            with self._lock:
+                self._is_closed = self._is_exclusive = False
+                self._changed.notify_all()
+            raise
 
     def statistics(self) -> GateStatistics:
         with self._lock:

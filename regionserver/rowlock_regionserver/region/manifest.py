@@ -15,7 +15,8 @@ from rowlock_regionserver import generations
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import AnswerCell, RowResult
-from rowlock_regionserver.region.requests import KeptAnswer
+from rowlock_regionserver.region.answers_file import AnswersFile
+from rowlock_regionserver.region.kept_answer import KeptAnswer
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.wal.record import NOWHERE, Position
 
@@ -32,8 +33,14 @@ class Manifest:
     next_file_number: int = 1
     # Store files by family number, newest first.
     store_files: dict[int, tuple[StoreFileInfo, ...]] = field(default_factory=dict)
+    # Kept answers (saved_answers.py), and in which files there are more, the oldest first.
     answers: tuple[KeptAnswer, ...] = ()
     log_position: Position = NOWHERE  # how far the log was durable when this was written
+    answers_files: tuple[AnswersFile, ...] = ()
+    # How long before this manifest a client was heard of that had been forgotten by then; None: none had.
+    forgotten_ms_ago: int | None = None
+    # What the log has reserved for the region was moved by its own stamps alone. False in those of earlier versions.
+    stamps_are_own: bool = True
 
     def encode(self) -> bytes:
         return json.dumps(
@@ -47,6 +54,9 @@ class Manifest:
                 },
                 "answers": [_answer_to_json(answer) for answer in self.answers],
                 "log_position": self.log_position,
+                "answers_files": [file.to_json() for file in self.answers_files],
+                "forgotten_ms_ago": self.forgotten_ms_ago,
+                "stamps_are_own": self.stamps_are_own,
             }
         ).encode()
 
@@ -64,6 +74,10 @@ class Manifest:
             },
             answers=tuple(_answer_from_json(answer) for answer in fields["answers"]),
             log_position=Position(*fields.get("log_position", NOWHERE)),  # Manifests of version 0.1.0 have none.
+            # Manifests of earlier versions have none of these.
+            answers_files=tuple(AnswersFile.from_json(file) for file in fields.get("answers_files", ())),
+            forgotten_ms_ago=fields.get("forgotten_ms_ago"),
+            stamps_are_own=fields.get("stamps_are_own", False),
         )
 
 
@@ -124,6 +138,7 @@ def _answer_to_json(answer: KeptAnswer) -> dict[str, object]:
         "results": _cells_to_json(result.results),
         "timestamp": result.timestamp,
         "is_cut": answer.is_cut,
+        "is_bulk": answer.is_bulk,
     }
 
 
@@ -144,5 +159,7 @@ def _answer_from_json(fields: dict[str, object]) -> KeptAnswer:
         row=base64.b64decode(text["row"]),
         write_number=number["write_number"],
         result=result,
-        is_cut=number.get("is_cut", 0) != 0,  # Manifests of version 0.1.0 have none.
+        # Manifests of earlier versions lack these.
+        is_cut=number.get("is_cut", 0) != 0,
+        is_bulk=number["is_bulk"] != 0 if "is_bulk" in number else None,
     )

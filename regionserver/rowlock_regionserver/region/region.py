@@ -10,7 +10,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rowlock_regionserver.cells import NEWEST, ReadPoint
-from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, UnknownOutcomeError
+from rowlock_regionserver.errors import (
+    DiskFullError,
+    NotServingRegionError,
+    RegionServerError,
+    UnknownOutcomeError,
+)
 from rowlock_regionserver.operations import AnswerCell, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
 from rowlock_regionserver.region.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
 from rowlock_regionserver.region.contents import RegionContents
@@ -20,7 +25,8 @@ from rowlock_regionserver.region.numbering import Numbering
 from rowlock_regionserver.region.read_path import ReadPath
 from rowlock_regionserver.region.requests import RequestIdStatistics
 from rowlock_regionserver.region.row_locks import RowLocks, RowLockStatistics
-from rowlock_regionserver.region.stamps import Stamps
+from rowlock_regionserver.region.saved_answers import AnswerSource, TakenOver
+from rowlock_regionserver.region.stamps import stamps_after_restart
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.region.write_path import Done, DoneEach, WritePath
 from rowlock_regionserver.scan.scanner import ScanAnswer
@@ -65,8 +71,15 @@ class Region:
         replayed = contents.mvcc.last
         contents.mvcc.restore(max(replayed, numbers_until))
         contents.flusher.pass_over_unused(replayed + 1, contents.mvcc.last)
-        self._stamps = Stamps(clock, max(stamps_until, contents.stamp_at_least))
-        numbering = Numbering(contents.region_id, contents.mvcc, self._stamps, log, config)
+        stamps = stamps_after_restart(
+            clock,
+            config.stamp_leap_ms,
+            stamps_until,
+            is_own=contents.flusher.manifest.stamps_are_own,
+            newest_cell=contents.stores.newest_timestamp,
+        )
+        contents.flusher.stamps_are_own = not stamps.reads_rows
+        numbering = self._numbering = Numbering(contents.region_id, contents.mvcc, stamps, log, config, clock)
         self._contents = contents
         self._row_locks = RowLocks(clock)
         self._write_path = WritePath(contents, self._row_locks, numbering, log)
@@ -75,7 +88,6 @@ class Region:
         self._long_work = contents.shared.long_work
         contents.write_to(log)
         with log.order:
-            numbering.reserve()  # The log knows a region from its first reservation on.
             log.note_manifest(contents.region_id, contents.flusher.generation)
         self._state = State.SERVING
 
@@ -97,13 +109,18 @@ class Region:
         return self._write_path.table
 
     @property
-    def last_stamp(self) -> int:
-        """The newest stamp that it gave, or that its reservation of before a restart allowed."""
-        return self._stamps.last
+    def newest_stamp(self) -> int:
+        """No stamp of a cell is later, and no timestamp of a range that a client has."""
+        return self._numbering.newest_stamp
 
-    def stamp_later_than(self, told_ms: int) -> None:
-        """Every stamp from here on is later than this time."""
-        self._stamps.pass_over(told_ms)
+    def stamp_later_than(self, timestamp: int, *, is_reserved: bool = False) -> None:
+        """Makes all further stamps later than this timestamp; if it is reserved, also after a restart."""
+        self._numbering.pass_over(timestamp, is_reserved=is_reserved)
+
+    def give_back_stamps(self) -> None:
+        """Takes back the reservation of stamps that were not given, so that the next start need not skip them."""
+        with contextlib.suppress(RegionServerError):  # The next start skips them, which does no harm.
+            self._numbering.give_back()
 
     @property
     def memstore_bytes(self) -> int:
@@ -190,6 +207,17 @@ class Region:
             # Without space for that the files stay named until the next flush: the catalog says they are gone.
             with contextlib.suppress(DiskFullError):
                 contents.flusher.forget_families([store.family.number for store in dropped])
+
+    @contextlib.contextmanager
+    def without_writes_any_more(self) -> Iterator[None]:
+        """Refuses all writes from now on; if the block fails, the region accepts writes again."""
+        with self._contents.gate.closing():
+            yield
+
+    @property
+    def answers_to_take_over(self) -> AnswerSource:
+        """The kept answers, for the region that replaces this one."""
+        return TakenOver(self._contents.requests)
 
     def close(self) -> None:
         """Serves nobody any more; waits for the writes and the flush that are under way. Only once.

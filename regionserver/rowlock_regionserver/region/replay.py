@@ -1,11 +1,13 @@
 """Replay: a region takes the log's records into its memstores.
 
 Recovery of a long log of small changes is bound by what one record costs, so a row's record is taken apart here only as
-far as needed: its cells go into the segments at once, while the request id and the answer stay packed until the end,
-when most of them lie below their client's floor and are never unpacked. Memory is counted in strides.
+far as needed: its cells go into the segments at once, while the request id and the answer stay packed until a later
+record shows that they lie below their client's floor. Few are ever unpacked. Memory is counted in strides.
 """
 
 from __future__ import annotations
+
+from collections import deque
 
 from rowlock_regionserver.cells import ReadSpans, from_then_on
 from rowlock_regionserver.errors import CorruptionError
@@ -28,28 +30,29 @@ from rowlock_regionserver.wal.mutation import (
 )
 
 STRIDE_BYTES = 1 << 20
-# Of one client's packed answers, before it is worth looking which ones lie below its floor.
-PACKED_BYTES_MIN = 1 << 20
-# What a kept record takes beside its payload.
-RECORD_BYTES = 200
+# A region with more packed answers unpacks them, which makes them small, when those of all regions take much memory.
+PACKED_BYTES_MIN = 1 << 16
+# What a packed answer takes beside its record's payload.
+RECORD_BYTES = 250
 
 
 class _PackedAnswers:
-    """One client's records since the last sweep, by sequence: what the answers are unpacked from."""
+    """One client's records that are not below its floor, in log order: (sequence, write number, payload)."""
 
-    __slots__ = ("byte_count", "floor", "records", "sweep_at_bytes")
+    __slots__ = ("floor", "records")
 
     def __init__(self) -> None:
         self.floor = 0
-        self.records: dict[int, tuple[int, bytes]] = {}
-        self.byte_count = 0
-        self.sweep_at_bytes = PACKED_BYTES_MIN
+        self.records: deque[tuple[int, int, bytes]] = deque()
 
-    def sweep(self) -> None:
-        """Drops what is below the floor; amortised, since the next sweep comes when the rest has doubled."""
-        self.records = {sequence: kept for sequence, kept in self.records.items() if sequence >= self.floor}
-        self.byte_count = sum(len(payload) + RECORD_BYTES for _, payload in self.records.values())
-        self.sweep_at_bytes = PACKED_BYTES_MIN + 2 * self.byte_count
+    def raise_floor(self, floor: int) -> int:
+        """Drops records below the floor; gives their bytes. A record out of order is dropped when it is the first."""
+        self.floor = floor
+        freed = 0
+        records = self.records
+        while records and records[0][0] < floor:
+            freed += RECORD_BYTES + len(records.popleft()[2])
+        return freed
 
 
 class Replay:
@@ -69,13 +72,14 @@ class Replay:
         self._mvcc = mvcc
         self._requests = requests
         self._memory = shared.memory
+        self._answer_memory = shared.request_ids
         self._applier = Applier(stores, shared.memory, self._read_spans, on_failure=_raised_all_the_same)
         self._bulk_folder = shared.bulk_folder
         self._files = shared.files
-        self._clock = shared.clock
         self._last = mvcc.last
         self._uncounted_bytes = 0
         self._answers: dict[bytes, _PackedAnswers] = {}
+        self._packed_bytes = 0
         # Bulk files that records name, with their write numbers.
         self.bulk_files: dict[int, int] = {}
 
@@ -108,27 +112,41 @@ class Replay:
         self.count_memory()
         for store in self._stores.all():
             store.memstore.recovered()
-        now_ms = self._clock.now_ms()
-        for client in self._answers.values():
-            client.sweep()
-            for write_number, payload in client.records.values():
-                row, cells, position, flags = decode_cells(payload, write_number)
-                request, result = decode_request(payload, position, flags, cells, self._names)
-                self._requests.keep(request, row, write_number, result, now_ms)
-        self._answers.clear()
+        self._unpack_answers()
+
+    def _unpack_answers(self) -> None:
+        """Keeps the answers to requests that are not below their clients' floors."""
+        answers = self._answers
+        self.forget_packed()
+        for client in answers.values():
+            for sequence, write_number, payload in client.records:
+                if sequence >= client.floor:
+                    row, cells, position, flags = decode_cells(payload, write_number)
+                    request, result = decode_request(payload, position, flags, cells, self._names)
+                    self._requests.keep(request._replace(floor=client.floor), row, write_number, result)
+
+    def forget_packed(self) -> None:
+        """Gives back the memory of answers that are not unpacked."""
+        self._answers = {}
+        self._count_packed(-self._packed_bytes)
 
     def _keep_packed(self, write_number: int, payload: bytes, position: int) -> None:
         """Keeps a record for the answer to its request, which begins at `position`."""
-        client, sequence, floor = request_of(payload, position)
-        answers = self._answers.get(client)
-        if answers is None:
-            answers = self._answers[client] = _PackedAnswers()
-        answers.records[sequence] = (write_number, payload)
-        answers.byte_count += len(payload) + RECORD_BYTES
-        if floor > answers.floor:
-            answers.floor = floor
-        if answers.byte_count >= answers.sweep_at_bytes:
-            answers.sweep()
+        name, sequence, floor = request_of(payload, position)
+        client = self._answers.get(name)
+        if client is None:
+            client = self._answers[name] = _PackedAnswers()
+        client.records.append((sequence, write_number, payload))
+        grown = RECORD_BYTES + len(payload)
+        if floor > client.floor:
+            grown -= client.raise_floor(floor)
+        self._count_packed(grown)
+        if self._packed_bytes > PACKED_BYTES_MIN and self._answer_memory.is_half_full:
+            self._unpack_answers()
+
+    def _count_packed(self, byte_count: int) -> None:
+        self._packed_bytes += byte_count
+        self._answer_memory.add(byte_count)
 
     def _read_spans(self) -> ReadSpans:
         """Nobody reads yet, so only the newest state is needed."""
@@ -150,7 +168,7 @@ class Replay:
         self._applier.prepared(known, write_number, record.stamp, as_segments=record.file_number != 0)()
         if record.request is not None:
             result = RowResult(timestamp=record.stamp)
-            self._requests.keep(record.request, record.first_row, write_number, result, self._clock.now_ms())
+            self._requests.keep(record.request, record.first_row, write_number, result, is_bulk=True)
 
 
 def _raised_all_the_same(error: BaseException) -> None:

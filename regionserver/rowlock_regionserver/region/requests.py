@@ -1,73 +1,67 @@
-"""Request ids: a change that is sent again is made once, and answered as the first time.
+"""Request ids: the server applies a change once, however often a client sends it, and answers it as the first time.
 
-A request id is (client, sequence). With each request the client names its floor, the lowest sequence it still waits
-for; below it the answers are forgotten, so that what is kept is bounded by what is in flight. An id below the floor
-can't be judged and is answered with UnknownOutcomeError. A client that was not heard of for an hour is forgotten. Of
-one that never raises its floor, or waits long for one change while it makes very many, only the newest answers are
-kept.
+A request id is (client, sequence), and belongs to one row or to one bulk batch. Each request also names its client's
+floor, the lowest sequence that the client still waits for. The region forgets answers below the floor, and answers a
+request below it with UnknownOutcomeError. Further bounds:
 
-The answer is kept with the write number that made it: it must not be repeated before that number is published.
-Answers are in the log with their change, and move to the manifest at flush. A condition's "no" changes nothing and is
-in no log: a restart forgets it, and with it whatever of that request was still waiting.
+- The region forgets a client that it has not heard of for an hour, by the monotonic clock; a restart begins a new hour.
+- Of a client that never raises its floor, or waits long for one change while it makes very many, the region keeps the
+  newest answers, as if the floor were just below them.
+- An answer may list large cells: the new cells of appends, and what a condition saw. A region keeps CELL_BYTES_KEPT_MAX
+  of them, the newest. Older answers are cut: the region still knows that the change was made, but not the cells.
+- All regions together keep `request_ids_bytes_max` (request_id_memory.py). Beyond that they forget the clients that
+  they have not heard of for longest.
 
-An answer may list large cells: new ones of appends, and what a condition saw. A region keeps CELL_BYTES_KEPT_MAX of
-them, the newest, and always the last answer's. An older answer is cut: that its change was made stays known, its cells
-not.
+A client says how long ago it first sent a change that it sends again. If that was before the newest answer that the
+region has forgotten, and the id is not found, the change may have been made: UnknownOutcomeError.
+
+An answer is kept with the write number of its change, which must be published before the answer is given again. The
+log has each answer with its change, and a flush saves it (saved_answers.py). A definite refusal and a condition's "no"
+change nothing and are not logged: a restart forgets them, and with them any copy of the request that was still waiting.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Iterable
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import NamedTuple
 
 from rowlock_regionserver.clock import Clock
-from rowlock_regionserver.config import KIB, MIB
-from rowlock_regionserver.errors import UnknownOutcomeError
-from rowlock_regionserver.operations import RequestId, RowResult
+from rowlock_regionserver.config import MIB
+from rowlock_regionserver.errors import InvalidRequestError, UnknownOutcomeError
+from rowlock_regionserver.operations import RequestId, RowOutcome, RowResult
 from rowlock_regionserver.region.answer_size import bytes_of_cells
+from rowlock_regionserver.region.kept_answer import (
+    IS_BULK,
+    IS_CUT,
+    LARGE_BYTES,
+    OF_ANY_KIND,
+    Answer,
+    KeptAnswer,
+    RepeatedAnswer,
+    answer_kept,
+    answer_of,
+    changed_something,
+    kind_of,
+    listed,
+    outcome_of,
+    without_cells,
+)
+from rowlock_regionserver.region.request_clients import CLIENT_BYTES, Client, Clients
+from rowlock_regionserver.region.request_id_memory import RequestIdMemory
 
-# Of the cells in kept answers of one region.
+# Of the large cells in kept answers of one region.
 CELL_BYTES_KEPT_MAX = 16 * MIB
-# Of the cells in one client's answers, before it is worth looking which ones lie below its floor.
-_SWEPT_BYTES_MIN = 256 * KIB
+# How long a change may be on its way.
+UNDER_WAY_S_MAX = 30.0
 
-
-@dataclass(frozen=True, slots=True)
-class KeptAnswer:
-    """What was answered to a request, and the write number that must be published before it is said again."""
-
-    client: bytes
-    sequence: int
-    floor: int
-    row: bytes
-    write_number: int
-    result: RowResult
-    is_cut: bool = False
-
-
-class RepeatedAnswer(NamedTuple):
-    """What was answered to the same request before. `is_cut`: it listed cells, which are not kept any more."""
-
-    write_number: int
-    result: RowResult
-    is_cut: bool = False
-
-
-class _Client:
-    __slots__ = ("answers", "cell_bytes", "cut", "floor", "heard_ms", "name", "sweep_at", "sweep_at_bytes")
-
-    def __init__(self, name: bytes) -> None:
-        self.name = name
-        self.answers: dict[int, tuple[bytes, int, RowResult]] = {}
-        self.cut: set[int] = set()  # which of them have lost their cells
-        self.floor = 0
-        self.heard_ms = 0
-        self.sweep_at = 32
-        self.cell_bytes = 0
-        self.sweep_at_bytes = _SWEPT_BYTES_MIN
+# How many clients or answers are looked at while the lock is held.
+_AT_ONCE = 256
+# How many answers are given to a manifest in one stretch.
+_LISTED_AT_ONCE = 1024
 
 
 class RequestIds:
@@ -76,140 +70,260 @@ class RequestIds:
     def __init__(
         self,
         clock: Clock,
+        memory: RequestIdMemory,
         forgotten_after_ms: int,
         answers_per_client_max: int,
         cell_bytes_max: int = CELL_BYTES_KEPT_MAX,
     ) -> None:
-        """At most twice `answers_per_client_max` are kept of a client, and as many are given to a manifest."""
         self._clock = clock
-        self._forgotten_after_ms = forgotten_after_ms
+        self._memory = memory
+        self._forgotten_after_s = forgotten_after_ms / 1000
         self._answers_per_client_max = answers_per_client_max
         self._cell_bytes_max = cell_bytes_max
         self._lock = threading.Lock()
         # Guarded by self._lock:
-        self._clients: dict[bytes, _Client] = {}
-        # Bytes of the cells of each answer that has some, the oldest first, and of all of them.
+        self._clients = Clients()
+        self._bytes_held = 0
+        self._answer_count = 0
+        # Bytes of the cells of each answer with large ones, the oldest first, and of all of them.
         self._with_cells: dict[tuple[bytes, int], int] = {}
         self._cell_bytes = 0
         self._repeated = 0
+        # On the monotonic clock: when the region last heard of any client that it has forgotten.
+        self._forgotten_until = float("-inf")
+        memory.join(self)
 
-    def find(self, request: RequestId) -> RepeatedAnswer | None:
+    @property
+    def bytes_held(self) -> int:
+        return self._bytes_held
+
+    def find(self, request: RequestId, row: bytes | None, *, is_bulk: bool = False) -> RepeatedAnswer | None:
         """The answer to an earlier request with this id; None when there was none.
 
-        Raises UnknownOutcomeError for an id below its client's floor.
+        Raises UnknownOutcomeError when the answer was or may have been forgotten, and InvalidRequestError when the id
+        belongs to another change. `row`: the first one of a bulk batch; None when it is not known.
         """
+        sequence = request.sequence
         with self._lock:
             client = self._clients.get(request.client)
-            if client is None:
-                return None
-            if request.sequence < client.floor:
-                raise UnknownOutcomeError(
-                    f"request {request.sequence} is below its client's floor {client.floor}: its answer was forgotten, "
-                    "so the change may or may not have happened; read the row"
-                )
-            kept = client.answers.get(request.sequence)
-            if kept is None:
+            answer = None
+            if client is not None:
+                if sequence < client.floor:
+                    raise _forgotten(sequence, f"is below its client's floor {client.floor}: its answer was forgotten")
+                answer = answer_of(client.answers, sequence)
+            if answer is None:
+                if request.age_ms and self._may_be_forgotten(request.age_ms):
+                    raise _forgotten(sequence, f"was first sent {request.age_ms} ms ago: its answer may be forgotten")
                 return None
             self._repeated += 1
-            return RepeatedAnswer(kept[1], kept[2], request.sequence in client.cut)
+        _, its_row, write_number, _, kind, _ = answer
+        is_its_row = row is None or its_row is None or row == its_row
+        if not is_its_row or (is_bulk != bool(kind & IS_BULK) and not kind & OF_ANY_KIND):
+            raise InvalidRequestError(
+                f"request {sequence} of this client was a change of another row or a bulk batch, and is answered; give "
+                "each change a number of its own",
+                row=row or b"",
+            )
+        return RepeatedAnswer(write_number, outcome_of(answer), bool(kind & IS_CUT))
 
-    def keep(self, request: RequestId, row: bytes, write_number: int, result: RowResult, now_ms: int) -> None:
-        """Keeps the answer, and forgets what lies below the request's floor."""
+    def _may_be_forgotten(self, age_ms: int) -> bool:
+        """Whether the region may have had an answer to a request of this age."""
+        return self._clock.monotonic() - age_ms / 1000 - UNDER_WAY_S_MAX <= self._forgotten_until
+
+    def keep(
+        self, request: RequestId, row: bytes | None, write_number: int, outcome: RowOutcome, *, is_bulk: bool = False
+    ) -> None:
+        """Keeps the answer, and forgets answers below the request's floor. `row`: as for `find`."""
+        if self._keep(request, row, write_number, outcome, IS_BULK if is_bulk else 0):
+            self._memory.free_excess()
+
+    def _keep(self, request: RequestId, row: bytes | None, write_number: int, outcome: RowOutcome, kind: int) -> bool:
+        """Whether the region holds more than before."""
+        name, sequence, floor, _ = request
+        answer = answer_kept(sequence, row, write_number, outcome, kind)
+        now = self._clock.monotonic()
         with self._lock:
-            client = self._clients.get(request.client)
+            before = self._bytes_held
+            client = self._clients.get(name)
             if client is None:
-                client = self._clients[request.client] = _Client(request.client)
-            client.heard_ms = now_ms
-            client.answers[request.sequence] = (row, write_number, result)
-            if request.floor > client.floor:
-                client.floor = request.floor
-            if result.results or result.seen:
-                self._count_cells(client, request.sequence, result)
-            if len(client.answers) >= client.sweep_at:
-                self._sweep(client)
+                self._forget_silent(_AT_ONCE)
+                client = self._clients.add(name, now)
+                self._bytes_held += CLIENT_BYTES
+            client.heard = now
+            self._add(client, answer)
+            if floor > client.floor:
+                self._raise_floor(client, floor)
+            if len(client.answers) > 2 * self._answers_per_client_max:
+                self._raise_floor(client, client.answers[-self._answers_per_client_max][0])
+            grown = self._bytes_held - before
+        if grown:
+            self._memory.add(grown)
+        return grown > 0
 
-    def _count_cells(self, client: _Client, sequence: int, result: RowResult) -> None:
-        """Counts the answer's cells; drops what is below the client's floor, then the oldest, if that is too much."""
-        self._uncount_cells(client, sequence)
-        byte_count = bytes_of_cells(result)
-        self._with_cells[client.name, sequence] = byte_count
-        self._cell_bytes += byte_count
-        client.cell_bytes += byte_count
-        if client.cell_bytes >= client.sweep_at_bytes:
-            self._sweep(client)
-        while self._cell_bytes > self._cell_bytes_max and len(self._with_cells) > 1:
-            self._cut(*next(iter(self._with_cells)))
+    def _add(self, client: Client, answer: Answer) -> None:
+        answers = client.answers
+        if not answers or answer[0] > answers[-1][0]:
+            answers.append(answer)
+        elif answer_of(answers, answer[0]) is None:
+            insort(answers, answer)
+        else:
+            return
+        self._answer_count += 1
+        self._bytes_held += answer[5]
+        outcome = answer[3]
+        if answer[5] >= LARGE_BYTES and isinstance(outcome, RowResult) and (outcome.results or outcome.seen):
+            cell_bytes = bytes_of_cells(outcome)
+            self._with_cells[client.name, answer[0]] = cell_bytes
+            self._cell_bytes += cell_bytes
+            while self._cell_bytes > self._cell_bytes_max and len(self._with_cells) > 1:
+                self._cut_oldest()
 
-    def _uncount_cells(self, client: _Client, sequence: int) -> None:
-        byte_count = self._with_cells.pop((client.name, sequence), 0)
-        self._cell_bytes -= byte_count
-        client.cell_bytes -= byte_count
+    def _cut_oldest(self) -> None:
+        """Drops the cells of the oldest answer that has large ones."""
+        name, sequence = next(iter(self._with_cells))
+        client = self._clients.get(name)
+        assert client is not None, "cells of a client that was forgotten"
+        answers = client.answers
+        place = bisect_left(answers, (sequence,))
+        whole = answers[place]
+        cut = answers[place] = without_cells(whole)
+        self._bytes_held += cut[5] - whole[5]
+        self._cell_bytes -= self._with_cells.pop((name, sequence))
 
-    def _cut(self, name: bytes, sequence: int) -> None:
-        """Drops the cells of an answer."""
-        client = self._clients[name]
-        self._uncount_cells(client, sequence)
-        row, write_number, result = client.answers[sequence]
-        client.answers[sequence] = (row, write_number, result._replace(seen=(), results=()))
-        client.cut.add(sequence)
+    def _raise_floor(self, client: Client, floor: int) -> None:
+        """Drops what is below the floor."""
+        client.floor = floor
+        answers = client.answers
+        if answers and answers[0][0] < floor:
+            self._drop(client, bisect_left(answers, (floor,)))
 
-    def _sweep(self, client: _Client) -> None:
-        """Drops what is below the floor, and raises that past what is too old to be kept.
+    def _drop(self, client: Client, count: int) -> None:
+        """Drops the client's lowest answers, so many."""
+        answers = client.answers
+        self._answer_count -= count
+        for place in range(count):
+            self._bytes_held -= answers[place][5]
+            if self._with_cells:
+                self._cell_bytes -= self._with_cells.pop((client.name, answers[place][0]), 0)
+        del answers[:count]
 
-        Amortised, since the next sweep comes when the rest has doubled.
-        """
-        sequences = sorted(sequence for sequence in client.answers if sequence >= client.floor)
-        if len(sequences) > self._answers_per_client_max:
-            del sequences[: -self._answers_per_client_max]
-            client.floor = sequences[0]
-        dropped = client.answers
-        client.answers = {sequence: dropped[sequence] for sequence in sequences}
-        client.sweep_at = min(32 + 2 * len(client.answers), 2 * self._answers_per_client_max)
-        if client.cell_bytes:
-            for sequence in dropped.keys() - client.answers.keys():
-                self._uncount_cells(client, sequence)
-        client.sweep_at_bytes = _SWEPT_BYTES_MIN + 2 * client.cell_bytes
-        if client.cut:
-            client.cut.intersection_update(sequences)
+    def _forget_silent(self, count_max: int) -> int:
+        """Forgets up to so many clients that have been silent too long; gives their number."""
+        horizon = self._clock.monotonic() - self._forgotten_after_s
+        for count in range(count_max):
+            oldest = self._clients.oldest()
+            if oldest is None or oldest.heard >= horizon:
+                return count
+            self._forget(oldest)
+        return count_max
 
-    def kept(self, through_write_number: int) -> list[KeptAnswer]:
-        """What a manifest must hold when the log forgets writes up to this number. Forgets silent clients."""
-        horizon = self._clock.now_ms() - self._forgotten_after_ms
-        answers: list[KeptAnswer] = []
+    def _forget(self, oldest: Client) -> None:
+        self._drop(oldest, len(oldest.answers))
+        self._clients.forget(oldest)
+        self._bytes_held -= CLIENT_BYTES
+        self._forgotten_until = max(self._forgotten_until, oldest.heard)
+
+    def free(self, byte_count: int) -> bool:
+        """Forgets about so many bytes: large cells first, then the most silent clients. False: nothing is left."""
         with self._lock:
-            for client in [client for client in self._clients.values() if client.heard_ms < horizon]:
-                for sequence in client.answers if client.cell_bytes else ():
-                    self._uncount_cells(client, sequence)
-                del self._clients[client.name]
-            for name, client in self._clients.items():
-                self._sweep(client)
-                answers.extend(
-                    KeptAnswer(name, sequence, client.floor, row, number, result, sequence in client.cut)
-                    for sequence, (row, number, result) in client.answers.items()
-                    if number <= through_write_number
-                )
-        return answers
+            before = self._bytes_held
+            while before - self._bytes_held < byte_count and (oldest := self._clients.oldest()) is not None:
+                if 2 * self._cell_bytes > self._bytes_held:
+                    self._cut_oldest()
+                elif len(oldest.answers) > _AT_ONCE:
+                    self._raise_floor(oldest, oldest.answers[_AT_ONCE][0])
+                elif len(self._clients) > 1:
+                    self._forget(oldest)
+                elif len(oldest.answers) > 1:
+                    self._raise_floor(oldest, oldest.answers[len(oldest.answers) // 2][0])
+                else:
+                    break
+            freed = before - self._bytes_held
+        self._memory.add(-freed)
+        return freed > 0
 
-    def restore(self, answers: Iterable[KeptAnswer]) -> None:
-        """Takes over what a manifest held."""
-        now_ms = self._clock.now_ms()
+    def kept(self, after: int, through: int) -> Iterator[list[KeptAnswer]]:
+        """The answers of writes beyond `after` and up to `through`, which the manifest needs when the log drops them.
+
+        Gives them in lists, and holds no lock in between. Forgets silent clients first.
+        """
+        while self._forgotten_silent() == _AT_ONCE:
+            pass
+        with self._lock:
+            names = iter(self._clients.names())
+        while some := list(itertools.islice(names, _AT_ONCE)):
+            chosen = (
+                listed(name, floor, answer)
+                for name, floor, answers in self._copied(some)
+                for answer in answers
+                if after < answer[2] <= through and changed_something(answer)
+            )
+            while together := list(itertools.islice(chosen, _LISTED_AT_ONCE)):
+                yield together
+
+    def _forgotten_silent(self) -> int:
+        """Forgets some silent clients; gives their number."""
+        with self._lock:
+            before = self._bytes_held
+            count = self._forget_silent(_AT_ONCE)
+            freed = before - self._bytes_held
+        self._memory.add(-freed)
+        return count
+
+    def _copied(self, names: Sequence[bytes]) -> list[tuple[bytes, int, list[Answer]]]:
+        """(name, floor, answers) of those clients that are still known."""
+        with self._lock:
+            before = self._bytes_held
+            clients = [client for name in names if (client := self._clients.get(name)) is not None]
+            for client in clients:
+                if len(client.answers) > self._answers_per_client_max:
+                    self._raise_floor(client, client.answers[-self._answers_per_client_max][0])
+            copied = [(client.name, client.floor, client.answers.copy()) for client in clients]
+            freed = before - self._bytes_held
+        self._memory.add(-freed)
+        return copied
+
+    def forgotten_ms_ago(self) -> int | None:
+        """How long ago the region last heard of a client that it has forgotten; None: it has forgotten none."""
+        with self._lock:
+            until = self._forgotten_until
+        return None if until == float("-inf") else int((self._clock.monotonic() - until) * 1000)
+
+    def restore(self, answers: Iterable[KeptAnswer], forgotten_ms_ago: int | None = None) -> None:
+        """Takes over what a manifest held, as if the region had heard of each client just now."""
+        if forgotten_ms_ago is not None:
+            self._forgotten_until = self._clock.monotonic() - forgotten_ms_ago / 1000
         for answer in sorted(answers, key=attrgetter("write_number")):
             request = RequestId(answer.client, answer.sequence, answer.floor)
-            self.keep(request, answer.row, answer.write_number, answer.result, now_ms)
-            if answer.is_cut:
-                self._clients[answer.client].cut.add(answer.sequence)
+            self._keep(request, answer.row, answer.write_number, answer.result, kind_of(answer))
+            self._memory.free_excess()
+
+    def discard(self) -> None:
+        """Forgets everything, when the region is no longer served."""
+        self._memory.leave(self)
+        with self._lock:
+            self._clients.clear()
+            self._with_cells.clear()
+            freed, self._bytes_held, self._cell_bytes, self._answer_count = self._bytes_held, 0, 0, 0
+        self._memory.add(-freed)
 
     def statistics(self) -> RequestIdStatistics:
         with self._lock:
-            kept = sum(len(client.answers) for client in self._clients.values())
-            return RequestIdStatistics(len(self._clients), kept, self._cell_bytes, self._repeated)
+            return RequestIdStatistics(
+                len(self._clients), self._answer_count, self._cell_bytes, self._bytes_held, self._repeated
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class RequestIdStatistics:
-    """Clients known, answers kept, bytes of the cells in these, and how many requests were answered from them."""
+    """Clients known, answers kept, bytes of their large cells and of all, and how many requests they answered."""
 
     clients: int
     kept_answers: int
     cell_bytes: int
+    bytes_held: int
     repeated: int
+
+
+def _forgotten(sequence: int, why: str) -> UnknownOutcomeError:
+    return UnknownOutcomeError(f"request {sequence} {why}, so the change may or may not have happened; read the row")

@@ -11,6 +11,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.long_work import LongWork
 from rowlock_regionserver.region.memory import MemoryGauge
+from rowlock_regionserver.region.request_id_memory import RequestIdMemory
 from rowlock_regionserver.storefile.cache import BlockCache
 
 
@@ -25,5 +26,6 @@ class SharedParts:
     memory: MemoryGauge
     long_work: LongWork
     cache: BlockCache
+    request_ids: RequestIdMemory
     # Told when disk or memory failed in a way that nothing may go on after; ends the server.
     on_fatal: Callable[[BaseException], None]

@@ -1,56 +1,111 @@
-"""Stamps: the timestamps a region gives to cells that came without one.
+"""Stamps: the timestamps that a region gives to cells without one.
 
-A region's stamps never go back, whatever the clock does. Over a restart too: they are reserved in leaps in the log, and
-a region that is opened again begins at the end of the last leap.
+1. A stamp is the clock's millisecond, and never below an earlier stamp, whatever the clock does. That holds across a
+   restart too: the log reserves stamps in blocks, and a region that is opened again continues after its last block.
+2. Two calls in different milliseconds of the clock get different stamps. While stamps are ahead of the clock, the next
+   stamp is the last one plus 1. Calls in one millisecond may share a stamp.
+3. Stamps get ahead of the clock by a crash, by a timestamp range that a client reserves (`pass_over`), and when the
+   clock is set back; in the first two cases by less than a block. Timestamps that clients send or changes read never
+   move them.
+4. Stamps return to the clock even under a call in every millisecond: while they are ahead, every sixteenth millisecond
+   of the clock gives none, and callers wait for the next one without holding a lock. 1,000 ms take 16 s.
 
-A time that the server told somebody, to write with, is passed over: every stamp after it is later. So the stamps of a
-server that is asked for its time, written to and asked again, all in one millisecond, run ahead of its clock by one
-each time, until the clock has come up; and times that are reserved, for a job of Spark, are passed over at once. A time
-that was told is not logged: after a restart the clock itself, which went on meanwhile, has to be beyond it.
+    clock            100   101   102 ... 111   112   113     112 is a multiple of 16
+    stamps, ahead    140   141   142 ... 151    -    152     40 ahead, then 39
+
+Earlier versions also took timestamps that a change had read for stamps, and spread them to all tables. What they
+reserved further ahead than a block counts only as far as cells confirm it (`stamps_after_restart`). A region without
+such cells returns to the clock at once. A region that has some stamps by the clock too, but reads each row before it
+changes the row, because new cells must not be older than the row's existing ones (`cells_until`).
 """
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from rowlock_regionserver.clock import Clock
 
-
-@dataclass(frozen=True, slots=True)
-class ToldTime:
-    """Milliseconds to write with: `now_ms`, and `reserved_ms` more after it."""
-
-    now_ms: int
-    reserved_ms: int
+# While stamps are ahead of the clock, one of so many milliseconds gives none.
+LEFT_OUT_EVERY_MS = 16
 
 
 class Stamps:
     """The stamps of one region. Thread-safe."""
 
-    def __init__(self, clock: Clock, at_least_ms: int) -> None:
+    def __init__(self, clock: Clock, block_ms: int, last: int = 0, cells_until: int = 0) -> None:
+        """`last`: the region may have given stamps up to it. `cells_until`: its cells may have stamps up to it."""
         self._clock = clock
+        self._block_ms = block_ms
         self._lock = threading.Lock()
-        # Guarded by self._lock:
-        self._last = at_least_ms
-        self._told = 0
+        # Guarded by self._lock; the public ones are read without it:
+        self._last = last
+        self._cells_until = cells_until
+        # No stamp of a cell is later, and no timestamp of a range that a client has.
+        self.newest = max(last, cells_until)
+        # Stamps of existing cells may be later than the next stamp.
+        self.reads_rows = cells_until > last
+        # The clock's millisecond in which a call got the newest stamp; 0: no call did.
+        self.given_at = 0
 
-    @property
-    def last(self) -> int:
-        """The newest stamp that was given."""
-        return self._last
+    def next(self) -> int | None:
+        """A stamp in milliseconds. The caller holds the locks of the rows that it changes.
 
-    def next(self) -> int:
-        """A stamp in milliseconds, not below any that was given before. Who writes with it holds the row's lock."""
+        None: this millisecond gives none. Release all locks, and call again after `Clock.wait_for_next_ms`.
+        """
         now_ms = self._clock.now_ms()
         with self._lock:
-            if now_ms > self._last:
-                self._last = now_ms
-            if self._told >= self._last:
-                self._last = self._told + 1
+            if now_ms > self.newest:
+                self._last = self.newest = now_ms
+                self.reads_rows = False
+            elif now_ms != self.given_at:
+                if now_ms % LEFT_OUT_EVERY_MS == 0 or self._last + 1 - now_ms == self._block_ms:
+                    return None
+                self._last = max(now_ms, self._last + 1)
+                self._settle()
+            self.given_at = now_ms
             return self._last
 
-    def pass_over(self, told_ms: int) -> None:
-        """Every stamp from here on is later than this time."""
+    def pass_over(self, timestamp: int) -> None:
+        """Makes all further stamps later than this timestamp."""
         with self._lock:
-            self._told = max(self._told, told_ms)
+            if timestamp >= self._last:
+                self._last = timestamp
+                self.given_at = 0
+                self._settle()
+
+    def extend_cells(self, timestamp: int) -> None:
+        """Notes a cell with this timestamp, which is ahead of the stamps because its row has another such cell."""
+        with self._lock:
+            self._cells_until = max(self._cells_until, timestamp)
+            self._settle()
+
+    def _settle(self) -> None:
+        self.newest = max(self._last, self._cells_until)
+        self.reads_rows = self._cells_until > self._last
+
+    def bound(self) -> int:
+        """The bound to reserve up to: a block ahead of the clock, and later than `newest`."""
+        bound = self._clock.now_ms() + self._block_ms
+        newest = self.newest
+        if newest < bound:
+            return bound
+        # The clock was set back. A restart must not add a whole block to that each time.
+        return newest + max(1, self._block_ms // LEFT_OUT_EVERY_MS)
+
+
+def stamps_after_restart(
+    clock: Clock, block_ms: int, reserved_until: int, *, is_own: bool, newest_cell: Callable[[], int]
+) -> Stamps:
+    """The stamps of a region that is opened; the log has reserved stamps up to a bound.
+
+    `is_own`: only stamps of this region have moved the bound. Otherwise `newest_cell` may be called, which gives the
+    newest timestamp of the region's cells and reads all that is in memory.
+    """
+    ahead_max = clock.now_ms() + block_ms
+    if is_own or reserved_until <= ahead_max:
+        return Stamps(clock, block_ms, max(0, reserved_until - 1))
+    stamped_until = min(reserved_until - 1, newest_cell())
+    if stamped_until < ahead_max:
+        return Stamps(clock, block_ms, stamped_until)
+    return Stamps(clock, block_ms, cells_until=stamped_until)

@@ -10,9 +10,12 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.memstore.memstore import Memstore, Segment
 from rowlock_regionserver.region.table import Table
+from rowlock_regionserver.scan.columns import TIMESTAMP, column, integers
 from rowlock_regionserver.storefile.reader import StoreFile
 
 # By family number: the family and its sources, from newest to oldest. Never changed, only replaced.
@@ -62,6 +65,16 @@ class Stores:
     def segment_count(self) -> int:
         """Immutable segments of the family that has most."""
         return max((len(store.memstore.sources()) - 1 for store in self._stores.values()), default=0)
+
+    def newest_timestamp(self) -> int:
+        """The newest timestamp of all cells, tombstones too; 0 without any. Reads all that is in memory."""
+        newest = 0
+        for store in self._stores.values():
+            for segment in store.memstore.sources():
+                for table in segment.tables():
+                    newest = max(newest, int(np.max(integers(column(table, TIMESTAMP)))))
+            newest = max([newest, *(file.info.timestamp_max for file in store.files)])
+        return newest
 
     def change(self, action: Callable[[], None]) -> None:
         """Runs an action that adds, seals or drops sources, then shows its effect to readers in one step."""

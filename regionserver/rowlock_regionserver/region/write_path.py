@@ -6,7 +6,8 @@ A row mutation is atomic over all its families. Its steps, in this order:
                      turns out large only with what COMPARE read is judged once more before 5.
 2. LOCK              the gate shared, then the row locks in ascending order of row.
 3. COMPARE           request ids, conditions, increments: read the row's newest state, also what is not published.
-4. STAMP             timestamps for cells without one; never below what COMPARE read.
+4. STAMP             timestamps for cells without one; never below what COMPARE read. A call gets one stamp, once its
+                     rows are locked. If it must wait for the stamp (stamps.py), it releases the locks and repeats 2.
 5. BEGIN + APPEND    under the log's order lock: take the write number, append the log record.
 6. APPLY             into the memstores, still under the order lock: whoever swaps the log's buffer to sync it finds
                      the cells of every record in it applied, so a synced number may be published at once.
@@ -18,7 +19,9 @@ A row mutation is atomic over all its families. Its steps, in this order:
 
 Invariants
 - Nothing unpublished is revealed. An outcome that comes from reading alone (a condition that is not met, an overflow, a
-  repeated request id) waits until the newest write that it read is published.
+  repeated request id) waits until the newest write that it read is published. If that never happens, it is unknown.
+- The region keeps each definite outcome for its request id, refusals too, so that a late copy of the request gets the
+  same answer.
 - If APPEND fails, nothing was applied, and the number completes empty. After APPLY only the log's thread completes
   numbers. Steps 5 to 9 can't be cancelled by a deadline or a lost client.
 - A failed sync is final: nothing after it is acknowledged, whoever waits is told "unknown outcome".
@@ -34,6 +37,7 @@ B reads A's unpublished 6, and that is right: B's own number is later, so B is n
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -43,21 +47,20 @@ from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, 
 from rowlock_regionserver.memstore.segment import CELL_BYTES
 from rowlock_regionserver.operations import (
     Change,
-    Put,
     RequestId,
     RowMutation,
     RowOutcome,
     RowResult,
     WriteOptions,
 )
-from rowlock_regionserver.region.answer_size import AnswerSize, bytes_of_cells, room_for_cells
+from rowlock_regionserver.region.answer_size import AnswerSize, room_for_cells
 from rowlock_regionserver.region.brief_wait import BriefWait
 from rowlock_regionserver.region.changes import RowChanger, are_puts, only_puts
 from rowlock_regionserver.region.check import check_in_region, check_mutation, check_record
-from rowlock_regionserver.region.conditional import NewestRow, compare, families_read
+from rowlock_regionserver.region.conditional import NewestRow, changed_timestamp_max, compare, families_read
 from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.numbering import Numbering
-from rowlock_regionserver.region.requests import RepeatedAnswer
+from rowlock_regionserver.region.repeated import is_definite_without_change, repeated
 from rowlock_regionserver.region.row_locks import RowLocks
 from rowlock_regionserver.region.row_state import RowState
 from rowlock_regionserver.region.stores import is_row_in_memory
@@ -134,8 +137,7 @@ class WritePath:
             done(at_once, [told[i][0] for i in at_once])
         if len(at_once) < len(mutations):
             later = [i for i in range(len(mutations)) if told[i][1] > read_point]
-            newest = max([told[i][1] for i in later])
-            self._mvcc.when_published(newest, partial(_tell, partial(done, later), [told[i][0] for i in later]))
+            self._tell_when_published(partial(done, later), [told[i] for i in later])
         return True
 
     def _mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
@@ -143,10 +145,20 @@ class WritePath:
         told = self._make(mutations, options, may_wait=may_wait, is_one_answer=True)
         if told is None:
             return False
-        in_order = [told[i][0] for i in range(len(mutations))]
-        newest = max([number for _, number, _ in told.values()], default=0)
-        self._mvcc.when_published(newest, partial(_tell, done, in_order))
+        self._tell_when_published(done, [told[i] for i in range(len(mutations))])
         return True
+
+    def _tell_when_published(self, done: Done, told: Sequence[Told]) -> None:
+        newest = max([number for _, number, _ in told], default=0)
+        self._mvcc.when_published(newest, partial(self._tell, done, told))
+
+    def _tell(self, done: Done, told: Sequence[Told], failure: UnknownOutcomeError | None) -> None:
+        """9 PUBLISH: the answers go out; "unknown outcome" for those that made or read what never will be published."""
+        if failure is None:
+            done([outcome for outcome, _, _ in told])
+        else:
+            published = self._mvcc.read_point
+            done([failure if number > published else outcome for outcome, number, _ in told])
 
     def _make(
         self, mutations: Sequence[RowMutation], options: WriteOptions, *, may_wait: bool, is_one_answer: bool
@@ -158,14 +170,16 @@ class WritePath:
         table = self.table
         durability = self.durability(options.durability)
         told: dict[int, Told] = {}
-        checked = self._check(mutations, told)
+        refused: dict[int, RegionServerError] = {}
+        checked = self._check(mutations, told, refused)
         if not checked:
             return told
         room = self._config.request_bytes_max
         if is_one_answer and len(mutations) > 1:
             room = room_for_cells(mutations, room)
         rows = _distinct_ascending([mutations[i].row for i in checked])
-        if not self._lock(rows, options.deadline, may_wait=may_wait):
+        stamp = self._lock_and_stamp(rows, options.deadline, may_wait=may_wait)
+        if stamp is None:
             return None
         if self.table is not table:  # Altered between CHECK and LOCK: judge by the families there are now.
             self._unlock(rows)
@@ -174,7 +188,7 @@ class WritePath:
             if not may_wait and self._stores.has_files and not self._is_all_in_memory(mutations, checked):
                 return None
             for i in checked:
-                told[i] = self._change_row(mutations[i], durability, room)
+                told[i] = self._change_row(mutations[i], refused.get(i), stamp, durability, room)
                 if is_one_answer:
                     room = min(room - told[i][2], self._config.request_bytes_max)
         finally:
@@ -194,24 +208,45 @@ class WritePath:
             )
         return asked
 
-    def _check(self, mutations: Sequence[RowMutation], told: dict[int, Told]) -> list[int]:
-        """1 CHECK. Which mutations may go on; the others' errors are put into `told`."""
-        now_ms = self._clock.now_ms()
+    def _check(
+        self, mutations: Sequence[RowMutation], told: dict[int, Told], refused: dict[int, RegionServerError]
+    ) -> list[int]:
+        """1 CHECK. The mutations that continue; the errors of the others are put into `told`.
+
+        Mutations with an error in `refused` continue too: an earlier copy of the request may have another answer.
+        """
+        timestamp_max = self._numbering.timestamp_max
         checked: list[int] = []
         byte_count = cell_count = 0
         for i, mutation in enumerate(mutations):
             try:
-                byte_count += check_mutation(mutation, self.table, self._config, now_ms) + _RECORD_OVERHEAD_BYTES
+                byte_count += check_mutation(mutation, self.table, self._config, timestamp_max) + _RECORD_OVERHEAD_BYTES
                 check_in_region(mutation.row, self._start, self._stop, self._region_id)
             except RegionServerError as error:
-                told[i] = error.without_frames(), 0, 0
+                if mutation.request is None or error.can_retry:
+                    told[i] = error.without_frames(), 0, 0
+                else:
+                    refused[i] = error.without_frames()
+                    checked.append(i)
             else:
                 checked.append(i)
                 cell_count += len(mutation.changes)
-        if checked:
+        if byte_count:
             self._memory.check(byte_count + cell_count * CELL_BYTES)
             self._log.check_space(byte_count)
         return checked
+
+    def _lock_and_stamp(self, rows: Sequence[bytes], deadline: float, *, may_wait: bool) -> int | None:
+        """2 LOCK, and the stamp for 4. None when it would have to wait and may not; then nothing is locked."""
+        while self._lock(rows, deadline, may_wait=may_wait):
+            stamp = self._numbering.next_stamp()
+            if stamp is not None:
+                return stamp
+            self._unlock(rows)
+            if not may_wait:
+                return None
+            self._numbering.wait_for_stamp(deadline)
+        return None
 
     def _lock(self, rows: Sequence[bytes], deadline: float, *, may_wait: bool) -> bool:
         """2 LOCK. False when it would have to wait and may not."""
@@ -238,37 +273,60 @@ class WritePath:
     def _is_all_in_memory(self, mutations: Sequence[RowMutation], checked: Sequence[int]) -> bool:
         """COMPARE of these will read no block from a disk."""
         view = self._stores.view
-        return all(is_row_in_memory(view, mutations[i].row, families_read(mutations[i])) for i in checked)
+        reads_all = self._numbering.reads_rows
+        return all(
+            is_row_in_memory(view, mutations[i].row, None if reads_all else families_read(mutations[i]))
+            for i in checked
+        )
 
-    def _change_row(self, mutation: RowMutation, durability: Durability, room: int) -> Told:
+    def _change_row(
+        self, mutation: RowMutation, refusal: RegionServerError | None, stamp: int, durability: Durability, room: int
+    ) -> Told:
         """Steps 3 to 6 for one row, whose lock is held. An error concerns this row only, and changed nothing.
 
-        `room`: what the cells that are answered may take.
+        `refusal`: what CHECK found. `room`: what the cells that are answered may take.
         """
         request = mutation.request
-        try:
-            if request is not None and (kept := self._requests.find(request)) is not None:
-                return _repeated(request, kept, room)
-            if mutation.condition is None and are_puts(mutation.changes):
-                stamp = self._numbering.next_stamp()
-                cells = only_puts(mutation.changes, self.table.by_name, stamp)
+        if request is not None:
+            try:
+                kept = self._requests.find(request, mutation.row)
+            except RegionServerError as error:
+                return error.without_frames(), 0, 0
+            if kept is not None:
+                return repeated(request, kept, room)
+        if (
+            refusal is None
+            and not self._numbering.reads_rows
+            and mutation.condition is None
+            and are_puts(mutation.changes)
+        ):
+            cells = only_puts(mutation.changes, self.table.by_name, stamp)
+            try:
                 return self._begin_append_apply(mutation.row, cells, request, RowResult(timestamp=stamp), durability)
-        except RegionServerError as error:
-            return error.without_frames(), 0, 0
+            except RegionServerError as error:
+                return error.without_frames(), 0, 0
+        told = (refusal, 0, 0) if refusal is not None else self._read_and_change(mutation, stamp, durability, room)
+        outcome, write_number, _ = told
+        if request is not None and is_definite_without_change(outcome):
+            # Kept in memory: if the answer is lost and a copy of the request is still waiting on a broken stream, that
+            # copy must not be applied after the client got this answer to another copy.
+            self._requests.keep(request, mutation.row, write_number, outcome)
+        return told
+
+    def _read_and_change(self, mutation: RowMutation, stamp: int, durability: Durability, room: int) -> Told:
+        """The same for a mutation that reads the row."""
         state = RowState(self._stores.view, mutation.row, self._mvcc.read_point)
+        if self._numbering.reads_rows:
+            cells_of_row = itertools.chain.from_iterable(map(state.family_cells, self.table.families))
+            stamp = self._numbering.stamp_later_than(cells_of_row, stamp)
         try:
-            result, write_number, byte_count = self._compare_and_change(mutation, state, durability, room)
+            return self._compare_and_change(mutation, state, stamp, durability, room)
         except RegionServerError as error:
             # What was read may be unpublished, and the error tells of it.
             return error.without_frames(), state.newest_write_number, 0
-        if request is not None and not result.timestamp:
-            # A "no" is kept too, in memory: if it gets lost and the same request waits here once more, on a stream that
-            # broke, that one must not be made after the client was told "no" when it asked again.
-            self._requests.keep(request, mutation.row, write_number, result, self._clock.now_ms())
-        return result, write_number, byte_count
 
     def _compare_and_change(
-        self, mutation: RowMutation, state: RowState, durability: Durability, room: int
+        self, mutation: RowMutation, state: RowState, stamp: int, durability: Durability, room: int
     ) -> tuple[RowResult, int, int]:
         """3 COMPARE and 4 STAMP for mutations that read the row."""
         now_ms = self._clock.now_ms()
@@ -282,10 +340,10 @@ class WritePath:
             comparison = compare(mutation.condition, mutation.row, newest, answer)
             is_met, seen = comparison.is_met, comparison.seen
             changes = mutation.changes if is_met else mutation.otherwise
-            read_timestamp_max = max(comparison.timestamp_max, _changed_timestamp_max(changes, newest))
+            read_timestamp_max = max(comparison.timestamp_max, changed_timestamp_max(changes, newest))
         if not changes:
             return RowResult(is_met, seen), state.newest_write_number, answer.byte_count
-        stamp = max(self._numbering.next_stamp(), read_timestamp_max)
+        stamp = max(stamp, read_timestamp_max)
         changer = RowChanger(
             mutation.row, self.table.by_name, state, now_ms, stamp, self._config.cell_bytes_max, answer
         )
@@ -324,7 +382,7 @@ class WritePath:
                 raise
             self._applier.apply_row(row, [(family, number_cells(cells, write_number)) for family, cells in change])
         if request is not None:
-            self._requests.keep(request, row, write_number, result, result.timestamp)
+            self._requests.keep(request, row, write_number, result)
         return result, write_number, answer_bytes
 
     def _check_again(self, row: bytes, record_bytes: int) -> None:
@@ -334,38 +392,5 @@ class WritePath:
         self._log.check_space(record_bytes)
 
 
-def _repeated(request: RequestId, kept: RepeatedAnswer, room: int) -> Told:
-    """The answer that was kept; without all its cells, or room for them, an error that tells what else is known."""
-    result = kept.result
-    byte_count = bytes_of_cells(result)
-    if not kept.is_cut and byte_count <= room:
-        return result._replace(repeated_request=True), kept.write_number, byte_count
-    became = f"its change was made with the stamp {result.timestamp}" if result.timestamp else "it changed nothing"
-    error = UnknownOutcomeError(
-        f"request {request.sequence} was answered before, and {became}; the cells that it answered are "
-        f"{'not kept any more' if kept.is_cut else 'too many for this answer'}, read the row"
-    )
-    return error, kept.write_number, 0
-
-
-def _changed_timestamp_max(changes: Sequence[Change], newest: NewestRow) -> int:
-    """The newest timestamp of the columns that the changes write: a conditional change must win over what it saw."""
-    timestamp_max = 0
-    for change in changes:
-        if isinstance(change, Put) and change.timestamp is None:
-            cell = newest.cell(change.family, change.qualifier)
-            if cell is not None:
-                timestamp_max = max(timestamp_max, -cell[1])
-    return timestamp_max
-
-
 def _distinct_ascending(rows: list[bytes]) -> Sequence[bytes]:
     return rows if len(rows) == 1 else sorted(set(rows))
-
-
-def _tell(done: Done, outcomes: list[RowOutcome], failure: UnknownOutcomeError | None) -> None:
-    """9 PUBLISH: the answers go out, or "unknown outcome" for every change that was made."""
-    if failure is not None:
-        told_of_changes = (RowResult, UnknownOutcomeError)
-        outcomes = [failure if isinstance(outcome, told_of_changes) else outcome for outcome in outcomes]
-    done(outcomes)

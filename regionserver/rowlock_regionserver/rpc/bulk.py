@@ -161,7 +161,7 @@ class BulkStreams:
         try:
             config = self._config
             check_client_id(message.client_id)
-            request = request_id(message.client_id, message.sequence, message.sequence_floor)
+            request = request_id(message.client_id, message.sequence, message.sequence_floor, message.age_ms)
             deadline = self._clock.monotonic() + config.row_lock_wait_ms / 1000
             options = WriteOptions(deadline, durability(message.durability))
             region = self._region(message.region_id)

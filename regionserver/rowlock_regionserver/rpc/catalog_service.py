@@ -13,11 +13,11 @@ from google.protobuf.message import Message
 from rowlock_proto.v1 import catalog_pb2
 
 from rowlock_regionserver.catalog.snapshots import Snapshot, Snapshots
+from rowlock_regionserver.catalog.timestamps import TimestampRange
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.region.region import Region
-from rowlock_regionserver.region.stamps import ToldTime
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.rpc.calls import Context, Method
 from rowlock_regionserver.rpc.enums import durability
@@ -42,7 +42,7 @@ class CatalogEngine(Protocol):
     @property
     def snapshots(self) -> Snapshots: ...
     def make_snapshot(self, name: str, snapshot_id: bytes, lease_ms: int, incarnation_id: str) -> Snapshot: ...
-    def tell_time(self, reserve_ms: int = 0) -> ToldTime: ...
+    def timestamp_range(self, table: str = "", reserve_ms: int = 0) -> TimestampRange: ...
     def uptime_ms(self) -> int: ...
     def create_table(self, name: str, families: Sequence[Family], durability: Durability) -> Table: ...
     def alter_table(
@@ -165,15 +165,16 @@ class CatalogService:
     def _server_info(self, data: bytes) -> catalog_pb2.ServerInfoResponse:
         message = parsed(catalog_pb2.ServerInfoRequest, data)
         config = self._config
-        told = self._engine.tell_time(message.reserve_ms)
+        timestamps = self._engine.timestamp_range(message.table, message.reserve_ms)
         return catalog_pb2.ServerInfoResponse(
             version=_version(),
             protocol=PROTOCOL,
-            now_ms=told.now_ms,
-            reserved_ms=told.reserved_ms,
+            now_ms=timestamps.now_ms,
+            reserved_ms=timestamps.reserved_ms,
             data_folder_id=self._data_folder_id,
             incarnation_id=self._engine.incarnation_id,
             uptime_ms=self._engine.uptime_ms(),
+            request_ids_remembered_ms=config.request_ids_forgotten_after_ms,
             limits=catalog_pb2.Limits(
                 row_bytes_max=config.row_bytes_max,
                 qualifier_bytes_max=config.qualifier_bytes_max,

@@ -123,7 +123,7 @@ def plain_puts(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int
     return _row_mutation(mutation, client_id, sequence_floor, config, PLAIN_PUTS_MAX)
 
 
-def request_id(client_id: bytes, sequence: int, sequence_floor: int) -> RequestId | None:
+def request_id(client_id: bytes, sequence: int, sequence_floor: int, age_ms: int) -> RequestId | None:
     """The id under which the change is made once; None when it has no sequence."""
     if not sequence:
         return None
@@ -131,7 +131,7 @@ def request_id(client_id: bytes, sequence: int, sequence_floor: int) -> RequestI
         raise InvalidRequestError(
             f"sequence {sequence} comes without a client_id; send the client's 16 bytes, or no sequence"
         )
-    return RequestId(client_id, sequence, sequence_floor)
+    return RequestId(client_id, sequence, sequence_floor, age_ms)
 
 
 def _row_mutation(
@@ -145,7 +145,7 @@ def _row_mutation(
         (_change(changes[0]),) if len(changes) == 1 else _changes(changes, parts_max),
         _condition(message.condition, config, parts_max) if message.HasField("condition") else None,
         _changes(otherwise, parts_max) if otherwise else (),
-        request_id(client_id, sequence, sequence_floor) if sequence else None,
+        request_id(client_id, sequence, sequence_floor, message.age_ms) if sequence else None,
     )
 
 

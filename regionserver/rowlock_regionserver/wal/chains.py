@@ -33,10 +33,10 @@ class Chains:
         self.catalog_generation = recovered.catalog_generation
 
     def reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> tuple[int, int]:
-        """Makes the region known; the bounds that count, which never go back."""
-        numbers_before, stamps_before = self._reserved.get(region_id, (0, 0))
+        """Makes the region known; the bounds that count. That of numbers never goes back, that of stamps may."""
+        numbers_before, _ = self._reserved.get(region_id, (0, 0))
         self.last.setdefault(region_id, 0)
-        self._reserved[region_id] = max(numbers_until, numbers_before), max(stamps_until, stamps_before)
+        self._reserved[region_id] = max(numbers_until, numbers_before), stamps_until
         return self._reserved[region_id]
 
     def note_manifest(self, region_id: int, generation: int) -> None:

@@ -166,9 +166,11 @@ class Log:
     def reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> None:
         """Write numbers and stamps below these bounds may now be handed out; a restart goes on from them.
 
-        Each later segment repeats the reservation. Nothing appended after it completes before it is durable,
-        so whoever reserves in time never reveals a number that a power failure could bring back. The log knows
-        a region from its first reservation on; reserve before anything else, also for one that has no writes.
+        For numbers the greatest bound counts. For stamps the newest bound counts; a lower one takes back stamps that
+        were reserved and not handed out. Each later segment repeats the reservation. Nothing appended after it
+        completes before it is durable, so a number that was reserved in time can't come back after a power failure.
+        The log knows a region from its first reservation on; reserve before anything else, also for one that has no
+        writes.
         """
         self._pending.reserve(region_id, numbers_until, stamps_until)
 

@@ -233,8 +233,8 @@ class Replay:
                 )
 
     def _reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> None:
-        numbers_before, stamps_before = self._reserved.get(region_id, (0, 0))
-        self._reserved[region_id] = (max(numbers_until, numbers_before), max(stamps_until, stamps_before))
+        numbers_before, _ = self._reserved.get(region_id, (0, 0))
+        self._reserved[region_id] = (max(numbers_until, numbers_before), stamps_until)
 
     def _note_generation(self, region_id: int, generation: int) -> None:
         self._generations[region_id] = max(generation, self._generations.get(region_id, 0))

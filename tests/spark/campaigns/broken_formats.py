@@ -30,7 +30,7 @@ class _TaskStampingWriter(RowlockWriter):
     # As RowlockWriter has it.
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         options = self._plan.options
-        now_ms = client_of(options.server, options.timeout_s).server_info().now_ms
+        now_ms = client_of(options.server, options.timeout_s).server_info(options.table).now_ms
         self._plan = replace(self._plan, timestamp=now_ms)
         return super().write(iterator)
 

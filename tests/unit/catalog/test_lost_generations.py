@@ -12,6 +12,7 @@ from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.verify import Verification, verify_folder
 from rowlock_regionserver.region.contents import make_region_folder
+from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.wal.marker import RegionState
 from rowlock_regionserver.wal.recovered import Recovered
 
@@ -184,7 +185,7 @@ def test_an_older_generation_that_is_missing_is_missed_by_nobody(folder: Path) -
 
 
 def test_a_create_that_was_cut_short_leaves_nothing(folder: Path) -> None:
-    make_region_folder(Files(), folder / "regions" / "3", 3, 3)
+    make_region_folder(Files(), folder / "regions" / "3", 3, Table("lost", 3, ()), Config())
     assert verified(folder).damage == []
     server = opened(folder)
     assert sorted(path.name for path in (folder / "regions").iterdir()) == ["1", "2"]

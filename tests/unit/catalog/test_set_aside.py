@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 from rowlock_regionserver import generations
 from rowlock_regionserver.catalog.set_aside import SET_ASIDE, list_set_aside
+from rowlock_regionserver.config import Config
 from rowlock_regionserver.data_folder import FORMAT, DataFolder
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.remove_set_aside import main
 from rowlock_regionserver.inspection.verify import Verification, verify_folder
 from rowlock_regionserver.region.contents import make_region_folder
+from rowlock_regionserver.region.table import Table
 
 from tests.unit.catalog.stopped_folder import (
     FAMILIES,
@@ -59,7 +61,7 @@ def test_a_folder_of_the_version_before_opens_whole(folder: Path) -> None:
 
 
 def test_a_regions_folder_without_proof_is_set_aside(folder: Path) -> None:
-    make_region_folder(Files(), folder / "regions" / "2", 2, 2)
+    make_region_folder(Files(), folder / "regions" / "2", 2, Table("lost", 2, ()), Config())
     manifest = newest(folder / "regions" / "2", "manifest").read_bytes()
     (remark,) = remarks_on(folder)
     assert remark.startswith(f"nobody names: {folder / 'regions' / '2'} (")
@@ -138,7 +140,7 @@ def test_beside_damage_in_the_log_nothing_is_removed(tmp_path: Path) -> None:
     data = bytearray(segment.read_bytes())
     data[data.index(b"damaged row")] ^= 1
     segment.write_bytes(data)
-    make_region_folder(Files(), tmp_path / "regions" / "3", 3, 3)
+    make_region_folder(Files(), tmp_path / "regions" / "3", 3, Table("lost", 3, ()), Config())
     for region_id in (1, 2):
         (tmp_path / "regions" / str(region_id) / "1-000000000077.store").write_bytes(b"cells, perhaps")
     server = opened(tmp_path)
@@ -152,7 +154,7 @@ def test_beside_damage_in_the_log_nothing_is_removed(tmp_path: Path) -> None:
 def with_aside(folder: Path) -> Path:
     """A stopped server's folder in which two things are set aside."""
     (folder / FORMAT).write_text(f"rowlock data folder, format 1, id {'0' * 32}\n")
-    make_region_folder(Files(), folder / "regions" / "2", 2, 2)
+    make_region_folder(Files(), folder / "regions" / "2", 2, Table("lost", 2, ()), Config())
     (folder / "regions" / "1" / STORE_FILE).write_bytes(b"cells, perhaps")
     opened(folder).stop()
     assert len(list_set_aside(folder, Files())) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import threading
 import time
@@ -488,58 +487,3 @@ def test_stopping_ends_all_and_makes_no_more(held: Engine) -> None:
     with pytest.raises(StoppingError):
         server.snapshots.make(OTHER_ID, lambda: [held.region])
     Snapshots(CONFIG, Clock()).stop()
-
-
-# ---- the server's clock
-
-
-def test_the_clock_is_never_below_a_stamp_that_was_given(held: Engine, clock: ManualClock) -> None:
-    assert held.server.tell_time().now_ms == clock.now_ms()
-    now_ms = held.change(b"r", Put(b"f", b"q", b"1")).timestamp
-    clock.set_now_ms(now_ms - 5 * HOUR_MS)
-    assert held.server.tell_time().now_ms == now_ms
-    held.change(b"r", Put(b"f", b"q", b"by the server's clock", held.server.tell_time().now_ms))
-    assert held.values(b"r") == {b"f:q": b"by the server's clock"}
-    held.crash()
-    assert held.server.tell_time().now_ms >= now_ms
-    held.change(b"r", Put(b"f", b"q", b"stamped"))
-    held.change(b"r", Put(b"f", b"q", b"by the clock again", held.server.tell_time().now_ms))
-    assert held.values(b"r") == {b"f:q": b"by the clock again"}
-    stamped = held.change(b"r", Put(b"f", b"q", b"stamped")).timestamp
-    assert held.server.tell_time().now_ms == stamped
-    held.server.truncate_table("t")
-    assert held.server.tell_time().now_ms == stamped
-
-
-def test_a_write_that_comes_after_the_servers_time_was_told_is_later_than_it(held: Engine, clock: ManualClock) -> None:
-    """Also in the same millisecond, and while stamps stand ahead of the clock, as after a restart."""
-    told = held.server.tell_time().now_ms
-    assert held.server.tell_time().now_ms == told, "asking alone moved the time"
-    assert held.change(b"r", Put(b"f", b"q", b"point")).timestamp == told + 1
-    held.change(b"r", Put(b"f", b"q", b"a task that is repeated", told))
-    assert held.values(b"r") == {b"f:q": b"point"}
-    held.crash()
-    told = held.server.tell_time().now_ms
-    assert told > clock.now_ms()
-    assert held.change(b"r", Put(b"f", b"q", b"point")).timestamp == told + 1
-    told = held.server.tell_time().now_ms
-    held.server.truncate_table("t")
-    assert held.change(b"r", Put(b"f", b"q", b"in a new region")).timestamp == told + 1
-    clock.advance(HOUR_MS)
-    assert held.change(b"r", Put(b"f", b"q", b"later")).timestamp == clock.now_ms()
-
-
-def test_stamps_are_later_than_times_that_were_reserved_and_these_are_not_far_ahead(
-    held: Engine, clock: ManualClock
-) -> None:
-    told = held.server.tell_time(1000)
-    assert (told.now_ms, told.reserved_ms) == (clock.now_ms(), 1000)
-    assert held.change(b"r", Put(b"f", b"q", b"point")).timestamp == told.now_ms + 1001
-    held.change(b"r", Put(b"f", b"q", b"the job's", told.now_ms + 1000))
-    assert held.values(b"r") == {b"f:q": b"point"}
-    times = [held.server.tell_time(1000) for _ in range(20)]
-    assert [time.reserved_ms for time in times] == [1000] * 8 + [991] + [0] * 11
-    assert all(time.now_ms + time.reserved_ms < later.now_ms for time, later in itertools.pairwise(times))
-    assert held.server.tell_time().now_ms == clock.now_ms() + 10_011
-    clock.advance(HOUR_MS)
-    assert held.server.tell_time(1000).reserved_ms == 1000

@@ -13,7 +13,7 @@ DESCRIPTION = TableDescription(
     table_id=1,
     families={"info": Family(), "stats": Family(versions=3, compression="zstd")},
     durability="fsync",
-    regions=(RegionStatistics(Region(7, "t", b"", b"m\x00", "host:1"), 10, 2, 300, 40, 5),),
+    regions=(RegionStatistics(Region(7, "t", b"", b"m\x00", "host:1"), 10, 2, 300, 40, 5, 6, 700),),
 )
 INFO = {
     "name": "info",
@@ -140,6 +140,8 @@ def test_describe_shows_families_and_regions(console: Console) -> None:
         "region 7 store-file-bytes\t300",
         "region 7 store-file-cells\t40",
         "region 7 read-point\t5",
+        "region 7 kept-answer-count\t6",
+        "region 7 kept-answer-bytes\t700",
     ]
 
 
@@ -161,13 +163,15 @@ def test_describe_shows_people_one_setting_a_line(console: Console) -> None:
         "",
         "region 7",
         "  start",
-        r"  stop              m\x00",
-        "  server            host:1",
-        "  memstore-bytes    10",
-        "  store-file-count  2",
-        "  store-file-bytes  300",
-        "  store-file-cells  40",
-        "  read-point        5",
+        r"  stop               m\x00",
+        "  server             host:1",
+        "  memstore-bytes     10",
+        "  store-file-count   2",
+        "  store-file-bytes   300",
+        "  store-file-cells   40",
+        "  read-point         5",
+        "  kept-answer-count  6",
+        "  kept-answer-bytes  700",
     ]
 
 
@@ -187,6 +191,8 @@ def test_describe_is_one_json_object(console: Console) -> None:
             "store_file_bytes": 300,
             "store_file_cells": 40,
             "read_point": 5,
+            "kept_answer_count": 6,
+            "kept_answer_bytes": 700,
         }
     ]
     assert (record["table"], record["durability"]) == ("t", "fsync")

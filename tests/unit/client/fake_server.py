@@ -56,6 +56,7 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         self.protocol = 1
         self.folder_id = ""
         self.info_script: deque[types_pb2.Error] = deque(info_script)
+        self.remembered_ms = 7_200_000
 
         self.list_count = 0
         self.dropped: list[str] = []
@@ -96,7 +97,11 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         if self.info_script:
             end_call(context, self.info_script.popleft())
         return catalog_pb2.ServerInfoResponse(
-            version="fake", protocol=self.protocol, now_ms=1, data_folder_id=self.folder_id
+            version="fake",
+            protocol=self.protocol,
+            now_ms=1,
+            data_folder_id=self.folder_id,
+            request_ids_remembered_ms=self.remembered_ms,
         )
 
     def ListTables(  # noqa: N802

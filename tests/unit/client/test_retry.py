@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from rowlock.errors import (
     ClosedError,
@@ -19,7 +21,8 @@ from rowlock.errors import (
     TableNotFoundError,
     UnknownOutcomeError,
 )
-from rowlock.retry import REPEATED_FOR_S_MAX, Attempts, Kind, RetryPolicy
+from rowlock.retry import REPEATED_FOR_S, Attempts, Kind, RetryPolicy, repeated_for_s
+from rowlock.uptime import uptime_s
 
 
 def test_pauses_double_up_to_a_bound_and_are_drawn_between_half_and_whole() -> None:
@@ -144,13 +147,41 @@ def test_a_servers_own_failure_leaves_changes_in_doubt() -> None:
         Attempts(0.0, 10.0, Kind.READ).failed(ServerError("bug"), 1.0, was_sent=False)
 
 
-def test_a_number_is_not_repeated_after_servers_may_have_forgotten_it() -> None:
-    attempts = Attempts(0.0, 1e6, Kind.NUMBERED_CHANGE)
+def test_a_number_is_not_repeated_after_servers_may_have_forgotten_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the time since the call began, also when nothing of that passed on the clock of the deadline."""
+    moment = [50_000.0]
+    monkeypatch.setattr("rowlock.retry.uptime_s", lambda: moment[0])
     lost = ServerUnavailableError("cut")
+    attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE, repeated_for_s=100)
+    assert attempts.age_ms() == 0
+    attempts.failed(RegionTooBusyError("busy"), 1.0, was_sent=False)
+    moment[0] += 1000
+    assert attempts.age_ms() == 0, "it is in no doubt, so it is sent for the first time"
+    attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE, repeated_for_s=100)
     attempts.failed(lost, 1.0, was_sent=True)
-    attempts.failed(lost, REPEATED_FOR_S_MAX, was_sent=True)
+    assert attempts.age_ms() == 1
+    moment[0] += 99
+    attempts.failed(lost, 1.0, was_sent=True)
+    assert attempts.age_ms() == 99_000
+    moment[0] += 2
+    with pytest.raises(UnknownOutcomeError, match="met last: cut") as caught:
+        attempts.age_ms()
+    assert caught.value.__cause__ is lost
     with pytest.raises(UnknownOutcomeError):
-        attempts.failed(lost, REPEATED_FOR_S_MAX + 2, was_sent=True)
+        attempts.failed(lost, 1.0, was_sent=True)
+
+
+def test_how_long_a_number_is_repeated_is_half_of_what_the_server_says() -> None:
+    assert repeated_for_s(7_200_000) == 3600
+    assert repeated_for_s(0) == REPEATED_FOR_S == 1800
+
+
+def test_the_time_that_a_call_takes_goes_on_while_the_machine_is_suspended() -> None:
+    """No test suspends a machine; Linux documents this clock to count that time."""
+    before = uptime_s()
+    assert before <= uptime_s()
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        assert before <= time.clock_gettime(time.CLOCK_BOOTTIME) <= uptime_s()
 
 
 def test_a_wait_that_timed_out_is_in_doubt_if_it_was_a_change_that_was_sent() -> None:

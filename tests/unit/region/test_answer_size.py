@@ -16,10 +16,8 @@ from rowlock_regionserver.operations import (
     Put,
     RequestId,
     RowMutation,
-    RowOutcome,
     RowResult,
 )
-from rowlock_regionserver.region.write_path import _tell
 from rowlock_regionserver.rpc.answers import mutate_answer
 
 from .conftest import Engine
@@ -117,14 +115,6 @@ def test_a_repeated_request_whose_cells_are_not_kept_any_more_tells_that_it_was_
     assert len(engine.values(b"r")[b"f:q"]) == len(LARGE) + 2
 
 
-def test_that_a_change_was_made_is_not_told_when_it_may_be_lost() -> None:
-    told: list[RowOutcome] = []
-    failure = UnknownOutcomeError("the log has failed")
-    refusal = LimitExceededError("too large", limit="l", limit_value=1, found=2)
-    _tell(told.extend, [RowResult(), UnknownOutcomeError("its change was made"), refusal], failure)
-    assert told == [failure, failure, refusal]
-
-
 def test_a_record_that_would_be_larger_than_a_request_may_be_is_refused(engine: Engine) -> None:
     engine.change(b"r", Put(b"f", b"p", LARGE), Put(b"f", b"q", LARGE))
     both = (Append(b"f", b"p", b"+"), Append(b"f", b"q", b"+"))
@@ -132,7 +122,6 @@ def test_a_record_that_would_be_larger_than_a_request_may_be_is_refused(engine: 
         engine.change(b"r", *both, request=RequestId(CLIENT, 1, 1))  # Each value would be in it twice.
     assert engine.values(b"r") == {b"f:p": LARGE, b"f:q": LARGE}
     assert len(engine.change(b"r", *both).results) == 2
-    assert engine.change(b"r", both[0], request=RequestId(CLIENT, 1, 1)).timestamp, "the refusal was not kept"
 
 
 @pytest.mark.parametrize("part", ["memory", "log"])

@@ -220,13 +220,14 @@ def test_a_batch_is_in_order_for_a_stamp_that_it_gets_much_later(
 def advance_before_each_stamp(
     engine: Engine, clock: ManualClock, milliseconds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    next_stamp = engine.region._stamps.next
+    stamps = engine.region._numbering._stamps
+    next_stamp = stamps.next
 
-    def next_later() -> int:
+    def next_later() -> int | None:
         clock.advance(milliseconds)
         return next_stamp()
 
-    monkeypatch.setattr(engine.region._stamps, "next", next_later)
+    monkeypatch.setattr(stamps, "next", next_later)
 
 
 def test_a_batch_that_is_never_in_order_for_its_stamp_gives_up_at_its_deadline(

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
+import json
+import random
+import tracemalloc
+
 import pytest
-from rowlock_regionserver.clock import ManualClock
-from rowlock_regionserver.errors import UnknownOutcomeError
+from rowlock_regionserver.clock import Clock, ManualClock
+from rowlock_regionserver.errors import InvalidRequestError, NotACounterError, UnknownOutcomeError
 from rowlock_regionserver.operations import RequestId, RowResult
+from rowlock_regionserver.region.kept_answer import ANSWER_BYTES, KeptAnswer
 from rowlock_regionserver.region.manifest import Manifest
+from rowlock_regionserver.region.request_clients import CLIENT_BYTES
+from rowlock_regionserver.region.request_id_memory import RequestIdMemory
 from rowlock_regionserver.region.requests import RequestIds
 
 CLIENT = b"c" * 16
+ROW = b"row"
 HOUR_MS = 3600 * 1000
+
+
+def request_ids(
+    clock: Clock | None = None, bytes_max: int = 1 << 30, per_client_max: int = 100, cell_bytes_max: int = 1 << 30
+) -> RequestIds:
+    return RequestIds(clock or ManualClock(), RequestIdMemory(bytes_max), HOUR_MS, per_client_max, cell_bytes_max)
 
 
 def kept_by(
@@ -18,81 +34,99 @@ def kept_by(
 ) -> RowResult:
     cells = ((b"f", b"q", sequence, value),) if value else ()
     result = RowResult(results=cells, timestamp=sequence)
-    ids.keep(RequestId(client, sequence, floor), b"row", write_number, result, ids._clock.now_ms())
+    ids.keep(RequestId(client, sequence, floor), ROW, write_number, result)
     return result
 
 
+def found(ids: RequestIds, sequence: int, floor: int = 1, client: bytes = CLIENT, age_ms: int = 0) -> RowResult | None:
+    kept = ids.find(RequestId(client, sequence, floor, age_ms), ROW)
+    if kept is None:
+        return None
+    assert isinstance(kept.outcome, RowResult)
+    return kept.outcome
+
+
+def all_kept(ids: RequestIds, through: int = 100) -> list[KeptAnswer]:
+    return list(itertools.chain.from_iterable(ids.kept(-1, through)))
+
+
 def test_a_kept_answer_is_found_with_its_write_number() -> None:
-    ids = RequestIds(ManualClock(), HOUR_MS, 100)
+    ids = request_ids()
     result = kept_by(ids, 5)
-    assert ids.find(RequestId(CLIENT, 5, 1)) == (9, result, False)
-    assert ids.find(RequestId(CLIENT, 6, 1)) is None
-    assert ids.find(RequestId(b"d" * 16, 5, 1)) is None
+    assert ids.find(RequestId(CLIENT, 5, 1), ROW) == (9, result, False)
+    assert found(ids, 6) is None
+    assert found(ids, 5, client=b"d" * 16) is None
 
 
 def test_an_id_below_the_floor_is_answered_with_unknown_outcome() -> None:
-    ids = RequestIds(ManualClock(), HOUR_MS, 100)
+    ids = request_ids()
     kept_by(ids, 5, floor=5)
     with pytest.raises(UnknownOutcomeError):
-        ids.find(RequestId(CLIENT, 4, 1))
+        found(ids, 4)
 
 
 def test_what_is_kept_is_bounded_by_what_is_in_flight() -> None:
-    ids = RequestIds(ManualClock(), HOUR_MS, 100)
+    ids = request_ids()
     for sequence in range(1, 10_000):
         kept_by(ids, sequence, floor=max(1, sequence - 8))
         assert ids.statistics().kept_answers <= 100
 
 
 def test_of_a_client_that_never_raises_its_floor_the_newest_answers_are_kept() -> None:
-    ids = RequestIds(ManualClock(), HOUR_MS, 100)
+    ids = request_ids()
     for sequence in range(1, 1001):
         kept_by(ids, sequence, floor=0)
         assert ids.statistics().kept_answers <= 200
-    assert [answer.sequence for answer in ids.kept(9)] == list(range(901, 1001))
-    assert ids.find(RequestId(CLIENT, 901, 0)) is not None
+    assert [answer.sequence for answer in all_kept(ids)] == list(range(901, 1001))
+    assert found(ids, 901) is not None
     with pytest.raises(UnknownOutcomeError):
-        ids.find(RequestId(CLIENT, 900, 0))
-    assert ids.find(RequestId(CLIENT, 1001, 0)) is None
-    assert {answer.floor for answer in ids.kept(9)} == {901}, "a manifest carries the floor"
+        found(ids, 900)
+    assert found(ids, 1001) is None
+    assert {answer.floor for answer in all_kept(ids)} == {901}, "a manifest carries the floor"
 
 
 def test_a_silent_client_is_forgotten_after_an_hour() -> None:
     clock = ManualClock()
-    ids = RequestIds(clock, HOUR_MS, 100)
+    ids = request_ids(clock)
     kept_by(ids, 5)
     clock.advance(HOUR_MS - 1)
-    assert len(ids.kept(100)) == 1
+    assert len(all_kept(ids)) == 1
     clock.advance(2)
-    assert ids.kept(100) == []
+    assert all_kept(ids) == []
     assert ids.statistics().clients == 0
+    assert ids.bytes_held == 0
 
 
 def test_a_manifest_gets_only_answers_of_flushed_writes_and_gives_them_back() -> None:
-    ids = RequestIds(ManualClock(), HOUR_MS, 100)
+    ids = request_ids()
     first = kept_by(ids, 5, write_number=9)
     kept_by(ids, 6, write_number=10)
-    kept = ids.kept(9)
+    kept = all_kept(ids, 9)
     assert [answer.sequence for answer in kept] == [5]
-    again = RequestIds(ManualClock(), HOUR_MS, 100)
+    again = request_ids()
     again.restore(kept)
-    assert again.find(RequestId(CLIENT, 5, 1)) == (9, first, False)
+    assert again.find(RequestId(CLIENT, 5, 1), ROW) == (9, first, False)
     with pytest.raises(UnknownOutcomeError):
-        again.find(RequestId(CLIENT, 0, 0))
+        found(again, 0)
 
 
 def large_answers() -> RequestIds:
     """Of requests 1 to 9 of one client; three of them have room for their cells."""
-    ids = RequestIds(ManualClock(), HOUR_MS, 100, cell_bytes_max=3500)
+    ids = request_ids(cell_bytes_max=3500)
     for sequence in range(1, 10):
         kept_by(ids, sequence, write_number=sequence, value=b"v" * 1000)
     return ids
 
 
 def cut_ones(ids: RequestIds) -> list[bool]:
-    found = [ids.find(RequestId(CLIENT, sequence, 1)) for sequence in range(1, 10)]
-    assert all(answer is not None and answer.result.timestamp for answer in found)
-    return [answer.is_cut and not answer.result.results for answer in found if answer is not None]
+    answers = [ids.find(RequestId(CLIENT, sequence, 1), ROW) for sequence in range(1, 10)]
+    cut = []
+    for answer in answers:
+        assert answer is not None
+        assert isinstance(answer.outcome, RowResult)
+        assert answer.outcome.timestamp
+        cut.append(answer.is_cut and not answer.outcome.results)
+    return cut
 
 
 def test_of_large_answers_the_newest_keep_their_cells_and_the_others_tell_the_rest() -> None:
@@ -100,29 +134,176 @@ def test_of_large_answers_the_newest_keep_their_cells_and_the_others_tell_the_re
     assert cut_ones(ids) == [True] * 6 + [False] * 3
     assert 3000 < ids.statistics().cell_bytes <= 3500
     kept_by(ids, 10, value=b"v" * 9000)  # The newest stays, however large.
-    assert ids.find(RequestId(CLIENT, 10, 1)) == (9, RowResult(True, (), ((b"f", b"q", 10, b"v" * 9000),), 10), False)
+    assert found(ids, 10) == RowResult(True, (), ((b"f", b"q", 10, b"v" * 9000),), 10)
     assert cut_ones(ids) == [True] * 9
 
 
 def test_a_manifest_gets_no_more_of_large_answers_than_is_kept_and_gives_it_back() -> None:
-    kept = large_answers().kept(9)
+    kept = all_kept(large_answers(), 9)
     assert sum(len(cell[3]) for answer in kept for cell in answer.result.results) == 3000
     decoded = Manifest.decode(Manifest(1, 1, answers=tuple(reversed(kept))).encode())
-    again = RequestIds(ManualClock(), HOUR_MS, 100, cell_bytes_max=2500)
+    again = request_ids(cell_bytes_max=2500)
     again.restore(decoded.answers)
     assert cut_ones(again) == [True] * 7 + [False] * 2, "the newest keep theirs, whatever their order"
 
 
-def test_cells_of_answers_are_forgotten_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowlock_regionserver.region.requests._SWEPT_BYTES_MIN", 2500)
+def test_cells_of_answers_are_forgotten_with_them() -> None:
     clock = ManualClock()
-    ids = RequestIds(clock, HOUR_MS, 100)
+    ids = request_ids(clock)
     for client in (b"a" * 16, b"b" * 16):
         for sequence in range(1, 20):
             kept_by(ids, sequence, floor=sequence, value=b"v" * 1000, client=client)
-    assert ids.statistics().cell_bytes < 13_000, "what is below a floor goes by its bytes, not by its count only"
-    ids.kept(100)
     assert 2000 < ids.statistics().cell_bytes < 2500
     clock.advance(HOUR_MS + 1)
-    assert ids.kept(100) == []
+    assert all_kept(ids) == []
     assert ids.statistics().cell_bytes == 0
+    assert ids.bytes_held == 0
+
+
+def test_an_answer_of_an_earlier_version_is_that_of_a_change_or_of_a_bulk_batch() -> None:
+    ids = request_ids()
+    kept_by(ids, 5)
+    manifest = json.loads(Manifest(1, 1, answers=tuple(all_kept(ids))).encode())
+    for answer in manifest["answers"]:
+        del answer["is_bulk"]
+    again = request_ids()
+    again.restore(Manifest.decode(json.dumps(manifest).encode()).answers)
+    for is_bulk in (False, True):
+        assert again.find(RequestId(CLIENT, 5, 1), ROW, is_bulk=is_bulk)
+        with pytest.raises(InvalidRequestError):
+            again.find(RequestId(CLIENT, 5, 1), b"another", is_bulk=is_bulk)
+    assert [answer.is_bulk for answer in all_kept(again)] == [None]
+
+
+# ---- the bound of all regions together
+
+
+def test_what_is_counted_is_about_what_python_holds() -> None:
+    for per_client, value in ((1, b""), (100, b""), (100, b"v" * 100)):
+        ids = request_ids(per_client_max=1000)
+        gc.collect()
+        tracemalloc.start()
+        for number in range(20_000 // per_client):
+            for sequence in range(per_client):
+                cells = ((b"f", b"column %d" % sequence, 1 << 40, value + b"%d" % number),) if value else ()
+                result = RowResult(results=cells, timestamp=(1 << 40) + number)
+                row = b"row %08d" % (number * per_client + sequence)
+                ids.keep(RequestId(b"%016d" % number, sequence, 0), row, (1 << 31) + sequence, result)
+        gc.collect()
+        held, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert 0.8 < ids.bytes_held / held < 1.3, (per_client, value, ids.bytes_held, held)
+
+
+def test_one_shot_clients_take_no_more_than_the_bound_and_the_newest_are_known() -> None:
+    """Beyond the bound the oldest are forgotten, and what was first sent before that is not made again."""
+    clock = ManualClock()
+    ids = request_ids(clock, bytes_max=1 << 20)
+    for number in range(20_000):
+        kept_by(ids, 1, client=b"%016d" % number)
+        assert ids.bytes_held <= 1 << 20
+        clock.advance(100)
+    statistics = ids.statistics()
+    assert statistics.bytes_held == ids.bytes_held > 3 << 18
+    assert 1000 < statistics.clients == statistics.kept_answers < 5000
+    assert found(ids, 1, client=b"%016d" % 19_999)
+    forgotten_ms = (20_000 - statistics.clients) * 100
+    with pytest.raises(UnknownOutcomeError, match="may be forgotten"):
+        found(ids, 1, client=b"%016d" % 0, age_ms=20_000 * 100 + 1)
+    assert found(ids, 2, client=b"%016d" % 0, age_ms=20_000 * 100 - forgotten_ms - 31_000) is None, "it is too young"
+    assert found(ids, 1, client=b"%016d" % 0) is None, "it is sent for the first time"
+
+
+def test_of_all_regions_the_one_that_holds_most_forgets() -> None:
+    clock, memory = ManualClock(), RequestIdMemory(1 << 20)
+    small, large = (RequestIds(clock, memory, HOUR_MS, 1000) for _ in range(2))
+    kept_by(small, 1)
+    for number in range(5000):
+        kept_by(large, 1, client=b"%016d" % number)
+    assert memory.bytes_held == small.bytes_held + large.bytes_held <= 1 << 20
+    assert found(small, 1)
+    large.discard()
+    assert memory.bytes_held == small.bytes_held < 1000
+
+
+def test_of_a_single_client_beyond_the_bound_the_oldest_answers_are_forgotten() -> None:
+    ids = request_ids(bytes_max=1 << 20, per_client_max=1 << 20)
+    for sequence in range(1, 10_000):
+        kept_by(ids, sequence)
+        assert ids.bytes_held <= 1 << 20
+    assert found(ids, 9999)
+    with pytest.raises(UnknownOutcomeError, match="below"):
+        found(ids, 1)
+
+
+def test_beyond_the_bound_large_cells_go_first() -> None:
+    ids = request_ids(bytes_max=1 << 20)
+    for number in range(300):
+        kept_by(ids, 1, client=b"%016d" % number, value=b"v" * 10_000)
+    assert ids.bytes_held <= 1 << 20
+    assert ids.statistics().clients == 300
+    kept = ids.find(RequestId(b"%016d" % 0, 1, 1), ROW)
+    assert kept is not None
+    assert kept.is_cut
+
+
+def test_a_single_answer_beyond_the_bound_is_known_without_its_cells() -> None:
+    ids = request_ids(bytes_max=1 << 16)
+    kept_by(ids, 1, value=b"v" * (1 << 17))
+    assert ids.bytes_held < 1 << 16
+    kept = ids.find(RequestId(CLIENT, 1, 1), ROW)
+    assert kept is not None
+    assert kept.is_cut
+
+
+def test_clients_that_are_heard_of_again_and_again_are_not_those_that_are_forgotten() -> None:
+    ids = request_ids(ManualClock(), bytes_max=1 << 16)
+    clock = ids._clock
+    assert isinstance(clock, ManualClock)
+    for number in range(2000):
+        kept_by(ids, number + 1, floor=number, client=b"a" * 16)
+        kept_by(ids, 1, client=b"%016d" % number)
+        clock.advance(1)
+        assert found(ids, number + 1, floor=number, client=b"a" * 16)
+    clock.advance(HOUR_MS - 100)
+    kept_by(ids, 2001, floor=2000, client=b"a" * 16)
+    clock.advance(101)
+    assert {answer.client for answer in all_kept(ids)} == {b"a" * 16}
+
+
+def test_refusals_are_counted_and_are_not_for_a_manifest() -> None:
+    ids = request_ids()
+    ids.keep(RequestId(CLIENT, 1, 1), ROW, 9, NotACounterError("x" * 1000))
+    ids.keep(RequestId(CLIENT, 2, 1), ROW, 9, RowResult(condition_met=False))
+    ids.keep(RequestId(CLIENT, 3, 1), None, 0, NotACounterError("y"), is_bulk=True)
+    assert ids.bytes_held > 1000
+    assert all_kept(ids) == []
+    kept = ids.find(RequestId(CLIENT, 1, 1), ROW)
+    assert kept is not None
+    assert isinstance(kept.outcome, NotACounterError)
+
+
+def test_any_order_of_sequences_and_floors_keeps_what_is_waited_for() -> None:
+    for seed in range(50):
+        draw = random.Random(seed)
+        ids = request_ids(per_client_max=10_000)
+        known: dict[int, int] = {}
+        sequences = draw.sample(range(1, 400), 300)
+        top = 0
+        for place, sequence in enumerate(sequences):
+            floor = draw.choice([0, 0, min(sequences[place:])])
+            if sequence < top:
+                continue
+            kept_by(ids, sequence, floor)
+            known[sequence] = sequence
+            top = max(top, floor)
+        for sequence in range(1, 400):
+            if sequence < top:
+                with pytest.raises(UnknownOutcomeError):
+                    found(ids, sequence)
+            else:
+                result = found(ids, sequence)
+                assert (result.timestamp if result else None) == known.get(sequence), f"seed {seed}"
+        count = sum(sequence >= top for sequence in known)
+        assert ids.statistics().kept_answers == count
+        assert ids.bytes_held == CLIENT_BYTES + count * (ANSWER_BYTES + len(ROW))

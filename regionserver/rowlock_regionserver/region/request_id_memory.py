@@ -1,0 +1,69 @@
+"""The memory of the kept answers of all regions, and its bound."""
+
+from __future__ import annotations
+
+import threading
+from typing import Protocol
+
+# Beyond the bound, so small a part of it is freed at once: a caller waits for it.
+_FREED_AT_ONCE_PART = 256
+
+
+class AnswerHolder(Protocol):
+    """The kept answers of one region. Thread-safe."""
+
+    @property
+    def bytes_held(self) -> int: ...
+
+    def free(self, byte_count: int) -> bool:
+        """Forgets about so many bytes, the oldest first; False when nothing is left."""
+
+
+class RequestIdMemory:
+    """Counts the bytes that the kept answers of all regions hold, and keeps them below the bound. Thread-safe."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self._lock = threading.Lock()
+        self._freeing = threading.Lock()
+        # Guarded by self._lock:
+        self._bytes_held = 0
+        self._holders: set[AnswerHolder] = set()
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes that all regions hold at this moment, as Python holds them."""
+        return self._bytes_held
+
+    @property
+    def is_half_full(self) -> bool:
+        return 2 * self._bytes_held > self.bytes_max
+
+    def join(self, holder: AnswerHolder) -> None:
+        """From now on the holder may be asked to free some of what it has added."""
+        with self._lock:
+            self._holders.add(holder)
+
+    def leave(self, holder: AnswerHolder) -> None:
+        """The holder holds nothing any more."""
+        with self._lock:
+            self._holders.discard(holder)
+
+    def add(self, byte_count: int) -> None:
+        """Counts bytes taken, or given back when negative."""
+        with self._lock:
+            self._bytes_held += byte_count
+
+    def free_excess(self) -> None:
+        """Frees what exceeds the bound, from the region that holds most. The caller holds no lock of a holder."""
+        if self._bytes_held <= self.bytes_max or not self._freeing.acquire(blocking=False):
+            return
+        try:
+            while self._bytes_held > self.bytes_max:
+                with self._lock:
+                    holders = tuple(self._holders)
+                largest = max(holders, key=lambda holder: holder.bytes_held, default=None)
+                if largest is None or not largest.free(max(1, self.bytes_max // _FREED_AT_ONCE_PART)):
+                    return
+        finally:
+            self._freeing.release()

@@ -1,0 +1,254 @@
+"""Broken builds of stamps, of the times that are told, and of what is remembered of requests."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+MEMORY = "unit/region/test_memory.py"
+OLD = "unit/catalog/test_old_reservations.py"
+REPEATED = "unit/region/test_repeated_requests.py"
+REQUESTS = "unit/region/test_requests.py"
+SAVED = "unit/region/test_saved_answers.py"
+STAMPS = "unit/region/test_stamps.py"
+TIMESTAMPS = "unit/catalog/test_timestamps.py"
+
+STAMPS_AND_ANSWERS = [
+    # ---- stamps
+    Mutant(
+        "stamps stand still while they are ahead of the clock",
+        "region/stamps.py",
+        "                self._last = max(now_ms, self._last + 1)\n",
+        "                self._last = max(now_ms, self._last)\n",
+        f"{STAMPS}::test_calls_in_different_milliseconds_get_different_stamps_also_ahead_of_the_clock",
+    ),
+    Mutant(
+        "stamps stay ahead of the clock under calls in every millisecond",
+        "region/stamps.py",
+        "                if now_ms % LEFT_OUT_EVERY_MS == 0 or ",
+        "                if ",
+        f"{STAMPS}::test_stamps_come_back_under_calls_in_every_millisecond",
+    ),
+    Mutant(
+        "stamps run a whole block ahead",
+        "region/stamps.py",
+        " or self._last + 1 - now_ms == self._block_ms:",
+        ":",
+        f"{STAMPS}::test_a_time_that_was_told_is_passed_over_and_the_end_of_a_block_is_waited_for",
+    ),
+    Mutant(
+        "a reservation reaches a block beyond the newest stamp",
+        "region/stamps.py",
+        "        if newest < bound:\n            return bound\n",
+        "        if newest < bound:\n            return max(bound, newest + self._block_ms)\n",
+        f"{STAMPS}::test_restarts_do_not_add_up",
+    ),
+    Mutant(
+        "a start reserves a block",
+        "region/numbering.py",
+        "            log.reserve(region_id, self._numbers_until, self._stamps_until)\n",
+        "            self._reserve()\n",
+        f"{STAMPS}::test_starts_without_a_write_reserve_nothing",
+    ),
+    Mutant(
+        "a stop keeps stamps that were not given",
+        "region/numbering.py",
+        "                self._stamps_until = self._stamps.newest + 1\n",
+        "                pass\n",
+        f"{STAMPS}::test_after_an_orderly_stop_stamps_go_on_from_the_last_one",
+    ),
+    Mutant(
+        "a call waits for its stamp with its locks held",
+        "region/write_path.py",
+        "            self._unlock(rows)\n            if not may_wait:\n                return None\n",
+        "            if not may_wait:\n                return None\n            self._unlock(rows)\n",
+        f"{STAMPS}::test_a_call_that_may_not_wait_does_nothing_in_a_millisecond_that_gives_no_stamp",
+    ),
+    Mutant(
+        "a timestamp that was read moves the clock at the next start",
+        "region/region.py",
+        "            stamps_until,\n            is_own",
+        "            max([stamps_until, *(each.result.timestamp + 1 for each in contents.flusher.manifest.answers)]),\n"
+        "            is_own",
+        f"{TIMESTAMPS}::test_timestamps_that_clients_send_or_changes_read_move_no_stamps",
+    ),
+    # ---- times that are told
+    Mutant(
+        "the stamps of one table are told for all",
+        "catalog/timestamps.py",
+        "        if not reserve_ms:\n            return TimestampRange(self._clock.now_ms(), 0)\n",
+        "",
+        f"{TIMESTAMPS}::test_a_range_of_one_table_affects_no_other",
+    ),
+    Mutant(
+        "a time that is told may be refused",
+        "region/numbering.py",
+        "        return max(self._clock.now_ms() + self._timestamp_ahead_ms_max, self._stamps.newest)\n",
+        "        return self._clock.now_ms() + self._timestamp_ahead_ms_max\n",
+        f"{TIMESTAMPS}::test_a_range_is_accepted_also_after_a_clock_was_two_days_ahead",
+    ),
+    Mutant(
+        "a restart forgets times that were reserved",
+        "region/numbering.py",
+        "        if is_reserved:\n",
+        "        if False:\n",
+        f"{TIMESTAMPS}::test_stamps_are_later_than_a_reserved_range_also_after_a_crash",
+    ),
+    # ---- what earlier versions reserved
+    Mutant(
+        "a reservation of an earlier version is believed",
+        "region/stamps.py",
+        "    if is_own or reserved_until <= ahead_max:\n",
+        "    if True:\n",
+        f"{OLD}::test_a_table_that_was_not_written_is_back_at_the_clock_for_good",
+    ),
+    Mutant(
+        "a reservation that was taken back comes again",
+        "wal/replay.py",
+        "        self._reserved[region_id] = (max(numbers_until, numbers_before), stamps_until)\n",
+        "        before = self._reserved.get(region_id, (0, 0))[1]\n"
+        "        self._reserved[region_id] = (max(numbers_until, numbers_before), max(stamps_until, before))\n",
+        f"{OLD}::test_a_table_that_was_not_written_is_back_at_the_clock_for_good",
+    ),
+    Mutant(
+        "new cells of a row lie behind its old ones",
+        "region/write_path.py",
+        "            stamp = self._numbering.stamp_later_than(cells_of_row, stamp)\n",
+        "",
+        f"{OLD}::test_the_new_cells_of_a_row_do_not_lie_behind_its_old_ones",
+    ),
+    Mutant(
+        "a hot row runs away from the clock",
+        "region/numbering.py",
+        "        later = timestamp if write_number > self._began[1] else timestamp + 1\n",
+        "        later = timestamp + 1\n",
+        f"{OLD}::test_changes_of_one_millisecond_share_a_timestamp_and_a_hot_row_does_not_run_away",
+    ),
+    Mutant(
+        "a bulk batch lies behind old cells",
+        "region/bulk_load.py",
+        "                self._numbering.pass_over_cells()  # Their rows are not read.\n",
+        "                pass\n",
+        f"{OLD}::test_who_does_not_read_rows_writes_beyond_all_old_cells_and_so_does_everybody_from_then_on",
+    ),
+    # ---- requests that come again
+    Mutant(
+        "a number is matched without its row",
+        "region/requests.py",
+        "        if not is_its_row or (",
+        "        if (",
+        f"{REPEATED}::test_a_number_that_comes_with_another_row_or_kind_is_refused",
+    ),
+    Mutant(
+        "a number is matched without its kind",
+        "region/requests.py",
+        "(is_bulk != bool(kind & IS_BULK) and not kind & OF_ANY_KIND)",
+        "False",
+        f"{REPEATED}::test_a_number_that_comes_with_another_row_or_kind_is_refused",
+    ),
+    Mutant(
+        "a refusal is not kept",
+        "region/repeated.py",
+        "    return not outcome.can_retry and not isinstance(outcome, UnknownOutcomeError)\n",
+        "    return False\n",
+        f"{REPEATED}::test_a_change_that_was_refused_is_not_made_by_a_copy_that_comes_late",
+    ),
+    Mutant(
+        "a refusal that CHECK found is not kept",
+        "region/write_path.py",
+        "                if mutation.request is None or error.can_retry:\n",
+        "                if True:\n",
+        f"{REPEATED}::test_what_was_made_is_told_so_also_when_it_would_be_refused_now",
+    ),
+    Mutant(
+        "a refusal that a retry may get past is kept",
+        "region/repeated.py",
+        "    return not outcome.can_retry and not",
+        "    return not",
+        f"{REPEATED}::test_a_refusal_that_a_retry_may_get_past_is_not_kept",
+    ),
+    Mutant(
+        "a refusal of a bulk batch is not kept",
+        "region/bulk_load.py",
+        "                self._requests.keep(request, None, 0, refusal, is_bulk=True)\n",
+        "",
+        f"{REPEATED}::test_a_bulk_batch_that_was_refused_is_not_applied_by_a_copy_that_comes_late",
+    ),
+    Mutant(
+        "an overflow of a counter that was never published is told as final",
+        "region/write_path.py",
+        "failure if number > published else outcome",
+        "failure if isinstance(outcome, RowResult) else outcome",
+        f"{REPEATED}::test_what_was_read_and_never_published_is_not_told",
+    ),
+    # ---- what is remembered
+    Mutant(
+        "answers age by the wall clock",
+        "region/requests.py",
+        "        horizon = self._clock.monotonic() - self._forgotten_after_s\n",
+        "        horizon = self._clock.now_ms() / 1000 - 1_700_000_000 + 1000 - self._forgotten_after_s\n",
+        f"{REPEATED}::test_an_increment_counts_once_whatever_the_wall_clock_does",
+    ),
+    Mutant(
+        "a change is made again when its answer has been forgotten",
+        "region/requests.py",
+        "                if request.age_ms and self._may_be_forgotten(request.age_ms):\n",
+        "                if False:\n",
+        f"{REPEATED}::test_a_change_that_was_first_sent_before_its_answer_may_have_been_forgotten_is_not_made_again",
+    ),
+    Mutant(
+        "a restart forgets that answers were forgotten",
+        "region/requests.py",
+        "        if forgotten_ms_ago is not None:\n",
+        "        if False:\n",
+        f"{REPEATED}::test_a_change_that_was_first_sent_before_its_answer_may_have_been_forgotten_is_not_made_again",
+    ),
+    Mutant(
+        "answers of many clients have no bound",
+        "region/request_id_memory.py",
+        "        if self._bytes_held <= self.bytes_max or",
+        "        if True or",
+        f"{REQUESTS}::test_one_shot_clients_take_no_more_than_the_bound_and_the_newest_are_known",
+    ),
+    Mutant(
+        "a truncated table forgets its requests",
+        "catalog/region_server.py",
+        "            answers = before.answers_to_take_over if before is not None else None\n",
+        "            answers = None\n",
+        f"{REPEATED}::test_a_truncated_table_remembers_what_was_made_before",
+    ),
+    Mutant(
+        "a table that could not be truncated stays closed",
+        "region/gate.py",
+        "                self._is_closed = self._is_exclusive = False\n",
+        "                pass\n",
+        f"{REPEATED}::test_a_table_that_could_not_be_truncated_is_written_on",
+    ),
+    Mutant(
+        "each manifest lists all answers",
+        "region/saved_answers.py",
+        "for each in live[place:]) <= listed_bytes_max:\n        return",
+        "for each in live[place:]) <= 1 << 40:\n        return",
+        f"{SAVED}::test_few_answers_are_listed_by_the_manifest_and_many_are_written_once",
+    ),
+    Mutant(
+        "an answers file is not synced before a manifest names it",
+        "region/answers_file.py",
+        "            files.fsync(descriptor)\n",
+        "            pass\n",
+        f"{SAVED}::test_a_file_is_durable_before_a_manifest_names_it_and_goes_when_none_does",
+    ),
+    Mutant(
+        "an answers file is not looked at before it is read",
+        "region/answers_file.py",
+        "    if checksum != written.checksum:\n",
+        "    if False:\n",
+        f"{SAVED}::test_a_damaged_answers_file_is_damage_of_its_region",
+    ),
+    Mutant(
+        "replay holds answers below their client's floor",
+        "region/replay.py",
+        "            grown -= client.raise_floor(floor)\n",
+        "            client.floor = floor\n",
+        f"{MEMORY}::test_replay_holds_no_more_of_a_client_than_it_still_waits_for",
+    ),
+]
