@@ -228,7 +228,7 @@ RECOVERY = [
     Mutant(
         "the catalog names a region before its folder is there",
         "catalog/region_server.py",
-        '        """Folders first, then the commit, then the regions serve."""\n',
+        '        """Folders first and all that may fail, then the commit, then the regions serve."""\n',
         "        self._commit(state)\n",
         f"{CRASHES}[create]",
     ),

@@ -95,8 +95,10 @@ SNAPSHOT_MUTANTS = [
         "a scan of a snapshot does not hold its read point",
         _MODULE,
         "            region.reopen_read_point(read_point)\n            opened.scan_count += 1\n        try:\n"
-        "            yield region, read_point\n        finally:\n            region.close_read_point(read_point)\n",
-        "            opened.scan_count += 1\n        try:\n            yield region, read_point\n        finally:\n",
+        "            yield region, read_point, opened.table\n        finally:\n"
+        "            region.close_read_point(read_point)\n",
+        "            opened.scan_count += 1\n        try:\n            yield region, read_point, opened.table\n"
+        "        finally:\n",
         f"{SNAPSHOTS}::test_a_scan_that_has_begun_goes_on_when_it_ends",
     ),
     Mutant(

@@ -14,10 +14,11 @@ from .bulk_and_requests import BULK_AND_REQUESTS
 from .durability import DURABILITY
 from .reading import READING
 from .recovery import RECOVERY
+from .rows_and_files import ROWS_AND_FILES
 from .snapshots import SNAPSHOT_MUTANTS
 from .writing import WRITING
 
-MUTANTS = [*WRITING, *BULK_AND_REQUESTS, *READING, *DURABILITY, *RECOVERY, *SNAPSHOT_MUTANTS]
+MUTANTS = [*WRITING, *BULK_AND_REQUESTS, *READING, *DURABILITY, *RECOVERY, *SNAPSHOT_MUTANTS, *ROWS_AND_FILES]
 RUNS_AT_ONCE = 2
 
 

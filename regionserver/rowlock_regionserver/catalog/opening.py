@@ -11,6 +11,8 @@ A region with damage is closed and named; the others serve. Nothing of it is rem
 from __future__ import annotations
 
 import contextlib
+import errno
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -46,12 +48,20 @@ def region_folder(folder: Path, region_id: int) -> Path:
     return folder / "regions" / str(region_id)
 
 
-def remove_region_folder(files: Files, folder: Path) -> None:
-    """Removes what nobody names any more, if it is there. A crash in between leaves it to the next start."""
+def remove_region_folder(files: Files, folder: Path, but: Collection[Path] = ()) -> None:
+    """Removes what nobody names any more, if it is there. A crash in between leaves it to the next start.
+
+    `but`: files that are removed by who reads them last, and the folder with the last of them.
+    """
     with contextlib.suppress(FileNotFoundError):
         for name in files.list_folder(folder):
-            files.remove_if_there(folder / name)
-        files.remove_folder(folder)
+            if folder / name not in but:
+                files.remove_if_there(folder / name)
+        try:
+            files.remove_folder(folder)
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY or not but:
+                raise
 
 
 def region_contents(folder: Path, table: Table, region: RegionEntry, shared: SharedParts) -> RegionContents:

@@ -37,19 +37,19 @@ from rowlock_regionserver.errors import (
     NotServingRegionError,
     RegionServerError,
     StoppingError,
+    TooManyOpenFilesError,
     UnknownOutcomeError,
 )
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.bulk_load import BulkNumbers
 from rowlock_regionserver.region.contents import make_region_folder
 from rowlock_regionserver.region.flush import FlushResult
-from rowlock_regionserver.region.long_work import LongWork, turn_count_of_this_machine
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.stamps import ToldTime
 from rowlock_regionserver.region.table import Table
-from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.storefile.open_files import OpenFilesStatistics
 from rowlock_regionserver.wal.log import Log, LogStatistics
 from rowlock_regionserver.wal.segment import NO_SPACE
 from rowlock_regionserver.wal.spare import NoSpaceToStopError
@@ -65,6 +65,7 @@ class RegionServerStatistics:
     memstore_bytes: int
     log: LogStatistics
     snapshots: SnapshotStatistics
+    open_files: OpenFilesStatistics
 
 
 # Stamps run so far ahead of the clock at most because of reservations.
@@ -83,16 +84,7 @@ class RegionServer:
         self.incarnation_id = secrets.token_hex(8)
         self._started_at = clock.monotonic()
         self._memory = MemoryGauge(config, self._wake_flusher)
-        self._shared = SharedParts(
-            folder / "bulk",
-            config,
-            clock,
-            files,
-            self._memory,
-            LongWork(config.long_work_pause_percent, self._memory, clock, turn_count_of_this_machine()),
-            BlockCache(config.block_cache_bytes),
-            self._fail_and_end,
-        )
+        self._shared = SharedParts.of(folder / "bulk", config, clock, files, self._memory, self._fail_and_end)
         self.snapshots = Snapshots(config, clock)
         self._log: Log
         self._flusher: FlushThread | None = None
@@ -132,7 +124,7 @@ class RegionServer:
         self._regions, self._damaged = opened.regions, opened.damaged
         self._log, self._bulk_numbers = opened.log, opened.bulk_numbers
         self._flusher = FlushThread(
-            lambda: list(self._regions.values()),
+            self._regions_to_flush,
             self.flush_region,
             self._memory,
             self._log,
@@ -140,6 +132,11 @@ class RegionServer:
             self._fail_and_end,
         )
         self._flusher.thread.start()
+
+    def _regions_to_flush(self) -> list[Region]:
+        """Asked every second or so: the moment to close and remove store files that were read to the end."""
+        self._shared.open_files.tidy()
+        return list(self._regions.values())
 
     def stop_waiting_for_space(self) -> None:
         """The server is about to stop: changes that wait for disk space are given up, and their callers told."""
@@ -158,6 +155,8 @@ class RegionServer:
             self._flusher.stop()
         left = flush_at_the_end(list(self._regions.values()), self.flush_region)
         self._log.close()
+        self._shared.open_files.tidy()
+        self._shared.open_files.close_idle()
         return left
 
     def _fail_and_end(self, error: BaseException) -> None:
@@ -234,14 +233,15 @@ class RegionServer:
             self._remove_regions(entry, "its table was dropped")
 
     def _make_regions(self, entry: TableEntry, state: CatalogState) -> None:
-        """Folders first, then the commit, then the regions serve."""
+        """Folders first and all that may fail, then the commit, then the regions serve."""
+        all_contents = []
         for region in entry.regions:
             region_path = region_folder(self._folder, region.region_id)
             remove_region_folder(self._files, region_path)  # Of an earlier try that did not commit.
             make_region_folder(self._files, region_path, region.region_id, entry.table.table_id)
+            all_contents.append(region_contents(self._folder, entry.table, region, self._shared))
         self._commit(state)
-        for region in entry.regions:
-            contents = region_contents(self._folder, entry.table, region, self._shared)
+        for region, contents in zip(entry.regions, all_contents, strict=True):
             contents.recovered()
             made = Region(contents, self._log, self._bulk_numbers, numbers_until=0, stamps_until=0)
             with self._time_lock:
@@ -252,6 +252,7 @@ class RegionServer:
         for entry_region in entry.regions:
             region = self._regions.get(entry_region.region_id)
             self._damaged.pop(entry_region.region_id, None)
+            read_by_scans: set[Path] = set()
             if region is not None:
                 # It is found until it is closed: if the log fails, those who wait for it must be told.
                 region.close_for_removal()
@@ -259,9 +260,12 @@ class RegionServer:
                     self._told_ms = max(self._told_ms, region.last_stamp)
                 self.snapshots.end_those_of((region.region_id,), reason)
                 del self._regions[entry_region.region_id]
-                region.discard()
+                read_by_scans = region.discard()
             self._log.forget(entry_region.region_id)
-            remove_region_folder(self._files, region_folder(self._folder, entry_region.region_id))
+            # The table is gone already: what can't be removed now is removed by the next start.
+            with contextlib.suppress(TooManyOpenFilesError):
+                folder = region_folder(self._folder, entry_region.region_id)
+                remove_region_folder(self._files, folder, read_by_scans)
 
     def _commit(self, state: CatalogState) -> None:
         catalog.write_catalog(self._files, self._folder / "catalog", self._generation + 1, state)
@@ -362,7 +366,9 @@ class RegionServer:
     def flush_region(self, region: Region) -> FlushResult:
         """Flushes one region; a failed sync is final. Blocks. Raises DiskFullError, which changes nothing."""
         with self._disk_failures_are_final():
-            return region.flush()
+            result = region.flush()
+        self._shared.open_files.tidy()  # If its table was dropped meanwhile.
+        return result
 
     def statistics(self) -> RegionServerStatistics:
         return RegionServerStatistics(
@@ -372,6 +378,7 @@ class RegionServer:
             memstore_bytes=self._memory.bytes_held,
             log=self._log.statistics(),
             snapshots=self.snapshots.statistics(),
+            open_files=self._shared.open_files.statistics(),
         )
 
     def damaged_regions(self) -> dict[int, RegionServerError]:

@@ -117,7 +117,7 @@ def _read_region(
     folder: Path, entry: RegionEntry, table: Table, files: Files, damage: list[CorruptionError]
 ) -> StoredRegion:
     try:
-        found = _newest(files, folder, manifest.NAME, Manifest.decode, damage)
+        found = _newest(files, folder, manifest.NAME, Manifest.decode, damage, manifest.FORMAT_VERSION)
     except FileNotFoundError:
         found = None
     if found is None:
@@ -132,7 +132,12 @@ def _read_region(
 
 
 def _newest(
-    files: Files, folder: Path, name: str, decode: Callable[[bytes], Body], damage: list[CorruptionError]
+    files: Files,
+    folder: Path,
+    name: str,
+    decode: Callable[[bytes], Body],
+    damage: list[CorruptionError],
+    version_max: int = generations.FORMAT_VERSION,
 ) -> Newest[Body] | None:
     """Reads every generation there is, so that each checksum is checked; None when none is whole."""
     whole: list[tuple[int, Body]] = []
@@ -140,7 +145,7 @@ def _newest(
     for number in numbers:
         path = generations.generation_path(folder, name, number)
         try:
-            whole.append((number, decode(generations.read(files, path, number))))
+            whole.append((number, decode(generations.read(files, path, number, version_max=version_max))))
         except CorruptionError as error:
             damage.append(error)
         except (KeyError, TypeError, ValueError) as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import google_crc32c
@@ -37,17 +38,34 @@ def read_exactly(files: Files, descriptor: int, path: Path, byte_count: int, off
     """So many bytes of the file. CorruptionError when it ends before, or when the disk can't read them."""
     # Arrow's pool gives memory again that it gave before. Fresh memory costs more to map than the bytes to read.
     buffer = pa.allocate_buffer(byte_count)
-    memory = memoryview(buffer)
+    _read_into(files, descriptor, path, [memoryview(buffer)], offset)
+    return buffer
+
+
+def _read_into(files: Files, descriptor: int, path: Path, pieces: list[memoryview], offset: int) -> None:
+    """Fills the pieces, none empty, with what lies there, by one read."""
+    left = pieces
+    byte_count = sum([piece.nbytes for piece in pieces])
     place = 0
     try:
         while place < byte_count:
-            count = files.pread_into(descriptor, memory[place:], offset + place)
+            count = files.pread_into(descriptor, left, offset + place)
             if count == 0:
                 raise CorruptionError(path, offset, f"{byte_count} bytes", f"the file's end after {place}")
             place += count
+            if place < byte_count:
+                left = _rest(left, count)
     except OSError as error:
         raise CorruptionError(path, offset + place, f"{byte_count - place} readable bytes", f"{error}") from error
-    return buffer
+
+
+def _rest(pieces: list[memoryview], byte_count: int) -> list[memoryview]:
+    """What of the pieces is behind the first bytes."""
+    for index, piece in enumerate(pieces):
+        if byte_count < piece.nbytes:
+            return [piece[byte_count:], *pieces[index + 1 :]]
+        byte_count -= piece.nbytes
+    return []
 
 
 def read_payload(files: Files, descriptor: int, path: Path, extent: Extent) -> pa.Buffer:
@@ -68,12 +86,17 @@ def read_payload_at_once(files: Files, descriptor: int, path: Path, extent: Exte
 
 def read_payloads(files: Files, descriptor: int, path: Path, extents: Sequence[Extent]) -> list[pa.Buffer]:
     """The payloads of values that ascend and lie close together: by one read, and each verified."""
-    start = extents[0].offset
-    data = read_exactly(files, descriptor, path, extents[-1].stop - start, start)
-    return [
-        _verified_payload(data.slice(extent.offset - start, extent.stop - extent.offset), path, extent)
-        for extent in extents
-    ]
+    gaps = [extent.offset - before.stop for before, extent in pairwise(extents)]
+    passed_over = memoryview(bytearray(max(gaps, default=0)))
+    # Each in memory of its own: whoever keeps one of them does not keep the others.
+    buffers = [pa.allocate_buffer(extent.stop - extent.offset) for extent in extents]
+    pieces = [memoryview(buffers[0])]
+    for gap, buffer in zip(gaps, buffers[1:], strict=True):
+        if gap:
+            pieces.append(passed_over[:gap])
+        pieces.append(memoryview(buffer))
+    _read_into(files, descriptor, path, pieces, extents[0].offset)
+    return [_verified_payload(buffer, path, extent) for buffer, extent in zip(buffers, extents, strict=True)]
 
 
 def _verified_payload(value: pa.Buffer, path: Path, extent: Extent) -> pa.Buffer:
