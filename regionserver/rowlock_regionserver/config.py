@@ -19,6 +19,7 @@ _MAY_BE_NOTHING = frozenset(
         "row_lock_wait_ms",
         "retry_after_ms",
         "disk_free_bytes_min",
+        "open_store_files_max",
     )
 )
 
@@ -37,6 +38,11 @@ _MOST = {
     "retry_after_ms": (1 << 32) - 1,
     # The log has four bytes for a place in a segment (wal/record.py).
     "log_segment_bytes": 1 << 31,
+    # What is merged at once has room in one column of bytes, whatever is added for its last cells.
+    "scan_window_bytes": 256 * MIB,
+    "merge_window_bytes_max": GIB,
+    "flush_window_bytes": 256 * MIB,
+    "flush_merge_window_bytes": 256 * MIB,
     # Each start may use up a leap: of 63 bits this leaves two billion starts, and stamps no further ahead than a day.
     "write_numbers_per_leap": 1 << 32,
     "stamp_leap_ms": 24 * 3600 * 1000,
@@ -77,8 +83,8 @@ class Config:
     # Scans.
     scan_batch_bytes: int = 1 * MIB
     scan_batch_rows: int = 50_000
-    scan_window_bytes: int = 8 * MIB
-    merge_window_bytes_max: int = 256 * MIB
+    scan_window_bytes: int = 8 * MIB  # what a scan reads at once, of all its sources; a larger row goes in parts
+    merge_window_bytes_max: int = 64 * MIB  # what it holds of them for its next windows
     scan_lease_ms: int = 10 * 60 * 1000
     scan_heartbeat_ms: int = 100  # so long without a batch, and a scan lets others go on and tells how far it has come
     scans_open_max: int = 1000
@@ -89,6 +95,9 @@ class Config:
     snapshot_lease_ms: int = 3600 * 1000  # of those that name none
     snapshot_lease_ms_max: int = 24 * 3600 * 1000
     snapshot_ids_remembered: int = 100_000  # of those that ended, so that none is made again
+
+    # Files.
+    open_store_files_max: int = 0  # descriptors that are kept open; 0: half of what the process may have
 
     # Threads, queues and waiting.
     worker_threads: int = 8

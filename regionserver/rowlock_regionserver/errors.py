@@ -11,7 +11,8 @@ RegionServerError
 ├── FamilyNotFoundError
 ├── NotServingRegionError      look the region up again
 ├── RegionTooBusyError         memory, log or a queue is at its bound; try again
-│   └── DiskFullError              writes are refused, reads go on
+│   ├── DiskFullError              writes are refused, reads go on
+│   └── TooManyOpenFilesError      the process has no descriptor left; try again
 ├── DeadlineError              given up before anything was changed
 ├── UnknownOutcomeError        the change may or may not have happened
 ├── CorruptionError            bytes on disk or wire are not what was written
@@ -126,6 +127,10 @@ class RegionTooBusyError(RegionServerError):
 
 class DiskFullError(RegionTooBusyError):
     """No space for the log: writes are refused, reads go on, and writes go on by themselves when there is space."""
+
+
+class TooManyOpenFilesError(RegionTooBusyError):
+    """The process, or the system, has no file descriptor left; nothing was changed, try again."""
 
 
 class DeadlineError(RegionServerError):

@@ -19,7 +19,13 @@ from pathlib import Path
 
 import google_crc32c
 
-from rowlock_regionserver.errors import CorruptionError, DataFolderError, DiskFullError, UnknownOutcomeError
+from rowlock_regionserver.errors import (
+    CorruptionError,
+    DataFolderError,
+    DiskFullError,
+    TooManyOpenFilesError,
+    UnknownOutcomeError,
+)
 from rowlock_regionserver.files import Files, write_all
 
 MAGIC = b"rlgenera"
@@ -39,18 +45,19 @@ def generation_path(folder: Path, name: str, number: int) -> Path:
     return folder / f"{name}-{number:016d}"
 
 
-def write(files: Files, folder: Path, name: str, number: int, body: bytes) -> Path:
-    """Makes generation `number` the newest one, durably; blocks on the disk.
+def write(files: Files, folder: Path, name: str, number: int, body: bytes, *, version: int = FORMAT_VERSION) -> Path:
+    """Makes generation `number` the newest one, durably; blocks on the disk. `version` is that of the body's format.
 
-    `number` must be greater than that of every generation there is. DiskFullError or another OSError: the generation
-    before is still the newest one and nothing was left behind. UnknownOutcomeError: renamed, but the folder could not
-    be synced, so after a power cut either may be found; neither's files may be removed, and the process should end.
+    `number` must be greater than that of every generation there is. DiskFullError,
+    TooManyOpenFilesError or another OSError: the generation before is still the newest one and nothing was left behind.
+    UnknownOutcomeError: renamed, but the folder could not be synced, so after a power cut either may be found;
+    neither's files may be removed, and the process should end.
     """
     assert number > 0, f"generation numbers start at 1, not {number}"
     path = generation_path(folder, name, number)
     temporary = path.with_name(path.name + _TEMPORARY)
     try:
-        _write_synced(files, temporary, _encode(number, body))
+        _write_synced(files, temporary, _encode(number, body, version))
         files.rename(temporary, path)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -62,18 +69,19 @@ def write(files: Files, folder: Path, name: str, number: int, body: bytes) -> Pa
         files.fsync_folder(folder)
     except OSError as error:
         raise UnknownOutcomeError(f"{path} is written, but its folder could not be synced: {error}") from error
-    # A leftover here is harmless: the next write tries again.
-    for old in generation_numbers(files, folder, name)[:-GENERATIONS_KEPT]:
-        with contextlib.suppress(OSError):
-            files.remove(generation_path(folder, name, old))
+    # It is written. A leftover here is harmless: the next write tries again.
+    with contextlib.suppress(OSError, TooManyOpenFilesError):
+        for old in generation_numbers(files, folder, name)[:-GENERATIONS_KEPT]:
+            with contextlib.suppress(OSError):
+                files.remove(generation_path(folder, name, old))
     return path
 
 
-def read_newest(files: Files, folder: Path, name: str) -> tuple[int, bytes]:
+def read_newest(files: Files, folder: Path, name: str, *, version_max: int = FORMAT_VERSION) -> tuple[int, bytes]:
     """(number, body) of the newest generation. Leftover temporary files are ignored and removed.
 
     FileNotFoundError when there is no generation. CorruptionError names the newest one when it is damaged;
-    DataFolderError when a newer rowlock wrote it.
+    DataFolderError when its version is greater than `version_max`: a newer rowlock wrote it.
     """
     pattern = re.compile(re.escape(name) + r"-\d{16}" + re.escape(_TEMPORARY))
     for entry in files.list_folder(folder):
@@ -84,7 +92,8 @@ def read_newest(files: Files, folder: Path, name: str) -> tuple[int, bytes]:
     numbers = generation_numbers(files, folder, name)
     if not numbers:
         raise FileNotFoundError(errno.ENOENT, "no generation", str(folder / name))
-    return numbers[-1], read(files, generation_path(folder, name, numbers[-1]), numbers[-1])
+    path = generation_path(folder, name, numbers[-1])
+    return numbers[-1], read(files, path, numbers[-1], version_max=version_max)
 
 
 def generation_numbers(files: Files, folder: Path, name: str) -> list[int]:
@@ -99,8 +108,11 @@ def numbers_in(names: Iterable[str], name: str) -> list[int]:
     return sorted(int(match[1]) for match in matches if match)
 
 
-def read(files: Files, path: Path, number: int) -> bytes:
-    """The body of the generation at `path`, which must be `number`; CorruptionError when it is damaged."""
+def read(files: Files, path: Path, number: int, *, version_max: int = FORMAT_VERSION) -> bytes:
+    """The body of the generation at `path`, which must be `number`.
+
+    CorruptionError when it is damaged, DataFolderError when its version is greater than `version_max`.
+    """
     try:
         raw = files.read(path)
     except FileNotFoundError:
@@ -115,9 +127,9 @@ def read(files: Files, path: Path, number: int) -> bytes:
     computed = google_crc32c.value(raw[:_CHECKSUM_START] + raw[_CHECKSUM_STOP:])
     if computed != checksum:
         raise CorruptionError(path, _CHECKSUM_START, f"checksum {checksum:#010x}", f"{computed:#010x}")
-    if version != FORMAT_VERSION:
+    if not 1 <= version <= version_max:
         raise DataFolderError(
-            f"{path} has format version {version}; this rowlock reads {FORMAT_VERSION}. Use a newer one."
+            f"{path} has format version {version}; this rowlock reads up to {version_max}. Use a newer one."
         )
     if found_number != number or body_bytes != len(raw) - _HEADER.size:
         raise CorruptionError(
@@ -129,8 +141,8 @@ def read(files: Files, path: Path, number: int) -> bytes:
     return raw[_HEADER.size :]
 
 
-def _encode(number: int, body: bytes) -> bytes:
-    unchecked = _HEADER.pack(MAGIC, FORMAT_VERSION, 0, number, len(body))
+def _encode(number: int, body: bytes, version: int) -> bytes:
+    unchecked = _HEADER.pack(MAGIC, version, 0, number, len(body))
     rest = unchecked[_CHECKSUM_STOP:] + body
     checksum: int = google_crc32c.value(unchecked[:_CHECKSUM_START] + rest)
     return unchecked[:_CHECKSUM_START] + checksum.to_bytes(4, "little") + rest

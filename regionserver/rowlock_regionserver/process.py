@@ -23,6 +23,8 @@ SWITCH_INTERVAL_SECONDS = 0.0005
 COLLECTOR_THRESHOLDS = (50_000, 50, 1000)
 # Open files that are asked for; the next one when the system refuses.
 FILE_LIMITS = (1 << 20, 1 << 16, 10_240)
+# Of the process's limit half is for store files, as far as that makes sense.
+OPEN_STORE_FILES_LEAST, OPEN_STORE_FILES_MOST = 16, 16_384
 # A real sleep, and short enough to cost a flush some hundredths. os.sched_yield lets go of the interpreter lock too,
 # but takes it back before a thread on another core has woken: 2,000 times in a row at worst, where this took 4.
 GIVE_WAY_SECONDS = 20e-6
@@ -55,10 +57,7 @@ def give_way() -> None:
 
 
 def raise_file_limit() -> None:
-    """Lets the process hold as many files as it may: each store file is one, and 1024 are soon reached.
-
-    A flush that can't open its file ends the server.
-    """
+    """Lets the process hold as many files as it may: each connection is one, and each store file that is open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for wanted in FILE_LIMITS:
         limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -66,3 +65,11 @@ def raise_file_limit() -> None:
             with contextlib.suppress(OSError, ValueError):  # macOS allows less than it says.
                 resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
                 return
+
+
+def open_store_files_of_this_process() -> int:
+    """How many store files may be open at once: half of what the process may hold. The rest is for clients."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return OPEN_STORE_FILES_MOST
+    return max(OPEN_STORE_FILES_LEAST, min(OPEN_STORE_FILES_MOST, limit // 2))

@@ -28,7 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from rowlock_regionserver.catalog.region_server import RegionServer, RegionServerStatistics
+from rowlock_regionserver.catalog.region_server import RegionServer
+from rowlock_regionserver.catalog.server_statistics import RegionServerStatistics
 from rowlock_regionserver.catalog.stopping import Unflushed
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config

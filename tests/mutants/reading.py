@@ -29,8 +29,8 @@ READING = [
     Mutant(
         "the view is taken before the read point",
         "region/read_path.py",
-        "        read_point = self._mvcc.open_read_point()\n        try:\n            view = self._stores.view\n",
-        "        view = self._stores.view\n        read_point = self._mvcc.open_read_point()\n        try:\n",
+        "        read_point = self._mvcc.open_read_point()\n        try:\n            served = self._stores.served\n",
+        "        served = self._stores.served\n        read_point = self._mvcc.open_read_point()\n        try:\n",
         f"{INTERLEAVINGS}::test_a_get_that_began_after_a_write_was_answered_sees_it_whatever_is_flushed_meanwhile",
     ),
     Mutant(
@@ -209,16 +209,16 @@ READING = [
     Mutant(
         "flush counts what came before a tombstone",
         "scan/visibility.py",
-        "    newer = np.flatnonzero(cells.write_number > _newest_tombstone(cells))\n",
+        "    newer = np.flatnonzero(cells.write_number > np.maximum(_newest_tombstone(cells), family_tombstone))\n",
         "    newer = np.flatnonzero(cells.kind == PUT)\n",
         f"{VISIBILITY}::test_the_answer_does_not_depend_on_what_was_flushed",
     ),
     Mutant(
         "flush drops tombstones",
-        "region/flush.py",
-        "if (table := retained(window, spans, family)).num_rows)\n",
-        "if (table := (all_kept := retained(window, spans, family)).filter("
-        "__import__('pyarrow.compute').compute.equal(all_kept['kind'], 0))).num_rows)\n",
+        "region/flush_windows.py",
+        "    return run.kept(judge(SortedCells.of(run.keys), family_tombstone))\n",
+        "    cells = SortedCells.of(run.keys)\n"
+        "    return run.kept(judge(cells, family_tombstone) & (cells.kind == 0))\n",
         f"{FLUSH}::test_answers_never_depend_on_what_has_been_flushed",
     ),
     # ---- flush
@@ -298,8 +298,8 @@ READING = [
     Mutant(
         "a failed sync of a flush does not end the server",
         "catalog/region_server.py",
-        "        with self._disk_failures_are_final():\n            return region.flush()\n",
-        "        return region.flush()\n",
+        "        with self._disk_failures_are_final():\n            result = region.flush()\n",
+        "        result = region.flush()\n",
         f"{DISK}::test_a_failed_sync_of_a_flush_ends_the_server",
     ),
     Mutant(

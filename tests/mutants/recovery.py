@@ -342,19 +342,18 @@ RECOVERY = [
     Mutant(
         "a truncated table's old regions go before the new ones are there",
         "catalog/region_server.py",
-        '                closing.enter_context(self._catalog.committed(state, f"table {name!r} was truncated"))\n'
-        "                self._serve_regions(entry, replaced)\n"
-        '                self._remove_regions(old, "its table was truncated")\n',
+        '                with self._new_regions(entry, state, replaced, f"table {name!r} was truncated"):\n'
+        '                    self._remove_regions(old, "its table was truncated")\n',
         '                self._remove_regions(old, "its table was truncated")\n'
-        '                closing.enter_context(self._catalog.committed(state, f"table {name!r} was truncated"))\n'
-        "                self._serve_regions(entry, replaced)\n",
+        '                with self._new_regions(entry, state, replaced, f"table {name!r} was truncated"):\n'
+        "                    pass\n",
         f"{CRASHES}[truncate]",
     ),
     Mutant(
         "the catalog names a region before its folder is there",
         "catalog/region_server.py",
-        "            self._make_folders(entry, {})\n",
-        "            self._catalog.commit(state)\n            self._make_folders(entry, {})\n",
+        "        made: list[RegionContents] = []\n",
+        "        self._catalog.commit(state)\n        made: list[RegionContents] = []\n",
         f"{CRASHES}[create]",
     ),
     Mutant(

@@ -96,8 +96,10 @@ SNAPSHOT_MUTANTS = [
         "a scan of a snapshot does not hold its read point",
         _MODULE,
         "            region.reopen_read_point(read_point)\n            opened.scan_count += 1\n        try:\n"
-        "            yield region, read_point\n        finally:\n            region.close_read_point(read_point)\n",
-        "            opened.scan_count += 1\n        try:\n            yield region, read_point\n        finally:\n",
+        "            yield region, read_point, opened.table\n        finally:\n"
+        "            region.close_read_point(read_point)\n",
+        "            opened.scan_count += 1\n        try:\n            yield region, read_point, opened.table\n"
+        "        finally:\n",
         f"{SNAPSHOTS}::test_a_scan_that_has_begun_goes_on_when_it_ends",
     ),
     Mutant(
@@ -124,7 +126,7 @@ SNAPSHOT_MUTANTS = [
     Mutant(
         "a new region knows no time that was told",
         "catalog/region_server.py",
-        "                self._timestamps.begin(made, replaced.get(region.region_id))\n",
+        "            self._timestamps.begin(made, replaced)\n",
         "",
         f"{TIMESTAMPS}::test_a_write_that_comes_after_a_range_is_later_than_it",
     ),

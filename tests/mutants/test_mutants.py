@@ -16,6 +16,7 @@ from .edges import EDGES
 from .folders import FOLDERS
 from .reading import READING
 from .recovery import RECOVERY
+from .rows_and_files import ROWS_AND_FILES
 from .snapshots import SNAPSHOT_MUTANTS
 from .stamps_and_answers import STAMPS_AND_ANSWERS
 from .writing import WRITING
@@ -24,6 +25,7 @@ MUTANTS = [
     *WRITING,
     *BULK_AND_REQUESTS,
     *READING,
+    *ROWS_AND_FILES,
     *DURABILITY,
     *EDGES,
     *FOLDERS,

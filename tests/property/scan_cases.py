@@ -102,7 +102,12 @@ def random_stores(model: Model, generator: random.Random) -> list[tuple[Family, 
             (
                 family,
                 [
-                    ListSource(hand, in_chunks=generator.random() < 0.5, is_eager=generator.random() < 0.5)
+                    ListSource(
+                        hand,
+                        in_chunks=generator.random() < 0.5,
+                        is_eager=generator.random() < 0.5,
+                        away_from=generator.choice([0, 1, 1 << 30, 1 << 30]),
+                    )
                     for hand in hands
                 ],
             )

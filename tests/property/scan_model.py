@@ -41,7 +41,7 @@ from rowlock_regionserver.operations import (
     ValueType,
 )
 from rowlock_regionserver.scan.columns import cells_table
-from rowlock_regionserver.sources import Chunk
+from rowlock_regionserver.sources import NO_LIMIT, AwayValue, Chunk, FoundCell, LongRowError
 
 
 class MisfitError(Exception):
@@ -72,18 +72,31 @@ class ListSource:
     """A source that holds its cells in a dictionary; `bytes_max` counts cells, so windows of a few cells can be asked.
 
     With `in_chunks` the tables have chunks of two cells, which may part a row; `is_eager` frontiers stand right behind
-    the last row given, others at the next row that there is.
+    the last row given, others at the next row that there is. Values longer than `away_from` bytes are away. However
+    much is asked for, no more than `cells_at_once` are given. What is read is counted; `asked` has the sizes.
     """
 
-    def __init__(self, writes: Sequence[Write], *, in_chunks: bool = False, is_eager: bool = False) -> None:
+    def __init__(
+        self,
+        writes: Sequence[Write],
+        *,
+        in_chunks: bool = False,
+        is_eager: bool = False,
+        away_from: int = 1 << 30,
+        cells_at_once: int = 1 << 30,
+    ) -> None:
         self._in_chunks = in_chunks
         self._is_eager = is_eager
+        self._away_from = away_from
+        self._cells_at_once = cells_at_once
         self._rows: dict[bytes, list[Cell]] = {}
         for write in writes:
             self._rows.setdefault(write.row, []).append(write.cell())
         self._rows = {row: sorted(cells) for row, cells in sorted(self._rows.items())}
         self._numbers = [write.write_number for write in writes]
         self.cells_read = 0
+        self.values_loaded = 0
+        self.asked: list[int] = []
 
     @property
     def write_number_min(self) -> int:
@@ -93,34 +106,87 @@ class ListSource:
     def write_number_max(self) -> int:
         return max(self._numbers, default=0)
 
-    def row_cells(self, row: bytes) -> Sequence[Cell]:
-        return list(self._rows.get(row, []))
+    def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
+        cells = self._rows.get(row, [])
+        if len(cells) > cells_max:
+            raise LongRowError
+        return [(*cell[:4], self._away(cell[4])) for cell in cells]
+
+    def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
+        wanted = [cell for cell in self.row_cells(row) if cell[0] in qualifiers or cell[3] == DELETE_FAMILY]
+        if len(wanted) > cells_max:
+            raise LongRowError
+        return wanted
+
+    def row_cell_count(self, row: bytes) -> int:
+        return len(self._rows.get(row, []))
 
     def is_row_in_memory(self, row: bytes) -> bool:
         return True
 
-    def read_rows(self, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False) -> Chunk:
-        rows = [row for row in self._rows if row >= start and (not stop or row < stop)]
+    def _away(self, value: bytes) -> bytes | AwayValue:
+        def load() -> bytes:
+            self.values_loaded += 1
+            return value
+
+        return AwayValue(len(value), load) if len(value) > self._away_from else value
+
+    def _rows_of(self, start: bytes, stop: bytes) -> list[bytes]:
+        return [row for row in self._rows if row >= start and (not stop or row < stop)]
+
+    def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
+        rows = self._rows_of(start, stop)
+        if not rows:
+            return None
+        if self._is_eager:  # It knows no more than that there are some.
+            return stop or rows[-1] + b"\x00" if reverse else start
+        return rows[-1] + b"\x00" if reverse else rows[0]
+
+    def read_rows(
+        self, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int = NO_LIMIT, *, reverse: bool = False
+    ) -> Chunk:
+        self.asked.append(bytes_max)
+        rows = self._rows_of(start, stop)
         taken: list[bytes] = []
         count = 0
+        wide_row = None
         for row in reversed(rows) if reverse else rows:
-            if taken and count >= bytes_max:
+            if taken and count >= min(bytes_max, self._cells_at_once):
+                break
+            if len(self._rows[row]) > row_bytes_max:
+                wide_row = row
                 break
             taken.append(row)
             count += len(self._rows[row])
         self.cells_read += count
         frontier = None
-        if len(taken) < len(rows):
+        if wide_row is not None:
+            frontier = wide_row + b"\x00" if reverse else wide_row
+        elif len(taken) < len(rows):
             if reverse:
                 frontier = taken[-1]
             else:
                 frontier = taken[-1] + b"\x00" if self._is_eager else rows[len(taken)]
-        return self._chunk(sorted(taken), frontier)
+        cells_by_row = [self._rows[row] for row in sorted(taken)]
+        return self._chunk(sorted(taken), cells_by_row, frontier, wide_row)
 
-    def _chunk(self, rows: list[bytes], frontier: bytes | None) -> Chunk:
-        cells = [cell for row in rows for cell in self._rows[row]]
-        columns = [(row, cell[0]) for row in rows for cell in self._rows[row]]
-        table = cells_table(rows, [self._rows[row] for row in rows])
+    def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
+        cells = [cell for cell in self._rows.get(row, []) if cell[0] >= start and (not stop or cell[0] < stop)]
+        for first in range(0, len(cells), max(1, bytes_max)):
+            part = cells[first : first + max(1, bytes_max)]
+            self.cells_read += len(part)
+            yield self._chunk([row], [part], None, None)
+
+    def _chunk(
+        self, rows: list[bytes], cells_by_row: list[list[Cell]], frontier: bytes | None, wide_row: bytes | None
+    ) -> Chunk:
+        cells = [cell for cells in cells_by_row for cell in cells]
+        values = [self._away(cell[4]) for cell in cells]
+        away = tuple((place, value) for place, value in enumerate(values) if isinstance(value, AwayValue))
+        far = {place for place, _ in away}
+        columns = [(row, cell[0]) for row, of_row in zip(rows, cells_by_row, strict=True) for cell in of_row]
+        given = iter([(*cell[:4], b"") if place in far else cell for place, cell in enumerate(cells)])
+        table = cells_table(rows, [[next(given) for _ in of_row] for of_row in cells_by_row])
         if self._in_chunks and rows:
             table = pa.concat_tables([table.slice(start, 2) for start in range(0, table.num_rows, 2)])
         return Chunk(
@@ -130,6 +196,9 @@ class ListSource:
             has_versions=len(set(columns)) < len(columns),
             write_number_max=max((-cell[2] for cell in cells), default=0),
             timestamp_min=min((-cell[1] for cell in cells), default=TIMESTAMP_MAX),
+            away=away,
+            wide_row=wide_row,
+            bytes_held=table.nbytes,
         )
 
 

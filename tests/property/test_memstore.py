@@ -12,11 +12,12 @@ from rowlock_regionserver.memstore.memstore import Memstore
 from rowlock_regionserver.memstore.segment import RowSegment
 from rowlock_regionserver.scan.cell_columns import CellColumns
 from rowlock_regionserver.scan.columns import cells_table
-from rowlock_regionserver.scan.visibility import retained
 from rowlock_regionserver.scan.visibility_rows import visible_cells
+from rowlock_regionserver.sources import NO_LIMIT
 
 from tests.property.visibility_model import literal_visible_cells, random_family
 from tests.seeds import drawn_seed
+from tests.unit.scan.judged import retained
 
 ROWS = [b"a", b"b", b"c", b"d", b"e"]
 
@@ -70,10 +71,9 @@ class _History:
         sealed = self.memstore.switch()
         cells: dict[bytes, list[Cell]] = defaultdict(list)
         for segment in sealed:
-            for table in segment.tables(slice_bytes=50):
-                columns = CellColumns(table)
-                for row in ROWS:
-                    cells[row] += columns.row_cells(row)
+            columns = CellColumns(segment.read_rows(b"", b"", NO_LIMIT).table)
+            for row in ROWS:
+                cells[row] += columns.row_cells(row)
         rows = sorted(row for row in cells if cells[row])
         table = cells_table(rows, [sorted(cells[row]) for row in rows])
         self.files.append(ArrowSegment(retained(table, self.read_spans(), self.family)))

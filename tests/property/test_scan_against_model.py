@@ -17,8 +17,11 @@ from rowlock_regionserver.errors import FilterTypeError
 from rowlock_regionserver.operations import AnswerCell, FormColumn, FormPart, ScanPlan
 from rowlock_regionserver.scan.batches import CELL_BYTES
 from rowlock_regionserver.scan.point import read_row
+from rowlock_regionserver.scan.row_answers import point_answer
 from rowlock_regionserver.scan.scanner import ScanAnswer, scan
+from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.scan.windows import View
+from rowlock_regionserver.sources import loaded
 
 from tests.property.scan_cases import (
     random_model,
@@ -85,7 +88,8 @@ def check_row_form(case: int) -> str:
     expected = []
     expected_misfit = None
     try:
-        expected.extend([laid_out(row, cells, form) for row, cells in model.scan(plan, b"", b"")])
+        for row, cells in model.scan(plan, b"", b""):
+            expected.append(laid_out(row, cells, form))
     except MisfitError as error:
         expected_misfit = error.row
     answers, misfit = scanned(lambda: view, plan, model, b"", b"", window_bytes)
@@ -99,7 +103,7 @@ def check_row_form(case: int) -> str:
         assert not answer.row_continues, f"case {case}"
         lines += list(zip(*[column.to_pylist() for column in answer.table.columns], strict=True))
     if misfit is not None:
-        assert lines == expected[: len(lines)], f"case {case}"
+        assert lines == expected, f"case {case}"
         return "misfit"
     assert lines == expected, f"case {case}"
     return "answered" if expected else "nothing"
@@ -124,12 +128,16 @@ def check_scan(case: int) -> str:
     expected: list[tuple[bytes, list[AnswerCell]]] = []
     expected_misfit = None
     try:
-        expected.extend(model.scan(plan, start, stop))
+        for of_row in model.scan(plan, start, stop):
+            expected.append(of_row)
     except MisfitError as error:
         expected_misfit = error.row
     answers, misfit = scanned(lambda: view, plan, model, start, stop, window_bytes)
     assert misfit == expected_misfit, f"case {case}"
     if misfit is not None:
+        # Whole rows before the misfit's are given first, and of that one perhaps the beginning.
+        whole = [(row, cell) for row, cell in answered(answers) if row != misfit]
+        assert whole == [(row, cell) for row, cells in expected for cell in cells], f"case {case}"
         return "misfit"
     check_batches(answers, plan)
     assert list(answered(answers)) == [(row, cell) for row, cells in expected for cell in cells], f"case {case}"
@@ -166,19 +174,29 @@ def test_get_answers_what_the_model_answers() -> None:
 
 
 def check_get(case: int) -> None:
-    """Compares a get of each row with the model."""
+    """Compares a get of each row with the model: of the whole row at once, and in parts as a long row is read."""
     generator = random.Random(case)
     model, selection = random_model(generator), random_selection(generator)
     by_number = {family.number: (family, sources) for family, sources in random_stores(model, generator)}
+    by_name = sorted(by_number.values(), key=lambda store: store[0].name)
     for row in [*model.rows(), b"absent"]:
-        try:
-            expected = model.row(row, selection)
-        except MisfitError:
-            with pytest.raises(FilterTypeError) as raised:
-                read_row(by_number, row, selection, model.read_point)
-            assert raised.value.row == row, f"case {case}"
-        else:
-            assert read_row(by_number, row, selection, model.read_point) == expected, f"case {case}, row {row!r}"
+
+        def at_once(row: bytes = row) -> list[AnswerCell]:
+            return [(*cell[:3], loaded(cell[3])) for cell in read_row(by_number, row, selection, model.read_point)]
+
+        def in_parts(row: bytes = row) -> list[AnswerCell]:
+            reading = RowReading(row, by_name, model.read_point, selection, generator.choice([1, 50, 200, 1 << 20]))
+            return [cell for cells in point_answer(reading) for cell in cells]
+
+        for way in (at_once, in_parts):
+            try:
+                expected = model.row(row, selection)
+            except MisfitError:
+                with pytest.raises(FilterTypeError) as raised:
+                    way()
+                assert raised.value.row == row, f"case {case}"
+            else:
+                assert way() == expected, f"case {case}, row {row!r}, {way.__name__}"
 
 
 def test_scan_goes_on_when_its_sources_change() -> None:

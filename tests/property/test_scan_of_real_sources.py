@@ -17,6 +17,7 @@ from rowlock_regionserver.scan.point import read_row
 from rowlock_regionserver.scan.scanner import scan
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
 
@@ -49,7 +50,7 @@ def store_file(writes: list[Write], family: Family, folder: Path) -> StoreFile:
     path = folder / f"{family.number}.store"
     table = arrow_table(writes)
     info = write_store_file(path, [table], replace(family, block_bytes=200), Files(), number=1)
-    return StoreFile.open(path, info, BlockCache(1 << 20), Files())
+    return StoreFile.open(path, info, BlockCache(1 << 20), OpenFiles(Files()))
 
 
 def arrow_segment(writes: list[Write]) -> ArrowSegment:

@@ -16,7 +16,6 @@ from rowlock_regionserver.cells import (
     ReadSpans,
     from_then_on,
 )
-from rowlock_regionserver.scan.visibility import retained, visible
 from rowlock_regionserver.scan.visibility_rows import retained_cells, visible_cells
 
 from tests.property.visibility_model import (
@@ -29,6 +28,7 @@ from tests.property.visibility_model import (
     table_of,
 )
 from tests.seeds import drawn_seed
+from tests.unit.scan.judged import retained, visible
 
 TABLES = 100
 ROWS_PER_TABLE = 120  # 12,000 rows in all

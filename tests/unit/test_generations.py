@@ -165,9 +165,10 @@ def test_a_generation_under_another_number_is_an_error(tmp_path: Path) -> None:
         generations.read_newest(Files(), tmp_path, NAME)
 
 
-def test_a_generation_of_a_newer_rowlock_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as newer:
-        newer.setattr(generations, "FORMAT_VERSION", 2)
-        generations.write(Files(), tmp_path, NAME, 1, b"body")
+def test_a_generation_of_a_newer_rowlock_is_refused(tmp_path: Path) -> None:
+    generations.write(Files(), tmp_path, NAME, 1, b"body", version=2)
     with pytest.raises(DataFolderError, match="format version 2"):
         generations.read_newest(Files(), tmp_path, NAME)
+    assert generations.read_newest(Files(), tmp_path, NAME, version_max=2) == (1, b"body")
+    generations.write(Files(), tmp_path, NAME, 2, b"older")
+    assert generations.read_newest(Files(), tmp_path, NAME, version_max=2) == (2, b"older")

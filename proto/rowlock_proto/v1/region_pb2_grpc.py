@@ -111,8 +111,9 @@ class RegionServiceServicer(object):
         that ends with OK gave all rows. While the server reads rows that are not answered, it sends a batch all the same
         after some time (its scan_heartbeat_ms, 100 ms), with the rows that it has, perhaps none: so a client that hears
         nothing for long may give up. A client that does not take the next batch for ten minutes (scan_lease_ms) is told
-        LEASE_EXPIRED, after the batches that were under way. Whoever scans on after a failure does so from the row after
-        the last whole one, or from the row reached if that is further, at a new read point.
+        LEASE_EXPIRED, after the batches that were under way. If a family that the scan names is dropped meanwhile, the
+        call ends with FAMILY_NOT_FOUND: the rows that it gave are not all. Whoever scans on after a failure does so from
+        the row after the last whole one, or from the row reached if that is further, at a new read point.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

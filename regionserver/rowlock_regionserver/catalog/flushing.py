@@ -7,7 +7,13 @@ import threading
 from collections.abc import Callable, Sequence
 
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, StoppingError, UnknownOutcomeError
+from rowlock_regionserver.errors import (
+    DiskFullError,
+    NotServingRegionError,
+    StoppingError,
+    TooManyOpenFilesError,
+    UnknownOutcomeError,
+)
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.wal.log import Log
@@ -65,8 +71,8 @@ class FlushThread:
 
     def _flush_what_is_due(self) -> None:
         for region in self._due():
-            # The disk is full: it looks again. Or the region was dropped meanwhile.
-            with contextlib.suppress(DiskFullError, NotServingRegionError):
+            # The disk is full, or no descriptor is left: it looks again. Or the region was dropped meanwhile.
+            with contextlib.suppress(DiskFullError, TooManyOpenFilesError, NotServingRegionError):
                 self._flush(region)
 
     def _due(self) -> list[Region]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -63,11 +64,15 @@ def region_folder(folder: Path, region_id: int) -> Path:
     return folder / "regions" / str(region_id)
 
 
-def remove_region_folder(files: Files, folder: Path) -> None:
-    """Removes what nobody names any more, if it is there. What can't be removed is left to the next start."""
+def remove_region_folder(files: Files, folder: Path, but: Collection[Path] = ()) -> None:
+    """Removes what nobody names any more, if it is there. What can't be removed is left to the next start.
+
+    `but`: files that are removed by who reads them last, and the folder with the last of them.
+    """
     with contextlib.suppress(OSError):
         for name in files.list_folder(folder):
-            files.remove_if_there(folder / name)
+            if folder / name not in but:
+                files.remove_if_there(folder / name)
         files.remove_folder(folder)
 
 

@@ -19,17 +19,17 @@ import contextlib
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from rowlock_regionserver.catalog.catalog import TableEntry
+from rowlock_regionserver.catalog.catalog import CatalogState, TableEntry
 from rowlock_regionserver.catalog.ended_snapshots import ended_error
 from rowlock_regionserver.catalog.flushing import FlushThread
 from rowlock_regionserver.catalog.live_catalog import LiveCatalog
 from rowlock_regionserver.catalog.opening import Opened, Opening, region_contents, region_folder, remove_region_folder
+from rowlock_regionserver.catalog.server_statistics import RegionServerStatistics
 from rowlock_regionserver.catalog.set_aside import SetAside
 from rowlock_regionserver.catalog.snapshot_region import SnapshotRegion
-from rowlock_regionserver.catalog.snapshots import Snapshot, Snapshots, SnapshotStatistics
+from rowlock_regionserver.catalog.snapshots import Snapshot, Snapshots
 from rowlock_regionserver.catalog.starting import told_at_start
 from rowlock_regionserver.catalog.stopping import Unflushed, flush_at_the_end
 from rowlock_regionserver.catalog.timestamps import TimestampRange, Timestamps
@@ -41,35 +41,20 @@ from rowlock_regionserver.errors import (
     NotServingRegionError,
     RegionServerError,
     StoppingError,
+    TooManyOpenFilesError,
     UnknownOutcomeError,
 )
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.bulk_load import BulkNumbers
-from rowlock_regionserver.region.contents import make_region_folder
+from rowlock_regionserver.region.contents import RegionContents, make_region_folder
 from rowlock_regionserver.region.flush import FlushResult
-from rowlock_regionserver.region.long_work import LongWork, turn_count_of_this_machine
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.region import Region
-from rowlock_regionserver.region.request_id_memory import RequestIdMemory
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.table import Table
-from rowlock_regionserver.storefile.cache import BlockCache
-from rowlock_regionserver.wal.log import Log, LogStatistics
+from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.segment import NO_SPACE
 from rowlock_regionserver.wal.spare import NoSpaceToStopError
-
-
-@dataclass(frozen=True, slots=True)
-class RegionServerStatistics:
-    """What the server holds at this moment."""
-
-    table_count: int
-    region_count: int
-    damaged_region_count: int
-    memstore_bytes: int
-    request_id_bytes: int  # of kept answers
-    log: LogStatistics
-    snapshots: SnapshotStatistics
 
 
 class RegionServer:
@@ -84,17 +69,7 @@ class RegionServer:
         self.incarnation_id = secrets.token_hex(8)
         self._started_at = clock.monotonic()
         self._memory = MemoryGauge(config, self._wake_flusher)
-        self._shared = SharedParts(
-            folder / "bulk",
-            config,
-            clock,
-            files,
-            self._memory,
-            LongWork(config.long_work_pause_percent, self._memory, clock, turn_count_of_this_machine()),
-            BlockCache(config.block_cache_bytes),
-            RequestIdMemory(config.request_ids_bytes_max),
-            self._fail_and_end,
-        )
+        self._shared = SharedParts.of(folder / "bulk", config, clock, files, self._memory, self._fail_and_end)
         self.snapshots = Snapshots(config, clock)
         self._log: Log
         self._flusher: FlushThread | None = None
@@ -133,7 +108,7 @@ class RegionServer:
         self._log, self._bulk_numbers = opened.log, opened.bulk_numbers
         self._catalog = LiveCatalog(self._folder, self._files, opened.log, opened.generation, opened.state)
         self._flusher = FlushThread(
-            lambda: list(self._regions.values()),
+            self._regions_to_flush,
             self.flush_region,
             self._memory,
             self._log,
@@ -141,6 +116,11 @@ class RegionServer:
             self._fail_and_end,
         )
         self._flusher.thread.start()
+
+    def _regions_to_flush(self) -> list[Region]:
+        """Asked every second or so: the moment to close and remove store files that were read to the end."""
+        self._shared.open_files.tidy()
+        return list(self._regions.values())
 
     def stop_waiting_for_space(self) -> None:
         """The server is about to stop: changes that wait for disk space are given up, and their callers told."""
@@ -161,6 +141,8 @@ class RegionServer:
         for region in list(self._regions.values()):
             region.give_back_stamps()
         self._log.close()
+        self._shared.open_files.tidy()
+        self._shared.open_files.close_idle()
         return left
 
     def _fail_and_end(self, error: BaseException) -> None:
@@ -200,10 +182,8 @@ class RegionServer:
         with self._catalog_lock, self._disk_failures_are_final():
             state = self._catalog.state.with_new_table(name, families, durability)
             entry = state.entry(name)
-            self._make_folders(entry, {})
-            with self._catalog.committed(state, f"table {name!r} was created"):
-                self._serve_regions(entry, {})
-            return entry.table
+            with self._new_regions(entry, state, {}, f"table {name!r} was created"):
+                return entry.table
 
     def alter_table(
         self,
@@ -234,10 +214,8 @@ class RegionServer:
                     if (region := self._regions.get(before.region_id)) is not None:  # Else it is damaged.
                         closing.enter_context(region.without_writes_any_more())
                         replaced[after.region_id] = region
-                self._make_folders(entry, replaced)
-                closing.enter_context(self._catalog.committed(state, f"table {name!r} was truncated"))
-                self._serve_regions(entry, replaced)
-                self._remove_regions(old, "its table was truncated")
+                with self._new_regions(entry, state, replaced, f"table {name!r} was truncated"):
+                    self._remove_regions(old, "its table was truncated")
             return old.table
 
     def drop_table(self, name: str) -> None:
@@ -248,40 +226,54 @@ class RegionServer:
             with self._catalog.committed(state, f"table {name!r} was dropped"):
                 self._remove_regions(entry, "its table was dropped")
 
-    def _make_folders(self, entry: TableEntry, replaced: Mapping[int, Region]) -> None:
-        """The folders of new regions, durable, each with its first manifest. `replaced`: by id, the region before it.
+    @contextlib.contextmanager
+    def _new_regions(
+        self, entry: TableEntry, state: CatalogState, replaced: Mapping[int, Region], what: str
+    ) -> Iterator[None]:
+        """Makes the regions of the entry, commits the state that names them, and lets them serve; then the block.
 
-        One that is replaced takes no writes any more, so its kept answers are all there are.
+        All that may fail comes before the commit. `replaced`: by id, the region before it, which takes no writes any
+        more, so its kept answers are all there are.
         """
-        for region in entry.regions:
-            path = region_folder(self._folder, region.region_id)
-            before = replaced.get(region.region_id)
-            answers = before.answers_to_take_over if before is not None else None
-            remove_region_folder(self._files, path)  # Of an earlier try that did not commit.
-            make_region_folder(self._files, path, region.region_id, entry.table, self._shared.config, answers)
+        made: list[RegionContents] = []
+        with contextlib.ExitStack() as undo:
+            for region in entry.regions:
+                path = region_folder(self._folder, region.region_id)
+                before = replaced.get(region.region_id)
+                answers = before.answers_to_take_over if before is not None else None
+                remove_region_folder(self._files, path)  # Of an earlier try that did not commit.
+                make_region_folder(self._files, path, region.region_id, entry.table, self._shared.config, answers)
+                made.append(region_contents(self._folder, entry.table, region, self._shared))
+                undo.callback(made[-1].abandon)
+            with self._catalog.committed(state, what):
+                undo.pop_all()
+                for contents in made:
+                    self._serve(contents, replaced.get(contents.region_id))
+                yield
 
-    def _serve_regions(self, entry: TableEntry, replaced: Mapping[int, Region]) -> None:
-        """New regions, whose folders are made and which the catalog names, begin to serve."""
-        for region in entry.regions:
-            contents = region_contents(self._folder, entry.table, region, self._shared)
-            contents.recovered()
-            made = Region(contents, self._log, self._bulk_numbers, numbers_until=0, stamps_until=0)
-            with self._timestamps.lock:
-                self._timestamps.begin(made, replaced.get(region.region_id))
-                self._regions[region.region_id] = made
+    def _serve(self, contents: RegionContents, replaced: Region | None) -> None:
+        contents.recovered()
+        made = Region(contents, self._log, self._bulk_numbers, numbers_until=0, stamps_until=0)
+        with self._timestamps.lock:
+            self._timestamps.begin(made, replaced)
+            self._regions[made.region_id] = made
 
     def _remove_regions(self, entry: TableEntry, reason: str) -> None:
         for entry_region in entry.regions:
             region = self._regions.get(entry_region.region_id)
             self._damaged.pop(entry_region.region_id, None)
+            read_by_scans: set[Path] = set()
             if region is not None:
                 # It is found until it is closed: if the log fails, those who wait for it must be told.
                 region.close_for_removal()
                 self.snapshots.end_those_of((region.region_id,), reason)
                 del self._regions[entry_region.region_id]
-                region.discard()
+                read_by_scans = region.discard()
             self._log.forget(entry_region.region_id)
-            remove_region_folder(self._files, region_folder(self._folder, entry_region.region_id))
+            # The table is gone already: what can't be removed now is removed by the next start.
+            with contextlib.suppress(TooManyOpenFilesError):
+                folder = region_folder(self._folder, entry_region.region_id)
+                remove_region_folder(self._files, folder, read_by_scans)
 
     @contextlib.contextmanager
     def _disk_failures_are_final(self) -> Iterator[None]:
@@ -371,7 +363,9 @@ class RegionServer:
     def flush_region(self, region: Region) -> FlushResult:
         """Flushes one region; a failed sync is final. Blocks. Raises DiskFullError, which changes nothing."""
         with self._disk_failures_are_final():
-            return region.flush()
+            result = region.flush()
+        self._shared.open_files.tidy()  # If its table was dropped meanwhile.
+        return result
 
     def statistics(self) -> RegionServerStatistics:
         return RegionServerStatistics(
@@ -382,6 +376,7 @@ class RegionServer:
             request_id_bytes=self._shared.request_ids.bytes_held,
             log=self._log.statistics(),
             snapshots=self.snapshots.statistics(),
+            open_files=self._shared.open_files.statistics(),
         )
 
     def told_at_start(self) -> str:

@@ -38,6 +38,7 @@ from rowlock_regionserver.errors import (
     StoppingError,
 )
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.table import Table
 
 SNAPSHOT_ID_BYTES = 16
 
@@ -70,6 +71,7 @@ class _Open:
     """A snapshot that holds its read points, until `ends_at` on the monotonic clock unless a scan reads."""
 
     snapshot: Snapshot
+    table: Table  # as it was then
     regions: dict[int, tuple[Region, ReadPoint]]
     ends_at: float
     scan_count: int = 0
@@ -173,7 +175,7 @@ class Snapshots:
             tuple((region.region_id, at.write_number) for region, at in zip(regions, read_points, strict=True)),
         )
         by_region = {region.region_id: (region, at) for region, at in zip(regions, read_points, strict=True)}
-        opened = self._open[snapshot_id] = _Open(snapshot, by_region, 0.0)
+        opened = self._open[snapshot_id] = _Open(snapshot, table, by_region, 0.0)
         self._made_count += 1
         self._renew(opened)
         if self._thread is None:
@@ -217,15 +219,18 @@ class Snapshots:
             thread.join()
 
     @contextlib.contextmanager
-    def reading(self, snapshot_id: bytes, region_id: int) -> Iterator[tuple[Region, ReadPoint]]:
-        """The region and its read point, registered while the context is entered. Raises SnapshotEndedError."""
+    def reading(self, snapshot_id: bytes, region_id: int) -> Iterator[tuple[Region, ReadPoint, Table]]:
+        """The region, its read point, registered while the context is entered, and the table as it was then.
+
+        Raises SnapshotEndedError.
+        """
         with self._changed:
             opened = self._find(snapshot_id, region_id)
             region, read_point = opened.regions[region_id]
             region.reopen_read_point(read_point)
             opened.scan_count += 1
         try:
-            yield region, read_point
+            yield region, read_point, opened.table
         finally:
             region.close_read_point(read_point)
             with self._changed:

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, StoppingError, UnknownOutcomeError
+from rowlock_regionserver.errors import (
+    DiskFullError,
+    NotServingRegionError,
+    StoppingError,
+    TooManyOpenFilesError,
+    UnknownOutcomeError,
+)
 from rowlock_regionserver.region.region import Region
 
 # Tables that are named; of more, only how many there are.
@@ -34,7 +40,7 @@ def flush_at_the_end(regions: Sequence[Region], flush: Callable[[Region], object
     for region in regions:
         try:
             flush(region)
-        except (DiskFullError, UnknownOutcomeError) as error:
+        except (DiskFullError, TooManyOpenFilesError, UnknownOutcomeError) as error:
             left.append(Unflushed(region.table.name, region.memstore_bytes, str(error)))
         except (NotServingRegionError, StoppingError):
             pass  # Dropped a moment ago; or the server ends by a failure, and has said so.

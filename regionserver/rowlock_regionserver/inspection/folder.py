@@ -140,7 +140,7 @@ def read_region(
     folder: Path, entry: RegionEntry, table: Table, files: Files, damage: list[CorruptionError]
 ) -> StoredRegion:
     """The region of the table in this folder, as far as its manifests are whole."""
-    found = _newest(files, folder, manifest.NAME, Manifest.decode, damage)
+    found = _newest(files, folder, manifest.NAME, Manifest.decode, damage, manifest.FORMAT_VERSION)
     if found is None:
         damage.append(CorruptionError(folder, 0, f"the manifest of region {entry.region_id}", "none that is whole"))
     elif found.body.region_id != entry.region_id:
@@ -155,7 +155,12 @@ def read_region(
 
 
 def _newest(
-    files: Files, folder: Path, name: str, decode: Callable[[bytes], Body], damage: list[CorruptionError]
+    files: Files,
+    folder: Path,
+    name: str,
+    decode: Callable[[bytes], Body],
+    damage: list[CorruptionError],
+    version_max: int = generations.FORMAT_VERSION,
 ) -> Newest[Body] | None:
     """Reads every generation there is, so that each checksum is checked; None when none is whole."""
     whole: list[tuple[int, Body]] = []
@@ -163,7 +168,7 @@ def _newest(
     for number in numbers:
         path = generations.generation_path(folder, name, number)
         try:
-            whole.append((number, decode(generations.read(files, path, number))))
+            whole.append((number, decode(generations.read(files, path, number, version_max=version_max))))
         except CorruptionError as error:
             damage.append(error)
         except OSError as error:

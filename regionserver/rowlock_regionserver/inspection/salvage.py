@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from rowlock_regionserver.cells import ANSWER_SCHEMA, NEWEST, ReadPoint
-from rowlock_regionserver.errors import CorruptionError, DataFolderError
+from rowlock_regionserver.errors import CorruptionError, DataFolderError, RegionServerError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.folder import held, read_folder
 from rowlock_regionserver.inspection.salvaged_cells import SalvagedRegion, read_cells
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
         report = report_of(tables, damage)
         with _new_file(asked.out / "report.txt", Files()) as file:
             file.write(report.encode())
-    except (DataFolderError, OSError) as error:
+    except (RegionServerError, OSError) as error:
         stderr.write(f"rowlock-server salvage: {error}\n")
         return NOT_WRITTEN
     stdout.write(report)

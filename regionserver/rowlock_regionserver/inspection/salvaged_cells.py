@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rowlock_regionserver.cells import CELL_SCHEMA, Family, from_then_on
+from rowlock_regionserver.cells import Family, from_then_on
+from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion
@@ -24,14 +25,18 @@ from rowlock_regionserver.memstore.segment import RowSegment
 from rowlock_regionserver.region.bulk_cells import stamped
 from rowlock_regionserver.region.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
 from rowlock_regionserver.region.store_file_names import store_file_names, store_file_path
-from rowlock_regionserver.scan.merge import merged
+from rowlock_regionserver.scan.merge import first_row, last_row
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.info import StoreFileInfo
+from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.salvage import salvage
 from rowlock_regionserver.storefile.verify import verify_store_file
 from rowlock_regionserver.wal.mutation import KIND_BULK, KIND_ROW, BulkRecord, decode_cells
+
+# Of a damaged store file as much becomes one segment; all of it may be more than a column of Arrow can hold.
+_SEGMENT_BYTES_MAX = 64 * MIB
 
 
 class SalvagedRegion:
@@ -57,15 +62,16 @@ class SalvagedRegion:
             for family in self.stored.table.families
         ]
 
-    def add_store_files(self, files: Files, cache: BlockCache, damage: list[CorruptionError]) -> None:
+    def add_store_files(self, open_files: OpenFiles, cache: BlockCache, damage: list[CorruptionError]) -> None:
         """Opens what is whole, and takes out of the rest what is."""
+        files = open_files.files
         for family_number, path, info in _store_files(self.stored, files):
             if family_number not in self._sources:
                 continue  # Its family was dropped.
             found = [] if info is None else verify_store_file(path, info, files)
             damage.extend(found)
             if info is not None and not found:
-                self._sources[family_number].append(StoreFile.open(path, info, cache, files))
+                self._sources[family_number].append(StoreFile.open(path, info, cache, open_files))
             else:
                 self._sources[family_number] += _whole_part(path, files, damage if info is None else [])
 
@@ -114,10 +120,10 @@ class SalvagedRegion:
 
 def read_cells(stored: StoredFolder, files: Files, damage: list[CorruptionError]) -> list[SalvagedRegion]:
     """Every region with all of its cells that are whole; what is damaged is added to `damage`. Reads everything."""
-    cache = BlockCache(0)
+    cache, open_files = BlockCache(0), OpenFiles(files)
     regions = [SalvagedRegion(region) for region in (*stored.regions, *unnamed_regions(stored, files, damage))]
     for region in regions:
-        region.add_store_files(files, cache, damage)
+        region.add_store_files(open_files, cache, damage)
     by_id = {region.stored.entry.region_id: region for region in regions}
 
     def apply(region_id: int, write_number: int, kind: int, payload: bytes) -> None:
@@ -151,18 +157,24 @@ def _store_files(stored: StoredRegion, files: Files) -> Iterator[tuple[int, Path
 
 
 def _whole_part(path: Path, files: Files, damage: list[CorruptionError]) -> list[Source]:
-    """A segment of what is whole in a store file; none if nothing is."""
+    """Segments of what is whole in a store file; none if nothing is."""
+    segments: list[Source] = []
     tables: list[pa.Table] = []
     try:
         for found in salvage(path, files):
             if isinstance(found, CorruptionError):
                 damage.append(found)
             elif found.num_rows:
+                is_full = sum(table.nbytes for table in tables) + found.nbytes > _SEGMENT_BYTES_MAX
+                if is_full or (tables and last_row(tables[-1]) > first_row(found)):
+                    segments += _segment_of(tables)
+                    tables = []
                 tables.append(found)
     except OSError as error:
         damage.append(CorruptionError(path, 0, "a readable file", str(error)))
-    if not tables:
-        return []
-    cells = merged(tables)
-    assert cells.schema.equals(CELL_SCHEMA), cells.schema
-    return [ArrowSegment(cells)]
+    return [*segments, *_segment_of(tables)]
+
+
+def _segment_of(tables: list[pa.Table]) -> list[Source]:
+    """One segment of tables that follow one another, if there is any."""
+    return [ArrowSegment(pa.concat_tables(tables).combine_chunks())] if tables else []

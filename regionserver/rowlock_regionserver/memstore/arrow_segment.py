@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from rowlock_regionserver.cells import CELL_SCHEMA, Cell
+from rowlock_regionserver.cells import CELL_SCHEMA
 from rowlock_regionserver.memstore.segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.scan.cell_columns import CellColumns
 from rowlock_regionserver.scan.columns import QUALIFIER, ROW, VALUE, column, numbers, single_chunk
 from rowlock_regionserver.scan.sorted_cells import SortedCells, TableFacts, changes
-from rowlock_regionserver.sources import Chunk
+from rowlock_regionserver.sources import NO_LIMIT, Chunk, FoundCell, LongRowError
 
 # Timestamp, write number and kind of a cell.
 _NUMBER_BYTES = 17
@@ -59,38 +59,73 @@ class ArrowSegment:
     def statistics(self) -> SegmentStatistics:
         return SegmentStatistics(self.row_count, self.cell_count, self.bytes_held, pruned_cell_count=0)
 
-    def row_cells(self, row: bytes) -> list[Cell]:
-        """The row's cells in store order; empty when there are none. O(log n)."""
-        return self._cells.row_cells(row)
+    def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> list[FoundCell]:
+        """The row's cells in store order; see Source. O(log n)."""
+        start, stop = self._cells.row_range(row)
+        if stop - start > cells_max:
+            raise LongRowError
+        return self._cells.found_cells(start, stop)
 
-    def column_cells(self, row: bytes, qualifier: bytes) -> list[Cell]:
-        """The column's cells and the family tombstones of the row, in store order. O(log n)."""
-        return self._cells.column_cells(row, qualifier)
+    def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> list[FoundCell]:
+        """The columns' cells and the family tombstones of the row, in store order; see Source. O(columns * log n)."""
+        return self._cells.columns_cells(row, qualifiers, cells_max)
+
+    def row_cell_count(self, row: bytes) -> int:
+        """The row's cells. O(log n)."""
+        start, stop = self._cells.row_range(row)
+        return stop - start
 
     def is_row_in_memory(self, row: bytes) -> bool:
         """Always."""
         return True
 
-    def read_rows(self, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False) -> Chunk:
-        """Whole rows, as Source says, as a slice of the table; the flags are the whole table's. O(log n)."""
+    def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
+        """See Source; exact. O(log n)."""
+        first, last = self._places_of(start, stop)
+        if first >= last:
+            return None
+        return self._cells.row(last - 1) + b"\x00" if reverse else self._cells.row(first)
+
+    def _places_of(self, start: bytes, stop: bytes) -> tuple[int, int]:
         first = self._cells.first_at_or_after(start)
-        last = self._cells.first_at_or_after(stop) if stop else self.cell_count
-        frontier = None
-        if first < last and reverse:
-            cut = self._cells.row(self._last_cell_within(first, last, bytes_max, reverse=True))
-            first, before = self._cells.first_at_or_after(cut), first
-            frontier = cut if before < first else None
-        elif first < last:
-            cut = self._cells.row(self._last_cell_within(first, last, bytes_max, reverse=False)) + b"\x00"
-            behind, last = last, self._cells.first_at_or_after(cut)
-            frontier = cut if last < behind else None
+        return first, self._cells.first_at_or_after(stop) if stop else self.cell_count
+
+    def read_rows(
+        self, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int = NO_LIMIT, *, reverse: bool = False
+    ) -> Chunk:
+        """Whole rows, as Source says, as a slice of the table; the flags are the whole table's. O(log n)."""
+        first, last = self._places_of(start, stop)
+        if first >= last:
+            return self._chunk(first, first)
+        # Only the row where the bytes are reached can be wide: those read before it are less than that together.
+        row = self._cells.row(self._last_cell_within(first, last, bytes_max, reverse=reverse))
+        begins, ends = self._cells.first_at_or_after(row), self._cells.first_at_or_after(row + b"\x00")
+        if self._bytes_of(begins, ends) > row_bytes_max:
+            if reverse:
+                return self._chunk(ends, last, row + b"\x00", row)
+            return self._chunk(first, begins, row, row)
+        if reverse:
+            return self._chunk(begins, last, row if first < begins else None)
+        return self._chunk(first, ends, row + b"\x00" if ends < last else None)
+
+    def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
+        """Cells of the row with qualifiers of [start, stop), as slices of the table; see Source."""
+        first, last = self._cells.range_within(row, start, stop)
+        while first < last:
+            reached = self._last_cell_within(first, last, bytes_max + 1, reverse=False)
+            part_stop = max(first + 1, reached if self._bytes_of(first, reached + 1) > bytes_max else reached + 1)
+            yield self._chunk(first, part_stop)
+            first = part_stop
+
+    def _chunk(self, first: int, last: int, frontier: bytes | None = None, wide_row: bytes | None = None) -> Chunk:
         return Chunk(
-            self._table.slice(first, max(last - first, 0)),
+            self._table.slice(first, last - first),
             frontier,
             has_tombstones=self._facts.has_tombstones,
             has_versions=self._facts.has_versions,
             write_number_max=self._facts.write_number_max,
             timestamp_min=self._facts.timestamp_min,
+            wide_row=wide_row,
         )
 
     def _last_cell_within(self, first: int, last: int, bytes_max: int, *, reverse: bool) -> int:
@@ -116,15 +151,6 @@ class ArrowSegment:
             row = self._cells.row(first)
             weights[row] = weights.get(row, 0) + self._bytes_of(first, min(first + stride, self.cell_count))
         return list(weights.items())
-
-    def tables(self, slice_bytes: int = 1 << 20) -> Iterator[pa.Table]:
-        """All cells as sorted tables of whole rows, about `slice_bytes` each: what a flush reads."""
-        start: bytes | None = b""
-        while start is not None:
-            chunk = self.read_rows(start, b"", slice_bytes)
-            if chunk.table.num_rows:
-                yield chunk.table
-            start = chunk.frontier
 
     def _check(self) -> None:
         """Asserts that the table is valid and in store order. O(cells)."""

@@ -15,19 +15,18 @@ from __future__ import annotations
 
 import sys
 import threading
-from bisect import bisect_left, insort
+from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
-import pyarrow as pa
 from sortedcontainers import SortedDict
 
-from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, Cell, ReadSpans
+from rowlock_regionserver.cells import NEWEST, Cell, ReadSpans
+from rowlock_regionserver.memstore.row_reading import ARROW_CELL_BYTES, chunk_of, columns_of, parts_of
 from rowlock_regionserver.scan.columns import cells_table
-from rowlock_regionserver.scan.sorted_cells import TableFacts
 from rowlock_regionserver.scan.visibility_rows import retained_cells
-from rowlock_regionserver.sources import Chunk
+from rowlock_regionserver.sources import NO_LIMIT, Chunk, LongRowError
 
 # Memory as CPython holds it, worked out once. A cell: the tuple, its place in the row's list (lists grow by an eighth),
 # two bytes objects (+ 8: the allocator rounds up to 16), and two ints of a timestamp's and a write number's size.
@@ -40,9 +39,6 @@ CELL_BYTES = (
 )
 # A row: its list, its key, and its share of the map's hash table (about 70 bytes at its usual fill) and sorted keys.
 ROW_BYTES = sys.getsizeof([]) + sys.getsizeof(b"") + 8 + 80
-
-# What a cell takes in Arrow beside its row, qualifier and value: timestamp, write number, kind and three offsets.
-ARROW_CELL_BYTES = 8 + 8 + 1 + 3 * 4
 
 # Into how many pieces a segment is divided where a scan may be cut.
 WEIGHTS_COUNT = 256
@@ -189,65 +185,79 @@ class RowSegment:
         with self._lock:
             return SegmentStatistics(len(self._rows), self._cell_count, self._bytes_held, self._pruned_cell_count)
 
-    def row_cells(self, row: bytes) -> list[Cell]:
-        """A copy of the row's cells in store order; empty when there are none."""
+    def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> list[Cell]:
+        """A copy of the row's cells in store order; see Source."""
         if self._is_sealed:  # Nobody writes any more, and a flush that reads it all is not waited for.
-            return self._copied(row)
+            return self._copied(row, cells_max)
         with self._lock:
-            return self._copied(row)
+            return self._copied(row, cells_max)
 
-    def _copied(self, row: bytes) -> list[Cell]:
-        held = self._rows.get(row)
-        return held.copy() if held is not None else []
-
-    def column_cells(self, row: bytes, qualifier: bytes) -> list[Cell]:
-        """The column's cells and the row's family tombstones, in store order: all that the column's value needs."""
-        if self._is_sealed:
-            return self._copied_column(row, qualifier)
-        with self._lock:
-            return self._copied_column(row, qualifier)
-
-    def _copied_column(self, row: bytes, qualifier: bytes) -> list[Cell]:
+    def _copied(self, row: bytes, cells_max: int) -> list[Cell]:
         held = self._rows.get(row)
         if held is None:
             return []
-        found = held[bisect_left(held, (qualifier,)) : bisect_left(held, (qualifier + b"\x00",))]
-        if held[0][0]:
-            return found
-        # Family tombstones stand in front, among the cells of the empty qualifier.
-        return _tombstones_of_family(held[: bisect_left(held, (b"\x00",))]) + found if qualifier else found
+        if len(held) > cells_max:
+            raise LongRowError
+        return held.copy()
+
+    def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> list[Cell]:
+        """The columns' cells and the row's family tombstones, in store order; see Source. O(columns * log row)."""
+        if self._is_sealed:
+            return self._copied_columns(row, qualifiers, cells_max)
+        with self._lock:
+            return self._copied_columns(row, qualifiers, cells_max)
+
+    def _copied_columns(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int) -> list[Cell]:
+        held = self._rows.get(row)
+        return columns_of(held, qualifiers, cells_max) if held is not None else []
+
+    def row_cell_count(self, row: bytes) -> int:
+        """The row's cells. O(1)."""
+        held = self._rows.get(row)
+        return 0 if held is None else len(held)
 
     def is_row_in_memory(self, row: bytes) -> bool:
         """Always."""
         return True
 
-    def read_rows(self, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False) -> Chunk:
+    def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
+        """See Source; exact. O(log n)."""
+        with self._lock:
+            assert isinstance(self._rows, SortedDict), "a segment is read before it is recovered"
+            row = next(self._rows.irange(start, stop or None, inclusive=(True, False), reverse=reverse), None)
+        return row + b"\x00" if reverse and row is not None else row
+
+    def read_rows(
+        self, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int = NO_LIMIT, *, reverse: bool = False
+    ) -> Chunk:
         """Whole rows, as Source says; rows are copied under the lock in slices, the table is built without it."""
         rows: list[bytes] = []
         cells_by_row: list[list[Cell]] = []
         byte_count = 0
+        frontier = wide_row = None
         for row, cells in self._copied_rows(start, stop, reverse):
+            row_bytes = sum([len(cell[0]) + len(cell[4]) for cell in cells]) + len(cells) * (len(row) + 17)
+            if row_bytes > row_bytes_max:
+                frontier = row + b"\x00" if reverse else row
+                wide_row = row
+                break
             rows.append(row)
             cells_by_row.append(cells)
-            byte_count += sum([len(cell[0]) + len(cell[4]) for cell in cells]) + len(cells) * (len(row) + 17)
+            byte_count += row_bytes
             if byte_count >= bytes_max:
                 frontier = _frontier(row, start, stop, reverse)
                 break
-        else:
-            frontier = None
         if reverse:
             rows.reverse()
             cells_by_row.reverse()
-        table = cells_table(rows, cells_by_row)
-        facts = TableFacts.of(table)
-        return Chunk(
-            table,
-            frontier,
-            has_tombstones=facts.has_tombstones,
-            has_versions=facts.has_versions,
-            write_number_max=facts.write_number_max,
-            timestamp_min=facts.timestamp_min,
-        )
+        return chunk_of(cells_table(rows, cells_by_row), frontier, wide_row=wide_row)
+
+    def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
+        """Cells of the row with qualifiers of [start, stop), as they are when the first part is asked for; see Source.
+
+        What is copied then are references to the cells; large values are copied when they are asked for.
+        """
+        yield from parts_of(row, self.row_cells(row), bytes_max, start, stop)
 
     def row_weights(self, count: int = WEIGHTS_COUNT) -> list[tuple[bytes, int]]:
         """(row, about the bytes of the cells from it on, as Arrow holds them), rows ascending: where a scan may be cut.
@@ -267,18 +277,6 @@ class RowSegment:
         byte_count = bytes_held - ROW_BYTES * row_count - CELL_BYTES * cell_count + key_bytes
         byte_count += ARROW_CELL_BYTES * cell_count
         return [(row, byte_count * min(stride, row_count - i * stride) // row_count) for i, row in enumerate(rows)]
-
-    def tables(self, slice_bytes: int = 1 << 20) -> Iterator[pa.Table]:
-        """All cells as sorted tables of whole rows, about `slice_bytes` each: what a flush reads. About 1 M cells/s.
-
-        Between two tables, and many times inside one, other threads run.
-        """
-        start: bytes | None = b""
-        while start is not None:
-            chunk = self.read_rows(start, b"", slice_bytes)
-            if chunk.table.num_rows:
-                yield chunk.table
-            start = chunk.frontier
 
     def pieces(self) -> Iterator[object]:
         """The keys and the lists that hold its cells. Whoever is the last to let go of a sealed segment lets go of
@@ -332,10 +330,6 @@ def _merge(held: list[Cell], cells: Sequence[Cell]) -> None:
     else:
         held += cells
         held.sort()  # two sorted runs: one merge
-
-
-def _tombstones_of_family(cells: Sequence[Cell]) -> list[Cell]:
-    return [cell for cell in cells if cell[3] == DELETE_FAMILY]
 
 
 def _frontier(last: bytes, start: bytes, stop: bytes, reverse: bool) -> bytes | None:

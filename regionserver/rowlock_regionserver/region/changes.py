@@ -12,13 +12,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
-from rowlock_regionserver.cells import NEWEST, PUT, Cell, Family, ReadPoint
+from rowlock_regionserver.cells import NEWEST, PUT, Family, ReadPoint
 from rowlock_regionserver.errors import CounterOverflowError, LimitExceededError, NotACounterError
 from rowlock_regionserver.operations import Append, Change, Delete, DeleteKind, Increment, Put, RowResult
 from rowlock_regionserver.region.answer_size import AnswerSize
 from rowlock_regionserver.region.family_change import FamilyChange
 from rowlock_regionserver.region.row_state import RowState
 from rowlock_regionserver.scan.visibility_rows import live_versions, visible_cells
+from rowlock_regionserver.sources import FoundCell, loaded
 from rowlock_regionserver.wal.mutation import UnnumberedCell
 
 _COUNTER = struct.Struct(">q")
@@ -83,7 +84,7 @@ class RowChanger:
         self._answer = answer
         self._changes: dict[int, FamilyChange] = {}
         # Of columns that were looked at: what is live as stored and not deleted since, the newest last.
-        self._live: dict[tuple[int, bytes], list[Cell]] = {}
+        self._live: dict[tuple[int, bytes], list[FoundCell]] = {}
         self._results: list[tuple[bytes, bytes, int, bytes]] = []
 
     def apply(self, change: Change) -> None:
@@ -134,7 +135,7 @@ class RowChanger:
         newest = self._newest(family, qualifier)
         before = 0
         if newest is not None:
-            value = newest[4]
+            value = loaded(newest[4])
             if len(value) != 8:
                 raise NotACounterError(
                     f"can't increment {family!r}:{qualifier!r} of row {self._row!r}: a counter is 8 bytes, big-endian, "
@@ -157,28 +158,28 @@ class RowChanger:
 
     def _append(self, family: bytes, qualifier: bytes, suffix: bytes) -> None:
         newest = self._newest(family, qualifier)
-        value = suffix if newest is None else newest[4] + suffix
-        if len(value) > self._cell_bytes_max:
+        byte_count = len(suffix) + (0 if newest is None else len(newest[4]))
+        if byte_count > self._cell_bytes_max:
             raise LimitExceededError(
-                f"appending to {family!r}:{qualifier!r} of row {self._row!r} would make a cell of {len(value)} bytes, "
+                f"appending to {family!r}:{qualifier!r} of row {self._row!r} would make a cell of {byte_count} bytes, "
                 f"more than cell_bytes_max = {self._cell_bytes_max}; the cell stays as it is",
                 limit="cell_bytes_max",
                 limit_value=self._cell_bytes_max,
-                found=len(value),
+                found=byte_count,
                 row=self._row,
                 family=family,
                 qualifier=qualifier,
             )
-        self._put_newer(family, qualifier, newest, value)
+        self._put_newer(family, qualifier, newest, suffix if newest is None else loaded(newest[4]) + suffix)
 
-    def _put_newer(self, family: bytes, qualifier: bytes, newest: Cell | None, value: bytes) -> None:
+    def _put_newer(self, family: bytes, qualifier: bytes, newest: FoundCell | None, value: bytes) -> None:
         """Puts a value under the stamp, or under the timestamp of what was read when that is later."""
         timestamp = self._stamp if newest is None else max(self._stamp, -newest[1])
         self._of(family).put(qualifier, timestamp, value)
         self._results.append((family, qualifier, timestamp, value))
         self._answer.add(self._results[-1])
 
-    def _newest(self, family_name: bytes, qualifier: bytes) -> Cell | None:
+    def _newest(self, family_name: bytes, qualifier: bytes) -> FoundCell | None:
         """The column's newest visible cell, the mutation so far included."""
         family = self._families[family_name]
         change = self._of(family_name)
@@ -191,7 +192,7 @@ class RowChanger:
         visible = visible_cells([newest], self._now, family)
         return visible[0] if visible else None  # It has expired, and what is older has too.
 
-    def _newest_stored(self, family: Family, change: FamilyChange, qualifier: bytes) -> Cell | None:
+    def _newest_stored(self, family: Family, change: FamilyChange, qualifier: bytes) -> FoundCell | None:
         """The column's newest version as stored, also if it has expired, that the mutation did not delete."""
         cells = self._row_state.column_cells(family, qualifier)
         # Where no tombstone stands in front, nothing can hide the newest put.

@@ -17,6 +17,7 @@ from rowlock_regionserver.region.changes import reads_the_row
 from rowlock_regionserver.region.row_state import RowState
 from rowlock_regionserver.scan.filters import matches_row, required_columns
 from rowlock_regionserver.scan.visibility_rows import visible_cells
+from rowlock_regionserver.sources import FoundCell, loaded
 
 COMPARISONS: Mapping[CompareOp, Callable[[bytes, bytes], bool]] = {
     CompareOp.EQUAL: operator.eq,
@@ -45,18 +46,21 @@ class NewestRow:
         self._families = families
         self._now = ReadPoint(NEWEST, now_ms)
 
-    def cell(self, family_name: bytes, qualifier: bytes) -> Cell | None:
+    def cell(self, family_name: bytes, qualifier: bytes) -> FoundCell | None:
         """The column's newest visible cell."""
         family = self._families[family_name]
         visible = visible_cells(self._state.column_cells(family, qualifier), self._now, family)
         # Of the empty qualifier no family tombstone is left; of another one nothing else is there.
         return visible[0] if visible else None
 
+    def loaded_cell(self, family_name: bytes, qualifier: bytes) -> Cell | None:
+        """The same with its value."""
+        cell = self.cell(family_name, qualifier)
+        return None if cell is None else (*cell[:4], loaded(cell[4]))
+
     def exists(self) -> bool:
-        """Some cell of the row is visible. Reads whole families, until one has a cell."""
-        return any(
-            visible_cells(self._state.family_cells(family), self._now, family) for family in self._families.values()
-        )
+        """Some cell of the row is visible. Reads until it has met one."""
+        return any(self._state.has_visible(family, self._now) for family in self._families.values())
 
 
 def families_read(mutation: RowMutation) -> Collection[bytes] | None:
@@ -64,10 +68,16 @@ def families_read(mutation: RowMutation) -> Collection[bytes] | None:
     condition = mutation.condition
     if condition is None:
         return {change.family for change in mutation.changes if reads_the_row(change)}
-    if condition.filter is not None or condition.existence is not Existence.ANY:
+    if reads_whole_rows(mutation):
         return None
     changed = {change.family for change in (*mutation.changes, *mutation.otherwise)}
     return changed.union(check.family for check in condition.checks)
+
+
+def reads_whole_rows(mutation: RowMutation) -> bool:
+    """COMPARE of this mutation may look at any cell of the row."""
+    condition = mutation.condition
+    return condition is not None and (condition.filter is not None or condition.existence is not Existence.ANY)
 
 
 def compare(condition: Condition, row: bytes, newest: NewestRow, answer: AnswerSize) -> Comparison:
@@ -84,7 +94,7 @@ def compare(condition: Condition, row: bytes, newest: NewestRow, answer: AnswerS
     for check in condition.checks:
         column = (check.family, check.qualifier)
         if column not in read:
-            cell = read[column] = newest.cell(*column)
+            cell = read[column] = newest.loaded_cell(*column)
             if cell is not None:
                 seen.append((*column, -cell[1], cell[4]))
                 answer.add(seen[-1])
@@ -95,7 +105,7 @@ def compare(condition: Condition, row: bytes, newest: NewestRow, answer: AnswerS
     if is_met and condition.filter is not None:
         values: dict[tuple[bytes, bytes], bytes] = {}
         for family, qualifier in required_columns(condition.filter):
-            cell = newest.cell(family, qualifier)
+            cell = newest.loaded_cell(family, qualifier)
             if cell is not None:
                 values[family, qualifier] = cell[4]
                 timestamp_max = max(timestamp_max, -cell[1])

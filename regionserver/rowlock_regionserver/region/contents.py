@@ -30,6 +30,7 @@ from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import TEMPORARY_SUFFIX
 from rowlock_regionserver.wal.log import Log
@@ -72,7 +73,7 @@ class RegionContents:
         self.requests = RequestIds(clock, shared.request_ids, config.request_ids_forgotten_after_ms, answers_max)
         in_files = (read_answers(files, folder, file, table.name_by_number) for file in manifest.answers_files)
         self.requests.restore((*itertools.chain.from_iterable(in_files), *manifest.answers), manifest.forgotten_ms_ago)
-        self.stores = Stores(table, _open_store_files(folder, manifest, table, shared.cache, files))
+        self.stores = Stores(table, _open_store_files(folder, manifest, table, shared.cache, shared.open_files))
         self.applier = Applier(self.stores, shared.memory, self.mvcc.read_spans, shared.on_fatal)
         self.flusher = Flusher(
             live,
@@ -107,6 +108,16 @@ class RegionContents:
         self.replay.forget_packed()
         self.replay.count_memory()
         self.memory.add(-self.stores.memstore_bytes)
+
+    def remove_store_files(self) -> set[Path]:
+        """The region is gone: each of its store files goes from the disk when nobody reads it any more. Gives them all.
+
+        The folder goes with the last one, if nothing else is in it. Removed is what nobody reads now; blocks.
+        """
+        paths = self.stores.remove_files_when_unused()
+        self.stores.retire()
+        self.shared.open_files.tidy()
+        return paths
 
     def remove_bulk_files(self, through: int) -> None:
         """Removes the bulk files of writes up to this number, which replay will pass over."""
@@ -154,11 +165,11 @@ def make_region_folder(
 
 
 def _open_store_files(
-    folder: Path, manifest: Manifest, table: Table, cache: BlockCache, files: Files
+    folder: Path, manifest: Manifest, table: Table, cache: BlockCache, open_files: OpenFiles
 ) -> dict[int, tuple[StoreFile, ...]]:
     return {
         number: tuple(
-            StoreFile.open(store_file_path(folder, number, info.number), info, cache, files) for info in infos
+            StoreFile.open(store_file_path(folder, number, info.number), info, cache, open_files) for info in infos
         )
         for number, infos in manifest.store_files.items()
         if number in table.name_by_number

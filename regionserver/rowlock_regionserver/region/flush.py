@@ -5,7 +5,7 @@
 2. Wait until the read point has passed the switch: only durable, published cells may stand in a file, because after the
    manifest names it the log's records are gone. A log that waits for disk space is not waited for.
 3. Write: each family's sealed segments are merged window by window, freed of what no reader can see any more
-   (scan/visibility.py, `retained`), and written as one store file, synced, renamed, and opened.
+   (flush_windows.py), and written as one store file, synced, renamed, and opened.
 4. Commit: the next manifest generation names the new files and the flushed write number, and keeps the request ids that
    the log would forget (saved_answers.py). It is durable before anything else happens.
 5. Show: readers see the files instead of the segments, in one step; then the log is told, and bulk files go.
@@ -23,24 +23,25 @@ import itertools
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
 from rowlock_regionserver.cells import Family, ReadSpans
-from rowlock_regionserver.errors import DiskFullError, NotServingRegionError
+from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, TooManyOpenFilesError
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.memstore.segment import RowSegment
 from rowlock_regionserver.process import give_way
+from rowlock_regionserver.region.flush_windows import Judge, kept_tables
 from rowlock_regionserver.region.gate import Gate
 from rowlock_regionserver.region.manifest import LiveManifest, Manifest
 from rowlock_regionserver.region.mvcc import Mvcc
-from rowlock_regionserver.region.raw_windows import raw_windows
 from rowlock_regionserver.region.requests import RequestIds
 from rowlock_regionserver.region.saved_answers import unnamed_answers, with_answers
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.store_file_names import store_file_path
-from rowlock_regionserver.region.stores import Stores
+from rowlock_regionserver.region.stores import Store, Stores
 from rowlock_regionserver.scan.visibility import retained
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.info import StoreFileInfo
@@ -95,6 +96,7 @@ class Flusher:
         self._memory = shared.memory
         self._long_work = shared.long_work
         self._cache = shared.cache
+        self._open_files = shared.open_files
         self._files = shared.files
         self._config = shared.config
         self._flushed = flushed
@@ -126,7 +128,8 @@ class Flusher:
         """Writes everything that is in memory now to store files; returns when they are live.
 
         Raises OSError when the disk refuses, and DiskFullError also when the log waits for space for what is to be
-        flushed: nothing is lost, the segments stay. NotServingRegionError after `close`.
+        flushed: nothing is lost, the segments stay; nor after TooManyOpenFilesError. NotServingRegionError after
+        `close`.
         """
         with self._lock:
             if self._is_closed:
@@ -220,7 +223,7 @@ class Flusher:
                 info = self._write(family, segments, number, paths[-1], spans)
                 if info is not None:
                     # Before the commit: a file that can't be opened changes nothing.
-                    written.append((family, StoreFile.open(paths[-1], info, self._cache, self._files)))
+                    written.append((family, StoreFile.open(paths[-1], info, self._cache, self._open_files)))
         except BaseException:
             for path in paths:
                 self._files.remove_if_there(path)
@@ -231,25 +234,24 @@ class Flusher:
         self, family: Family, segments: Sequence[Source], number: int, path: Path, spans: ReadSpans
     ) -> StoreFileInfo | None:
         """3. One store file of the family's segments; None when they hold nothing."""
-        with contextlib.closing(self._windows(segments)) as windows:
-            kept = (table for window in windows if (table := retained(window, spans, family)).num_rows)
-            first = next(kept, None)
+        with contextlib.closing(self._tables(segments, partial(retained, spans=spans, family=family))) as tables:
+            first = next(tables, None)
             if first is None:
                 return None
-            return write_store_file(path, itertools.chain([first], kept), family, self._files, number=number)
+            return write_store_file(path, itertools.chain([first], tables), family, self._files, number=number)
 
-    def _windows(self, segments: Sequence[Source]) -> Generator[pa.Table, None, None]:
-        """All cells of the segments, in a turn that lasts until the last window is written, and not to the sync."""
+    def _tables(self, segments: Sequence[Source], judge: Judge) -> Generator[pa.Table, None, None]:
+        """What stays of the cells, in a turn that lasts until the last table is written, and not to the sync."""
         window_bytes, merge_bytes = self._config.flush_window_bytes, self._config.flush_merge_window_bytes
         with self._long_work.turn(frees_memory=True) as turn:
-            yield from raw_windows(segments, window_bytes, merge_bytes, between=turn.give_way)
+            yield from kept_tables(segments, judge, window_bytes, merge_bytes, between=turn.give_way)
 
     def _commit(self, manifest: Manifest) -> None:
         """4. The commit point."""
         before = self.manifest
         try:
             self._live = self._live.replaced(self._files, manifest)
-        except DiskFullError:
+        except (DiskFullError, TooManyOpenFilesError):
             # The manifest before is the one that counts, so the new files take space that is needed. After any other
             # failure they stay, because the manifest that names them may be on the disk.
             for path in self._paths(manifest) - self._paths(before) | unnamed_answers(manifest, before, self._folder):
@@ -292,16 +294,18 @@ class Flusher:
         with self._lock:
             yield
 
-    def forget_families(self, family_numbers: Sequence[int]) -> None:
-        """Takes the files of dropped families out of the manifest, and removes them. The caller lets no flush run."""
+    def forget_families(self, dropped: Sequence[Store]) -> None:
+        """Takes the files of dropped families out of the manifest; they go from the disk when nobody reads them.
+
+        The caller lets no flush run.
+        """
         manifest = self.manifest
-        kept = {number: infos for number, infos in manifest.store_files.items() if number not in family_numbers}
-        if len(kept) == len(manifest.store_files):
-            return
-        self._commit(replace(manifest, store_files=kept))
-        for path in self._paths(manifest) - self._paths(self.manifest):
-            with contextlib.suppress(OSError):  # Nobody names it any more; the next start tries again.
-                self._files.remove_if_there(path)
+        numbers = {store.family.number for store in dropped}
+        kept = {number: infos for number, infos in manifest.store_files.items() if number not in numbers}
+        if len(kept) < len(manifest.store_files):
+            self._commit(replace(manifest, store_files=kept))
+            for store in dropped:
+                store.remove_files_when_unused()
 
 
 def _with_files(manifest: Manifest, written: Sequence[tuple[Family, StoreFile]]) -> Manifest:

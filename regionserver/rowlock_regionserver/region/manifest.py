@@ -21,6 +21,8 @@ from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.wal.record import NOWHERE, Position
 
 NAME = "manifest"
+# Version 1 had the first and the last row of each store file too, and servers that wrote it refuse to be without them.
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +99,13 @@ class LiveManifest:
 
 def write_manifest(files: Files, folder: Path, number: int, manifest: Manifest) -> None:
     """Makes the manifest live under this generation number; durable when it returns."""
-    generations.write(files, folder, NAME, number, manifest.encode())
+    generations.write(files, folder, NAME, number, manifest.encode(), version=FORMAT_VERSION)
 
 
 def read_manifest(files: Files, folder: Path) -> LiveManifest:
     """The newest generation. CorruptionError when it is damaged; never an older one instead."""
     try:
-        number, body = generations.read_newest(files, folder, NAME)
+        number, body = generations.read_newest(files, folder, NAME, version_max=FORMAT_VERSION)
     except FileNotFoundError:
         raise CorruptionError.missing(folder / NAME, "a manifest", "none") from None
     try:

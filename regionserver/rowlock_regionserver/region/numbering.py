@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rowlock_regionserver.cells import Cell
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DeadlineError
 from rowlock_regionserver.region.mvcc import Mvcc
 from rowlock_regionserver.region.stamps import Stamps
+from rowlock_regionserver.sources import FoundCell
 from rowlock_regionserver.wal.log import Log
 
 # In the log, generously.
@@ -78,7 +78,7 @@ class Numbering:
             self.wait_for_stamp(deadline)
         return stamp
 
-    def stamp_later_than(self, cells: Iterable[Cell], stamp: int) -> int:
+    def stamp_later_than(self, cells: Iterable[FoundCell], stamp: int) -> int:
         """The stamp for a change of the row that has these cells: later than their stamps.
 
         Changes in one millisecond may share a stamp.

@@ -6,6 +6,7 @@ import contextlib
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from rowlock_regionserver.errors import (
     DiskFullError,
     NotServingRegionError,
     RegionServerError,
+    TooManyOpenFilesError,
     UnknownOutcomeError,
 )
 from rowlock_regionserver.operations import AnswerCell, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
@@ -29,7 +31,7 @@ from rowlock_regionserver.region.saved_answers import AnswerSource, TakenOver
 from rowlock_regionserver.region.stamps import stamps_after_restart
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.region.write_path import Done, DoneEach, WritePath
-from rowlock_regionserver.scan.scanner import ScanAnswer
+from rowlock_regionserver.scan.scanner import Scan
 from rowlock_regionserver.scan.split_points import Part
 from rowlock_regionserver.wal.log import Log
 
@@ -157,11 +159,16 @@ class Region:
         return self._read_path.get(rows, selection, may_wait=may_wait)
 
     def scan(
-        self, plan: ScanPlan, read_point: ReadPoint | None = None, *, is_turn_over: Callable[[], bool] = lambda: False
-    ) -> contextlib.AbstractContextManager[tuple[int, Iterator[ScanAnswer]]]:
+        self,
+        plan: ScanPlan,
+        read_point: ReadPoint | None = None,
+        table_then: Table | None = None,
+        *,
+        is_turn_over: Callable[[], bool] = lambda: False,
+    ) -> contextlib.AbstractContextManager[tuple[int, Scan]]:
         """Scans at one read point; see ReadPath.scan. Blocking."""
         self._check_serving()
-        return self._read_path.scan(plan, read_point, is_turn_over=is_turn_over)
+        return self._read_path.scan(plan, read_point, table_then, is_turn_over=is_turn_over)
 
     def parts(self, plan: ScanPlan, part_bytes: int) -> list[Part]:
         """Where a scan may be cut; see ReadPath.parts."""
@@ -201,12 +208,13 @@ class Region:
         with contents.flusher.no_flush():
             with contents.gate.exclusive():
                 dropped = contents.stores.alter(table)
-                contents.table = self._write_path.table = self._read_path.table = table
-            for store in dropped:
-                contents.memory.add(-store.memstore.bytes_held)
+                contents.table = self._write_path.table = table
+            contents.memory.add(-sum(store.memstore.bytes_held for store in dropped))
             # Without space for that the files stay named until the next flush: the catalog says they are gone.
-            with contextlib.suppress(DiskFullError):
-                contents.flusher.forget_families([store.family.number for store in dropped])
+            with contextlib.suppress(DiskFullError, TooManyOpenFilesError):
+                contents.flusher.forget_families(dropped)
+        del dropped
+        contents.shared.open_files.tidy()
 
     @contextlib.contextmanager
     def without_writes_any_more(self) -> Iterator[None]:
@@ -250,10 +258,14 @@ class Region:
         with contextlib.suppress(UnknownOutcomeError):
             mvcc.wait_until_published(mvcc.last, log_waits_for_space)
 
-    def discard(self) -> None:
-        """Gives back the memory and removes the bulk files of a closed region that was dropped."""
+    def discard(self) -> set[Path]:
+        """Gives back the memory and removes the files of a closed region that was dropped. Gives its store files.
+
+        One that a scan reads is still there, and goes when the scan has ended.
+        """
         self._contents.abandon()
         self._contents.remove_bulk_files(NEWEST)
+        return self._contents.remove_store_files()
 
     def give_up_waiting(self, failure: UnknownOutcomeError) -> None:
         """The log takes nothing more: whoever waits for it is told so. What was published can be read and flushed."""

@@ -9,10 +9,12 @@ from pathlib import Path
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.region.long_work import LongWork
+from rowlock_regionserver.process import open_store_files_of_this_process
+from rowlock_regionserver.region.long_work import LongWork, turn_count_of_this_machine
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.request_id_memory import RequestIdMemory
 from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.storefile.open_files import OpenFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,5 +29,25 @@ class SharedParts:
     long_work: LongWork
     cache: BlockCache
     request_ids: RequestIdMemory
+    open_files: OpenFiles
     # Told when disk or memory failed in a way that nothing may go on after; ends the server.
     on_fatal: Callable[[BaseException], None]
+
+    @classmethod
+    def of(
+        cls,
+        bulk_folder: Path,
+        config: Config,
+        clock: Clock,
+        files: Files,
+        memory: MemoryGauge,
+        on_fatal: Callable[[BaseException], None],
+    ) -> SharedParts:
+        """As configured, on this machine."""
+        long_work = LongWork(config.long_work_pause_percent, memory, clock, turn_count_of_this_machine())
+        open_files = OpenFiles(files, config.open_store_files_max or open_store_files_of_this_process())
+        # Whatever else needs a descriptor, and finds none, gets one of those that no read uses now.
+        files.close_idle = open_files.close_idle
+        cache = BlockCache(config.block_cache_bytes)
+        request_ids = RequestIdMemory(config.request_ids_bytes_max)
+        return cls(bulk_folder, config, clock, files, memory, long_work, cache, request_ids, open_files, on_fatal)

@@ -1,25 +1,44 @@
 """A region's stores: each family's memstore and store files, and the frozen view that a read uses.
 
 The view is one mapping, replaced by one assignment whenever a source comes or goes: a segment is added or sealed, a
-flushed segment becomes a file. So a reader sees a segment or the file it became, never neither and never both.
+flushed segment becomes a file. So a reader sees a segment or the file it became, never neither and never both. It is
+replaced together with the table, so a reader that was checked against a table reads that table's families.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, NoReturn
 
 import numpy as np
+import pyarrow as pa
 
 from rowlock_regionserver.cells import Family
+from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Memstore, Segment
 from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.scan.columns import TIMESTAMP, column, integers
+from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.reader import StoreFile
+
+# As many cells of rows, in all families, may be read on the event loop: one or two milliseconds.
+INLINE_CELLS_MAX = 1000
+
+_READ_BYTES = 1 << 20
 
 # By family number: the family and its sources, from newest to oldest. Never changed, only replaced.
 View = Mapping[int, tuple[Family, tuple[Segment | StoreFile, ...]]]
+
+
+class Served(NamedTuple):
+    """What a reader reads: a table, and its families' sources at one moment."""
+
+    table: Table
+    view: View
 
 
 @dataclass(slots=True)
@@ -29,6 +48,11 @@ class Store:
     family: Family
     memstore: Memstore
     files: tuple[StoreFile, ...] = ()
+
+    def remove_files_when_unused(self, *, folder_too: bool = False) -> None:
+        """Each of its files goes from the disk when nobody reads it any more."""
+        for file in self.files:
+            file.remove_when_unused(folder_too=folder_too)
 
 
 class Stores:
@@ -40,14 +64,22 @@ class Stores:
 
     def __init__(self, table: Table, files: dict[int, tuple[StoreFile, ...]]) -> None:
         self._lock = threading.Lock()
-        # Guarded by self._lock; read without it through `view` and `of`, which are replaced whole.
+        # Guarded by self._lock; read without it through `served` and `of`, which are replaced whole.
         self._stores: dict[int, Store] = {}
-        self.view: View = {}
+        self.served = Served(table, {})
         self.has_files = False
-        self._replace(
+        self._holder_count = 0
+        self._is_retired = False
+        stores = [
             Store(family, Memstore(family.versions, recovering=True), files.get(family.number, ()))
             for family in table.families
-        )
+        ]
+        self._replace(table, stores)
+
+    @property
+    def view(self) -> View:
+        """The sources there are now."""
+        return self.served.view
 
     def of(self, family_number: int) -> Store:
         """The store of a family. KeyError when the family was dropped."""
@@ -71,7 +103,7 @@ class Stores:
         newest = 0
         for store in self._stores.values():
             for segment in store.memstore.sources():
-                for table in segment.tables():
+                for table in _tables_of(segment):
                     newest = max(newest, int(np.max(integers(column(table, TIMESTAMP)))))
             newest = max([newest, *(file.info.timestamp_max for file in store.files)])
         return newest
@@ -98,18 +130,66 @@ class Stores:
                     store.memstore.switch(versions=family.versions)
                     store = Store(family, store.memstore, store.files)
                 stores.append(store)
-            self._replace(stores)
+            self._replace(table, stores)
         return dropped
 
-    def _replace(self, stores: Iterable[Store]) -> None:
+    def _replace(self, table: Table, stores: Iterable[Store]) -> None:
         self._stores = {store.family.number: store for store in stores}
-        self._show()
+        self._show(table)
 
-    def _show(self) -> None:
+    def _show(self, table: Table | None = None) -> None:
         self.has_files = any(store.files for store in self._stores.values())
-        self.view = {
+        view = {
             number: (store.family, (*store.memstore.sources(), *store.files)) for number, store in self._stores.items()
         }
+        self.served = Served(table or self.served.table, view)
+
+    def remove_files_when_unused(self) -> set[Path]:
+        """All store files go from the disk when nobody reads them any more, and their folder with them. Gives them."""
+        paths: set[Path] = set()
+        for store in self.all():
+            paths.update(file.path for file in store.files)
+            store.remove_files_when_unused(folder_too=True)
+        return paths
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """What is served now goes on being there for who asks for the view again and again, also after `retire`."""
+        with self._lock:
+            self._holder_count += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._holder_count -= 1
+                self._let_go_if_retired()
+
+    def retire(self) -> None:
+        """The region is gone: lets go of all sources, when nobody holds them any more."""
+        with self._lock:
+            self._is_retired = True
+            self._let_go_if_retired()
+
+    def _let_go_if_retired(self) -> None:
+        if self._is_retired and not self._holder_count:
+            self._stores = {}
+            self.served = Served(self.served.table, _Gone())
+
+
+class _Gone(Mapping[int, tuple[Family, tuple[Segment | StoreFile, ...]]]):
+    """The view of a region that is gone. Nobody takes it for one that is empty."""
+
+    def __getitem__(self, number: int) -> NoReturn:
+        self._refuse()
+
+    def __iter__(self) -> NoReturn:
+        self._refuse()
+
+    def __len__(self) -> NoReturn:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise NotServingRegionError("the region was closed here, and its table dropped or truncated; look it up again")
 
 
 def is_row_in_memory(view: View, row: bytes, families: Collection[bytes] | None) -> bool:
@@ -120,3 +200,18 @@ def is_row_in_memory(view: View, row: bytes, families: Collection[bytes] | None)
         if families is None or family.name in families
         for source in sources
     )
+
+
+def row_cell_count(view: View, row: bytes) -> int:
+    """About how many cells the row has in all families, as far as that is known without reading."""
+    return sum(source.row_cell_count(row) for _, sources in view.values() for source in sources)
+
+
+def _tables_of(source: Source) -> Iterator[pa.Table]:
+    """All cells of a source in store order; none of the tables is empty."""
+    start: bytes | None = b""
+    while start is not None:
+        chunk = source.read_rows(start, b"", _READ_BYTES)
+        if chunk.table.num_rows:
+            yield chunk.table
+        start = chunk.frontier

@@ -57,13 +57,19 @@ from rowlock_regionserver.region.answer_size import AnswerSize, room_for_cells
 from rowlock_regionserver.region.brief_wait import BriefWait
 from rowlock_regionserver.region.changes import RowChanger, are_puts, only_puts
 from rowlock_regionserver.region.check import check_in_region, check_mutation, check_record
-from rowlock_regionserver.region.conditional import NewestRow, changed_timestamp_max, compare, families_read
+from rowlock_regionserver.region.conditional import (
+    NewestRow,
+    changed_timestamp_max,
+    compare,
+    families_read,
+    reads_whole_rows,
+)
 from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.numbering import Numbering
 from rowlock_regionserver.region.repeated import is_definite_without_change, repeated
 from rowlock_regionserver.region.row_locks import RowLocks
 from rowlock_regionserver.region.row_state import RowState
-from rowlock_regionserver.region.stores import is_row_in_memory
+from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, is_row_in_memory, row_cell_count
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.mutation import KIND_ROW, UnnumberedCell, encode_row, number_cells
 
@@ -185,7 +191,7 @@ class WritePath:
             self._unlock(rows)
             return self._make(mutations, options, may_wait=may_wait, is_one_answer=is_one_answer)
         try:
-            if not may_wait and self._stores.has_files and not self._is_all_in_memory(mutations, checked):
+            if not may_wait and not self._is_quick(mutations, checked):
                 return None
             for i in checked:
                 told[i] = self._change_row(mutations[i], refused.get(i), stamp, durability, room)
@@ -270,14 +276,17 @@ class WritePath:
         self._row_locks.release(rows)
         self._gate.leave()
 
-    def _is_all_in_memory(self, mutations: Sequence[RowMutation], checked: Sequence[int]) -> bool:
-        """COMPARE of these will read no block from a disk."""
+    def _is_quick(self, mutations: Sequence[RowMutation], checked: Sequence[int]) -> bool:
+        """COMPARE of these will read no block from a disk, and not many cells."""
         view = self._stores.view
         reads_all = self._numbering.reads_rows
-        return all(
+        if self._stores.has_files and not all(
             is_row_in_memory(view, mutations[i].row, None if reads_all else families_read(mutations[i]))
             for i in checked
-        )
+        ):
+            return False
+        whole = [mutations[i].row for i in checked if reads_all or reads_whole_rows(mutations[i])]
+        return not whole or sum(row_cell_count(view, row) for row in whole) <= INLINE_CELLS_MAX
 
     def _change_row(
         self, mutation: RowMutation, refusal: RegionServerError | None, stamp: int, durability: Durability, room: int

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -34,12 +34,21 @@ from rowlock_regionserver.scan.batches import ScanAnswer
 STEP_BATCHES_MAX = 4
 
 
+class Answers(Protocol):
+    """The answers of a scan that is under way."""
+
+    @property
+    def bytes_held(self) -> int:
+        """Memory that is held for those to come. From any thread."""
+
+    def __next__(self) -> ScanAnswer:
+        """The next one; blocking."""
+
+
 class ScannedRegion(Protocol):
     """A region as scans see it."""
 
-    def scan(
-        self, plan: ScanPlan, *, is_turn_over: Callable[[], bool]
-    ) -> AbstractContextManager[tuple[int, Iterator[ScanAnswer]]]:
+    def scan(self, plan: ScanPlan, *, is_turn_over: Callable[[], bool]) -> AbstractContextManager[tuple[int, Answers]]:
         """The read point and the answers; blocking, for worker threads. Leaving frees the read point.
 
         is_turn_over() is asked after each window: when it holds an answer comes, with or without rows.
@@ -51,15 +60,14 @@ class OpenScan:
 
     def __init__(self, region: ScannedRegion, plan: ScanPlan, memory: ScanMemory, config: Config, clock: Clock) -> None:
         self._memory = memory
-        self._window_bytes = config.scan_window_bytes
         self._turn_seconds = config.scan_heartbeat_ms / 1000
         self._clock = clock
         self._lock = threading.Lock()  # held for a whole step
         # Guarded by self._lock:
-        self._context: AbstractContextManager[tuple[int, Iterator[ScanAnswer]]] | None = region.scan(
+        self._context: AbstractContextManager[tuple[int, Answers]] | None = region.scan(
             plan, is_turn_over=self._is_turn_over
         )
-        self._answers: Iterator[ScanAnswer] | None = None
+        self._answers: Answers | None = None
         self._read_point = 0
         self._held = 0
         self._failure: Exception | None = None
@@ -110,16 +118,15 @@ class OpenScan:
         if self._answers is None:
             self._memory.admit()
             self._read_point, self._answers = self._context.__enter__()
-        answer = next(self._answers, None)
+        answer = _next(self._answers)
         if answer is None or self._is_left:
             self._is_left = True
             return None
         if not answer.row_reached:
             # While there are full batches, their number is what ends the step.
             self._begin_turn()
-        # The window that the batch is cut from. Its memory may be a segment's that is there anyway, so no more is
-        # counted than a window has.
-        self._hold(min(answer.table.get_total_buffer_size(), self._window_bytes))
+        # The windows that this batch and the next ones are cut from, and what was read ahead.
+        self._hold(self._answers.bytes_held)
         return scan_batch(
             answer.table,
             answer.row_count,
@@ -145,6 +152,13 @@ class OpenScan:
                     context.__exit__(None, None, None)
             finally:
                 self._lock.release()
+
+
+def _next(answers: Answers) -> ScanAnswer | None:
+    try:
+        return next(answers)
+    except StopIteration:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """A scan's answers cut to batches: whole rows, about as many bytes and at most as many rows as asked.
 
-Only a row that is larger than a batch by itself is cut, between cells; the next batch begins with its rest. In row form
-a row is one line, so it is a batch of its own then.
+Only a row that is larger than a batch by itself is cut, between cells; the next batch begins with its rest. A wide row
+comes in parts, and a batch that has some of it begins with it. In row form a row is one line, so it is a batch of its
+own then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,30 @@ class Batches:
             if does_not_fit or self._is_full():
                 yield from self.rest()
 
+    def add_part(self, table: pa.Table, *, is_first: bool, is_last: bool) -> Iterator[ScanAnswer]:
+        """The same for a part of one row, in cells: all parts of a row are added in order, one or more."""
+        if is_first:
+            yield from self.rest()
+        sizes = _bytes_before(table, np.arange(table.num_rows + 1, dtype=np.int64))
+        start = 0
+        while start < table.num_rows:
+            stop = max(start + 1, _last_within(sizes, int(sizes[start]) + self._batch_bytes - self._bytes))
+            # What is held of the row and the first cell may be more than a batch together.
+            if self._slices and sizes[stop] - sizes[start] > self._batch_bytes - self._bytes:
+                yield self._cut_off()
+                continue
+            self._take(table.slice(start, stop - start), int(sizes[stop] - sizes[start]), 0)
+            start = stop
+        if is_last:
+            self._rows += 1
+            if self._is_full():
+                yield from self.rest()
+
+    def _cut_off(self) -> ScanAnswer:
+        """What is held of a row that goes on."""
+        (answer,) = self.rest()
+        return replace(answer, row_continues=True)
+
     def _stop(self, row: int, sizes: Integers) -> int:
         """The row up to which, from `row` on, the rows fit the batch; `row` itself when not even one does."""
         within = _last_within(sizes, int(sizes[row]) + self._batch_bytes - self._bytes)
@@ -81,7 +106,7 @@ class Batches:
         while True:
             stop = max(start + 1, _last_within(sizes, int(sizes[start]) + self._batch_bytes))
             if self._line_bytes_max is not None:
-                _check_line(cells, int(sizes[1]), self._line_bytes_max)
+                check_line(first_row(cells), int(sizes[1]), self._line_bytes_max)
             part = cells.slice(start, stop - start)
             if stop == cells.num_rows:
                 self._take(part, int(sizes[stop] - sizes[start]), 1)
@@ -93,6 +118,11 @@ class Batches:
         self._slices.append(cells)
         self._bytes += byte_count
         self._rows += row_count
+
+    @property
+    def bytes_held(self) -> int:
+        """Memory of what was added and not given yet: a slice keeps the whole table that it was cut from."""
+        return max([table.get_total_buffer_size() for table in self._slices], default=0)
 
     def _is_full(self) -> bool:
         return self._bytes >= self._batch_bytes or self._rows >= self._batch_rows
@@ -110,11 +140,11 @@ def _last_within(sizes: Integers, bytes_max: int) -> int:
     return int(np.searchsorted(sizes, bytes_max, "right")) - 1
 
 
-def _check_line(line: pa.Table, byte_count: int, bytes_max: int) -> None:
+def check_line(row: bytes, byte_count: int, bytes_max: int) -> None:
+    """Refuses a row that is too large for an answer as one line."""
     if byte_count > bytes_max:
-        row = first_row(line)
         raise LimitExceededError(
-            f"row {row!r} takes {byte_count} bytes in the row form, more than an answer may (request_bytes_max = "
+            f"row {row[:64]!r} takes {byte_count} bytes in the row form, more than an answer may (request_bytes_max = "
             f"{bytes_max}); ask for fewer columns, or scan without the row form",
             limit="request_bytes_max",
             limit_value=bytes_max,

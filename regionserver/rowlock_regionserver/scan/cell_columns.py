@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import pairwise
 
 import pyarrow as pa
@@ -18,6 +20,7 @@ from rowlock_regionserver.scan.columns import (
     column,
     numbers,
 )
+from rowlock_regionserver.sources import AWAY_BYTES_MIN, AwayValue, FoundCell, LongRowError
 
 
 class CellColumns:
@@ -62,35 +65,52 @@ class CellColumns:
                 return (start, stop)
             width *= 2
 
+    def range_within(self, row: bytes, start: bytes, stop: bytes) -> tuple[int, int]:
+        """Indices of the row's cells with qualifiers of [start, stop); an empty stop is no bound."""
+        first, last = self.row_range(row)
+        if stop:
+            last = self._qualifiers.first_not_below(stop, first, last)
+        return (self._qualifiers.first_not_below(start, first, last) if start else first), last
+
     def cells(self, start: int, stop: int) -> list[Cell]:
         """The cells at [start, stop) as tuples, in the table's order."""
-        return [
-            (qualifier, -timestamp, -write_number, kind, value)
-            for qualifier, timestamp, write_number, kind, value in zip(
-                self._qualifiers.values(start, stop),
-                self._timestamps[start:stop],
-                self._write_numbers[start:stop],
-                self._kinds[start:stop],
-                self._values.values(start, stop),
-                strict=True,
-            )
-        ]
+        return list(zip(*self._keys(start, stop), self._values.values(start, stop), strict=True))
+
+    def _keys(self, start: int, stop: int) -> tuple[Iterable[bytes], Iterable[int], Iterable[int], Iterable[int]]:
+        return (
+            self._qualifiers.values(start, stop),
+            [-timestamp for timestamp in self._timestamps[start:stop]],
+            [-write_number for write_number in self._write_numbers[start:stop]],
+            self._kinds[start:stop],
+        )
 
     def row_cells(self, row: bytes) -> list[Cell]:
         """All cells of the row as tuples; empty when there are none."""
         start, stop = self.row_range(row)
         return self.cells(start, stop) if start < stop else []
 
-    def column_cells(self, row: bytes, qualifier: bytes) -> list[Cell]:
-        """The column's cells and the family tombstones of the row: all that one column's value needs."""
+    def found_cells(self, start: int, stop: int) -> list[FoundCell]:
+        """The cells at [start, stop) as a point read finds them: large values are not copied, but away."""
+        if start == stop:
+            return []
+        return list(zip(*self._keys(start, stop), self._values.values_or_away(start, stop), strict=True))
+
+    def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int) -> list[FoundCell]:
+        """The cells of the columns, which ascend, and the family tombstones of the row; see sources.Source."""
         start, stop = self.row_range(row)
         # Family tombstones stand in front, among the cells of the empty qualifier.
         named = self._qualifiers.first_not_below(b"\x00", start, stop)
-        first = self._qualifiers.first_not_below(qualifier, start, stop)
-        last = self._qualifiers.first_not_below(qualifier + b"\x00", first, stop)
-        found = self.cells(first, last) if first < last else []
-        if start < named and qualifier:
-            found = [cell for cell in self.cells(start, named) if cell[3] == DELETE_FAMILY] + found
+        found: list[FoundCell] = []
+        if start < named and (not qualifiers or qualifiers[0]):
+            if named - start > cells_max:
+                raise LongRowError
+            found = [cell for cell in self.found_cells(start, named) if cell[3] == DELETE_FAMILY]
+        for qualifier in qualifiers:
+            first = self._qualifiers.first_not_below(qualifier, start, stop)
+            start = self._qualifiers.first_not_below(qualifier + b"\x00", first, stop)
+            if len(found) + start - first > cells_max:
+                raise LongRowError
+            found += self.found_cells(first, start)
         return found
 
 
@@ -129,3 +149,15 @@ class _BytesColumn:
         base = at[0]
         joined = bytes(self._data[base : at[-1]])
         return [joined[first - base : last - base] for first, last in pairwise(at)]
+
+    def values_or_away(self, start: int, stop: int) -> Sequence[bytes | AwayValue]:
+        """The same, but large values are not copied."""
+        at = self._offsets
+        if at[stop] - at[start] <= AWAY_BYTES_MIN:
+            return self.values(start, stop)
+        return [
+            bytes(self._data[first:last])
+            if last - first <= AWAY_BYTES_MIN
+            else AwayValue(last - first, partial(bytes, self._data[first:last]))
+            for first, last in pairwise(at[start : stop + 1].tolist())
+        ]

@@ -122,10 +122,7 @@ def single_chunk(table: pa.Table) -> pa.Table:
 
 
 def single_chunk_keys(table: pa.Table) -> pa.Table:
-    """Row, qualifier, timestamp and value of a table of CELL_SCHEMA that is not empty, all but the value in one chunk.
-
-    Where values are most of the bytes, they are copied only by who needs them. The columns in between stay as they are.
-    """
+    """The columns of a table that is not empty, row, qualifier and timestamp in one chunk; others stay as they are."""
     columns = [
         single_array(chunked) if index in (ROW, QUALIFIER, TIMESTAMP) else chunked
         for index, chunked in enumerate(table.columns)
@@ -196,15 +193,6 @@ def run_starts(equal: Mask) -> Integers:
 def take(table: pa.Table, indices: Integers) -> pa.Table:
     """The table's rows at `indices`, in their order."""
     return table.take(integer_array(indices, pa.int64()))
-
-
-def values_where(table: pa.Table, mask: Mask) -> pa.BinaryArray:
-    """The values of a table of CELL_SCHEMA where `mask` is true, as one array. Other values are not touched."""
-    chunked = table.column(VALUE)
-    values = chunked if mask.all() else chunked.filter(boolean_array(mask))
-    array = single_array(values) if values.num_chunks else binary_array([])
-    assert isinstance(array, pa.BinaryArray)
-    return array
 
 
 def keep(table: pa.Table, mask: Mask) -> pa.Table:

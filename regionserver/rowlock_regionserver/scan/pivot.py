@@ -2,7 +2,7 @@
 
 1. The rows with a cell that is answered are numbered in the scan's order: they are the lines.
 2. Of each family, the cells that the form asks for are put column by column, by a stable sort of small numbers.
-3. Their values are copied into that order at once; a column of the form is a slice of the copy.
+3. Their values are taken in that order at once; a column of the form is a slice of the copy.
 4. A line without a cell of the column is null. In a column of bytes that is an offset said twice, and no byte moves.
 
 For example, cells (a, p, 1) (a, q, 2) (b, q, 3) and the form (p, q): lines a, b; ordered p: 1, q: 2 3; so column 0 is
@@ -13,18 +13,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rowlock_regionserver.errors import LimitExceededError
 from rowlock_regionserver.scan.by_qualifier import by_qualifier
 from rowlock_regionserver.scan.columns import (
-    BINARY_COLUMN_BYTES_MAX,
     TIMESTAMP,
-    VALUE,
     Column,
     Integers,
     Mask,
@@ -33,12 +29,11 @@ from rowlock_regionserver.scan.columns import (
     integer_array,
     integers,
     offsets,
-    values_where,
 )
-from rowlock_regionserver.scan.masks import buffer_of, places_among
-from rowlock_regionserver.scan.merge import first_row
+from rowlock_regionserver.scan.masks import places_among
 from rowlock_regionserver.scan.row_form import FamilyForm, RowForm
 from rowlock_regionserver.scan.selection_columns import first_of_runs
+from rowlock_regionserver.scan.sorted_run import Values
 from rowlock_regionserver.scan.window_choice import ChosenCells
 
 Offsets = npt.NDArray[np.int32]
@@ -47,8 +42,7 @@ Offsets = npt.NDArray[np.int32]
 def pivoted(chosen: ChosenCells, form: RowForm, *, keys_only: bool, reverse: bool) -> pa.Table:
     """The window's answered rows in the form's schema, one chunk a column; with `keys_only` values are empty.
 
-    Some 20 M cells/s for values of 100 bytes. Raises LimitExceededError when the values pass 2 GiB, which one column
-    of bytes can't hold: windows are far smaller, so that is one enormous row.
+    Some 20 M cells/s for values of 100 bytes.
     """
     keys, lines = _lines(chosen, reverse)
     columns: list[Column | None] = [None] * len(form.schema)
@@ -57,7 +51,8 @@ def pivoted(chosen: ChosenCells, form: RowForm, *, keys_only: bool, reverse: boo
         of_family = form.families.get(cells.family.name)
         if of_family is not None:
             placed = _placed(chosen, index, of_family, lines, reverse)
-            _fill(columns, placed, of_family, chosen.tables[index], len(keys), keys_only=keys_only)
+            timestamps = integers(column(chosen.tables[index], TIMESTAMP))
+            _fill(columns, placed, of_family, cells.values, timestamps, len(keys), keys_only=keys_only)
     return pa.Table.from_arrays(
         [
             pa.nulls(len(keys), field.type) if array is None else array
@@ -116,93 +111,24 @@ def _fill(
     columns: list[Column | None],
     placed: _PlacedCells,
     form: FamilyForm,
-    table: pa.Table,
+    values: Values,
+    timestamps: Integers,
     line_count: int,
     *,
     keys_only: bool,
 ) -> None:
     """Puts the family's columns to their places in the form, behind the rows."""
-    values = timestamps = None
     if form.values:
         valued = placed.cells[: placed.bounds[form.valued_count]]
-        values = constant_binary_array(b"", len(valued)) if keys_only else _values_of(table, valued)
+        taken = constant_binary_array(b"", len(valued)) if keys_only else values.array(valued)
+        for code, place in form.values:
+            start, stop = int(placed.bounds[code]), int(placed.bounds[code + 1])
+            columns[1 + place] = _spread_values(taken.slice(start, stop - start), placed.lines[start:stop], line_count)
     if form.timestamps:
-        timestamps = integers(column(table, TIMESTAMP))[placed.cells]
-    for code, place in form.values:
-        assert values is not None
-        start, stop = int(placed.bounds[code]), int(placed.bounds[code + 1])
-        columns[1 + place] = _spread_values(values.slice(start, stop - start), placed.lines[start:stop], line_count)
+        timestamps = timestamps[placed.cells]
     for code, place in form.timestamps:
-        assert timestamps is not None
         start, stop = int(placed.bounds[code]), int(placed.bounds[code + 1])
         columns[1 + place] = _spread_integers(timestamps[start:stop], placed.lines[start:stop], line_count)
-
-
-def _values_of(table: pa.Table, cells: Integers) -> pa.BinaryArray:
-    """The values of these cells, in their order. Those of others are not touched."""
-    values: pa.ChunkedArray[Any] = table.column(VALUE)
-    is_in_order = bool((cells[1:] > cells[:-1]).all())
-    # Where nothing moves, as in a form of one column, choosing is three times as fast as placing.
-    length = 0 if is_in_order else _common_length(values)
-    if length:
-        return _values_of_length(values, length, cells)
-    is_taken = np.zeros(table.num_rows, np.bool_)
-    is_taken[cells] = True
-    _check_size(table, is_taken)
-    together = values_where(table, is_taken)
-    if is_in_order:
-        return together
-    places = cells if len(cells) == len(is_taken) else (np.cumsum(is_taken) - 1)[cells]
-    array = _taken(together, places)
-    assert isinstance(array, pa.BinaryArray)
-    return array
-
-
-def _common_length(values: pa.ChunkedArray[Any]) -> int:
-    """The length that all values have; 0 when they differ, and when they are too many bytes for one column."""
-    chunks = [offsets(chunk) for chunk in values.chunks if len(chunk)]
-    length = int(chunks[0][1] - chunks[0][0])
-    if len(values) * length > BINARY_COLUMN_BYTES_MAX:
-        return 0
-    return length if all((np.diff(bounds) == length).all() for bounds in chunks) else 0
-
-
-def _values_of_length(values: pa.ChunkedArray[Any], length: int, cells: Integers) -> pa.BinaryArray:
-    """The same for values of one length, which are copied once, and not put together before."""
-    goes_to = np.full(len(values), -1, np.int64)
-    goes_to[cells] = np.arange(len(cells))
-    data = pa.allocate_buffer(len(cells) * length)
-    out = np.frombuffer(memoryview(data), f"V{length}")
-    start = 0
-    for chunk in values.chunks:
-        bounds = offsets(chunk)
-        given = np.frombuffer(buffer_of(chunk, 2)[bounds[0] : bounds[-1]], f"V{length}")
-        places = goes_to[start : start + len(given)]
-        if len(cells) < len(values):
-            is_taken = places >= 0
-            given, places = given[is_taken], places[is_taken]
-        out[places] = given
-        start += len(chunk)
-    return _binary(len(cells), None, np.arange(len(cells) + 1, dtype=np.int32) * length, data)
-
-
-def _check_size(table: pa.Table, is_taken: Mask) -> None:
-    # What is shared with other tables is counted whole by the first, which is quick; what is taken, by the second.
-    chunked = table.column(VALUE)
-    if chunked.get_total_buffer_size() <= BINARY_COLUMN_BYTES_MAX:
-        return
-    lengths = np.concatenate([np.diff(offsets(chunk)) for chunk in chunked.chunks])
-    byte_count = int(lengths[is_taken].sum(dtype=np.int64))
-    if byte_count > BINARY_COLUMN_BYTES_MAX:
-        row = first_row(table)
-        raise LimitExceededError(
-            f"the cells around row {row!r} take {byte_count} bytes in one family, more than the row form can hold; "
-            "scan them without it, or ask for fewer columns",
-            limit="binary_column_bytes_max",
-            limit_value=BINARY_COLUMN_BYTES_MAX,
-            found=byte_count,
-            row=row,
-        )
 
 
 def _spread_values(values: pa.BinaryArray, lines: Integers, line_count: int) -> Column:

@@ -1,11 +1,14 @@
-"""The point read path: one row, from tuples, without Arrow."""
+"""The point read path: one row, from tuples, without Arrow.
+
+Of a row that has more cells than the caller wants to take at once nothing is given: wide_rows.py reads it in parts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rowlock_regionserver.cells import DELETE_FAMILY, Cell, Family, ReadPoint
-from rowlock_regionserver.operations import EVERY_CELL, AnswerCell, Selection
+from rowlock_regionserver.cells import Family, ReadPoint
+from rowlock_regionserver.operations import EVERY_CELL, Selection
 from rowlock_regionserver.scan.filters import ColumnName, matches_row, required_columns
 from rowlock_regionserver.scan.selection import (
     chosen_versions,
@@ -13,28 +16,31 @@ from rowlock_regionserver.scan.selection import (
     qualifiers_asked,
 )
 from rowlock_regionserver.scan.visibility_rows import visible_cells
-from rowlock_regionserver.sources import Source
+from rowlock_regionserver.sources import NO_LIMIT, FoundAnswer, FoundCell, LongRowError, Source, loaded
 
 # By family number.
 Stores = Mapping[int, tuple[Family, Sequence[Source]]]
 
 
-def read_row(stores: Stores, row: bytes, selection: Selection, read_point: ReadPoint) -> list[AnswerCell]:
+def read_row(
+    stores: Stores, row: bytes, selection: Selection, read_point: ReadPoint, cells_max: int = NO_LIMIT
+) -> list[FoundAnswer]:
     """The row's cells by family name, qualifier, then newest first; empty when it is absent or does not match.
 
     The selection has passed check_selection. Waits for the disk only if a source does. Raises FilterTypeError when a
-    stored value doesn't fit the type that a filter reads it as. Without columns, filters and a time range some 2 µs
-    and 0.2 µs a cell beyond the sources' own time.
+    stored value doesn't fit the type that a filter reads it as, and LongRowError when more than `cells_max` cells of a
+    family would have to be looked at, before it has taken long. Without columns, filters and a time range some 2 µs and
+    0.2 µs a cell beyond the sources' own time.
     """
     families = list(stores.values())
     if len(families) > 1:
         families.sort(key=_family_name)
     if selection.columns or selection.where is not None:
-        answer = _selected(families, row, selection, read_point)
+        answer = _selected(families, row, selection, read_point, cells_max)
     else:
         answer = []
         for family, sources in families:
-            if cells := visible_row(sources, row, read_point, family):
+            if cells := visible_row(sources, row, read_point, family, None, cells_max):
                 _answer(answer, family, cells, selection)
     if selection.cells is not EVERY_CELL and answer:
         answer = filtered_cells(answer, row, selection.cells)
@@ -45,7 +51,7 @@ def _family_name(store: tuple[Family, Sequence[Source]]) -> bytes:
     return store[0].name
 
 
-def _answer(answer: list[AnswerCell], family: Family, cells: Sequence[Cell], selection: Selection) -> None:
+def _answer(answer: list[FoundAnswer], family: Family, cells: Sequence[FoundCell], selection: Selection) -> None:
     if selection.versions < family.versions or selection.time_start or selection.time_stop:
         cells = chosen_versions(cells, selection, family)
     name = family.name
@@ -53,12 +59,16 @@ def _answer(answer: list[AnswerCell], family: Family, cells: Sequence[Cell], sel
 
 
 def _selected(
-    families: list[tuple[Family, Sequence[Source]]], row: bytes, selection: Selection, read_point: ReadPoint
-) -> list[AnswerCell]:
+    families: list[tuple[Family, Sequence[Source]]],
+    row: bytes,
+    selection: Selection,
+    read_point: ReadPoint,
+    cells_max: int,
+) -> list[FoundAnswer]:
     asked = qualifiers_asked(selection.columns)
     required = required_columns(selection.where)
     newest: dict[ColumnName, bytes] = {}
-    answer: list[AnswerCell] = []
+    answer: list[FoundAnswer] = []
     for family, sources in families:
         name = family.name
         is_asked = asked is None or name in asked
@@ -66,13 +76,13 @@ def _selected(
         if not is_asked and not judged:
             continue
         answered = asked[name] if asked is not None and is_asked else None
-        read = None if is_asked and answered is None else judged | (answered or frozenset())
-        cells = visible_row(sources, row, read_point, family, read)
-        if judged:
-            # Oldest first, so that the newest is what stays.
-            newest.update({(name, cell[0]): cell[4] for cell in reversed(cells) if cell[0] in judged})
+        read = None if is_asked and answered is None else sorted(judged | (answered or frozenset()))
+        cells = visible_row(sources, row, read_point, family, read, cells_max)
+        for cell in cells if judged else ():
+            if cell[0] in judged and (name, cell[0]) not in newest:
+                newest[name, cell[0]] = loaded(cell[4])
         if is_asked and cells:
-            if answered is not None:
+            if answered is not None and len(answered) < len(read or ()):
                 cells = [cell for cell in cells if cell[0] in answered]
             _answer(answer, family, cells, selection)
     if selection.where is not None and not (answer and matches_row(selection.where, row, newest)):
@@ -85,20 +95,27 @@ def visible_row(
     row: bytes,
     read_point: ReadPoint,
     family: Family,
-    qualifiers: set[bytes] | frozenset[bytes] | None = None,
-) -> list[Cell]:
-    """One family's visible cells of a row in store order; only those of `qualifiers` unless it is None."""
-    gathered: Sequence[Cell] = ()
+    qualifiers: Sequence[bytes] | None = None,
+    cells_max: int = NO_LIMIT,
+) -> list[FoundCell]:
+    """One family's visible cells of a row in store order; only those of `qualifiers`, which ascend, unless it is None.
+
+    Raises LongRowError when all sources together have more than `cells_max` of these cells.
+    """
+    gathered: Sequence[FoundCell] = ()
     is_merged = False
     for source in sources:
-        cells = source.row_cells(row)
+        if qualifiers is None:
+            cells = source.row_cells(row, cells_max)
+        else:
+            cells = source.columns_cells(row, qualifiers, cells_max)
         if cells:
             is_merged = bool(gathered)
             gathered = [*gathered, *cells] if is_merged else cells
+            if len(gathered) > cells_max:
+                raise LongRowError
     if not gathered:
         return []
     if is_merged:
         gathered = sorted(gathered)
-    if qualifiers is not None:
-        gathered = [cell for cell in gathered if cell[0] in qualifiers or cell[3] == DELETE_FAMILY]
     return visible_cells(gathered, read_point, family)

@@ -75,6 +75,9 @@ class RowForm:
             for place, column in enumerate(form)
         ]
         self.schema = pa.schema(fields)
+        self.empty = pa.Table.from_batches([], schema=self.schema)
+        # Of a line, as Batches counts it.
+        self.bytes_beside_values = sum(8 if field.type == pa.int64() else 4 for field in fields)
         self.families: Mapping[bytes, FamilyForm] = {
             family: _family_form(family, form) for family in {column.family for column in form}
         }

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from rowlock_regionserver.cells import Cell, Family
+from rowlock_regionserver.cells import Family
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import (
     EVERYTHING,
-    AnswerCell,
     CellFilter,
     ColumnSelector,
     ScanPlan,
@@ -30,6 +29,7 @@ from rowlock_regionserver.scan.filters import (
     misfit_error,
 )
 from rowlock_regionserver.scan.values import compare_value
+from rowlock_regionserver.sources import FoundAnswer, FoundCell, loaded
 
 # Qualifiers asked by family; None: all of the family. A family that is not in it is not asked.
 QualifiersAsked = Mapping[bytes, frozenset[bytes] | None]
@@ -105,7 +105,7 @@ def is_whole_time(selection: Selection) -> bool:
     return selection.time_start == 0 and selection.time_stop == 0
 
 
-def chosen_versions(cells: Sequence[Cell], selection: Selection, family: Family) -> Sequence[Cell]:
+def chosen_versions(cells: Sequence[FoundCell], selection: Selection, family: Family) -> Sequence[FoundCell]:
     """Of one row's visible cells in store order, those in the time range, at most `versions` of each column."""
     if not is_whole_time(selection):
         start, stop = selection.time_start, selection.time_stop
@@ -125,7 +125,7 @@ def chosen_versions(cells: Sequence[Cell], selection: Selection, family: Family)
     return chosen
 
 
-def filtered_cells(cells: list[AnswerCell], row: bytes, cell_filter: CellFilter) -> list[AnswerCell]:
+def filtered_cells(cells: list[FoundAnswer], row: bytes, cell_filter: CellFilter) -> list[FoundAnswer]:
     """Of one row's answer, over all families and in order, what the CellFilter leaves.
 
     Raises FilterTypeError when one of the cells that its qualifiers leave doesn't fit the type of its comparison.
@@ -149,8 +149,9 @@ def filtered_cells(cells: list[AnswerCell], row: bytes, cell_filter: CellFilter)
     return cells
 
 
-def _value_matches(cell: AnswerCell, row: bytes, cell_filter: CellFilter) -> bool:
-    family, qualifier, _, value = cell
+def _value_matches(cell: FoundAnswer, row: bytes, cell_filter: CellFilter) -> bool:
+    family, qualifier = cell[:2]
+    value = loaded(cell[3])
     assert cell_filter.value_op is not None
     try:
         return compare_value(value, cell_filter.value_op, cell_filter.value_operand, cell_filter.value_type)

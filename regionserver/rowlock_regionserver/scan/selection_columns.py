@@ -19,11 +19,11 @@ from rowlock_regionserver.scan.columns import (
     equals_previous,
     integers,
     run_starts,
-    values_where,
 )
 from rowlock_regionserver.scan.filter_columns import NewestValues
 from rowlock_regionserver.scan.masks import compares, is_one_of, matches_pattern
 from rowlock_regionserver.scan.selection import is_whole_time
+from rowlock_regionserver.scan.sorted_run import Values
 from rowlock_regionserver.scan.values import compare_column
 
 
@@ -61,13 +61,11 @@ def places_in_runs(keys: Integers) -> Integers:
     return np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
 
 
-def newest_values(table: pa.Table, rows: Integers, qualifier: bytes) -> NewestValues:
+def newest_values(table: pa.Table, values: Values, rows: Integers, qualifier: bytes) -> NewestValues:
     """A column's newest visible value in each row; `rows` is the place of each cell's row in the window."""
     found = np.flatnonzero(compares(column(table, QUALIFIER), CompareOp.EQUAL, qualifier))
     found = found[first_of_runs(rows[found])]
-    is_found = np.zeros(table.num_rows, np.bool_)
-    is_found[found] = True
-    return NewestValues(rows[found], values_where(table, is_found))
+    return NewestValues(rows[found], values.array(found))
 
 
 def qualifiers_pass(table: pa.Table, cell_filter: CellFilter) -> Mask:
@@ -83,13 +81,14 @@ def qualifiers_pass(table: pa.Table, cell_filter: CellFilter) -> Mask:
     return mask
 
 
-def values_pass(table: pa.Table, left: Mask, cell_filter: CellFilter) -> tuple[Mask, Integers]:
+def values_pass(values: Values, left: Mask, cell_filter: CellFilter) -> tuple[Mask, Integers]:
     """Which of the cells `left` have a value that the CellFilter leaves, and the places of the unfit ones."""
     if cell_filter.value_op is None or not left.any():
         return left, np.zeros(0, np.int64)
-    values = values_where(table, left)
-    matches, fits = compare_column(values, cell_filter.value_op, cell_filter.value_operand, cell_filter.value_type)
     places = np.flatnonzero(left)
+    matches, fits = compare_column(
+        values.array(places), cell_filter.value_op, cell_filter.value_operand, cell_filter.value_type
+    )
     mask = np.zeros(len(left), np.bool_)
     mask[places[matches]] = True
     return mask, places[~fits]

@@ -56,6 +56,16 @@ class SortedCells:
     def __len__(self) -> int:
         return len(self.kind)
 
+    def after(self, front: SortedCells) -> SortedCells:
+        """These cells behind others of the same row, if both number it alike, and of columns with smaller numbers."""
+        return SortedCells(
+            np.concatenate([front.row, self.row]),
+            np.concatenate([front.column, self.column]),
+            np.concatenate([front.timestamp, self.timestamp]),
+            np.concatenate([front.write_number, self.write_number]),
+            np.concatenate([front.kind, self.kind]),
+        )
+
     def at(self, chosen: Mask | Integers) -> SortedCells:
         """Some of the cells, by a mask or by ascending indices; the numbers of rows and columns stay."""
         return SortedCells(

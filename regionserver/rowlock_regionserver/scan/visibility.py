@@ -1,9 +1,9 @@
 """Which cells of a whole Arrow table a read sees, and which a flush keeps, as vector operations.
 
 The rules and their reasons stand in `visibility_rows`, whose plain functions give the same for one row; `tombstones`
-says how the machine there is vectorised. Tables are of CELL_SCHEMA, one family's, in store order, and hold rows whole:
-for `visible` all cells that any source has of the row. A table of which nothing goes is given back itself, uncopied;
-otherwise what stays is copied once.
+says how the machine there is vectorised. Tables have the columns of CELL_SCHEMA; the value may be missing, and is never
+looked at. They are one family's, in store order, and hold rows whole: for `visible` all cells that any source has of
+the row. The answer is a mask: true where a cell stays.
 """
 
 from __future__ import annotations
@@ -12,31 +12,33 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.cells import DELETE_FAMILY, PUT, Family, ReadPoint, ReadSpans
-from rowlock_regionserver.scan.columns import Integers, Mask, keep
+from rowlock_regionserver.scan.columns import Integers, Mask
 from rowlock_regionserver.scan.sorted_cells import SortedCells, count_before, spread
 from rowlock_regionserver.scan.tombstones import live_puts
 
 
-def visible(table: pa.Table, read_point: ReadPoint, family: Family) -> pa.Table:
-    """The puts that a read at `read_point` sees, in the table's order: live and not expired.
+def visible(table: pa.Table, read_point: ReadPoint, family: Family) -> Mask:
+    """Which cells are puts that a read at `read_point` sees: live and not expired.
 
-    Where every cell is a put, seen and alone in its column: 40 M cells/s and the table itself. Else 5 to 15 M cells/s.
+    Where every cell is a put, seen and alone in its column: 40 M cells/s. Else 5 to 15 M cells/s.
     """
-    if not table.num_rows:
-        return table
-    cells = SortedCells.of(table)
+    return visible_of(SortedCells.of(table), read_point, family)
+
+
+def visible_of(cells: SortedCells, read_point: ReadPoint, family: Family) -> Mask:
+    """The same of cells whose keys were taken apart already."""
     published = cells.write_number <= read_point.write_number
     has_tombstones = bool(cells.kind.any())
     if not (cells.has_versions or has_tombstones or family.time_to_live_ms):
-        return keep(table, published)
+        return published
     seen = np.flatnonzero(published)
-    cells = cells.at(seen)
+    left = cells.at(seen)
     if has_tombstones:
-        live = np.flatnonzero(live_puts(cells, family.versions))
-        seen, cells = seen[live], cells.at(live)
-    mask = np.zeros(table.num_rows, np.bool_)
-    mask[seen[_newest_versions(cells, read_point.now_ms, family)]] = True
-    return keep(table, mask)
+        live = np.flatnonzero(live_puts(left, family.versions))
+        seen, left = seen[live], left.at(live)
+    mask = np.zeros(len(cells), np.bool_)
+    mask[seen[_newest_versions(left, read_point.now_ms, family)]] = True
+    return mask
 
 
 def _newest_versions(puts: SortedCells, now_ms: int, family: Family) -> Mask:
@@ -56,23 +58,22 @@ def _newest_versions(puts: SortedCells, now_ms: int, family: Family) -> Mask:
     return newest & alive
 
 
-def retained(table: pa.Table, spans: ReadSpans, family: Family) -> pa.Table:
-    """What a flush must keep of `table` so that every read in one of the spans answers the same.
+def retained(cells: SortedCells, family_tombstone: int, *, spans: ReadSpans, family: Family) -> Mask:
+    """Which cells a flush must keep so that every read in one of the spans answers the same.
 
-    A put goes when it is newer than every tombstone of the table that touches its column and no span needs it: it is
-    later than the span's last read point, or writes up to its first one hold a newer put of its timestamp, or puts of
-    `versions` higher timestamps, which are newer than those tombstones too. `visibility_rows.retained_cells` says why
-    that is safe.
+    A put goes when it is newer than every tombstone that touches its column and no span needs it: it is later than the
+    span's last read point, or writes up to its first one hold a newer put of its timestamp, or puts of `versions`
+    higher timestamps, which are newer than those tombstones too. `visibility_rows.retained_cells` says why that is
+    safe. Where the cells are a part of a row, `family_tombstone` is the write number of the row's newest, or 0.
     """
-    cells = SortedCells.of(table)
-    if not cells.has_versions:
-        return table
-    if not cells.kind.any():
-        return keep(table, _needed(cells, spans, family.versions))
     needed = np.ones(len(cells), np.bool_)
-    newer = np.flatnonzero(cells.write_number > _newest_tombstone(cells))
+    if not cells.has_versions:
+        return needed
+    if not cells.kind.any() and not family_tombstone:
+        return _needed(cells, spans, family.versions)
+    newer = np.flatnonzero(cells.write_number > np.maximum(_newest_tombstone(cells), family_tombstone))
     needed[newer] = _needed(cells.at(newer), spans, family.versions)
-    return keep(table, needed)
+    return needed
 
 
 def _needed(puts: SortedCells, spans: ReadSpans, versions: int) -> Mask:

@@ -14,42 +14,43 @@ import numpy as np
 import pyarrow as pa
 
 from rowlock_regionserver.cells import ANSWER_SCHEMA, Family
-from rowlock_regionserver.errors import FilterTypeError
+from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
 from rowlock_regionserver.scan.columns import (
     QUALIFIER,
     ROW,
     TIMESTAMP,
-    VALUE,
     Column,
     Integers,
-    Mask,
     constant_binary_array,
-    keep,
     single_chunk,
     take,
-    values_where,
 )
 from rowlock_regionserver.scan.pivot import pivoted
 from rowlock_regionserver.scan.row_form import RowForm
 from rowlock_regionserver.scan.selection import is_whole_time
 from rowlock_regionserver.scan.selection_columns import first_of_runs
+from rowlock_regionserver.scan.sorted_run import SortedRun
 from rowlock_regionserver.scan.window_choice import ChosenCells, FamilyCells, chosen_cells, in_order_of_rows
 from rowlock_regionserver.scan.window_rows import row_starts
 
 _KEYS_ONLY = CellFilter(keys_only=True)
+_ANSWERED = [ROW, QUALIFIER, TIMESTAMP]
 
 
 @dataclass(frozen=True, slots=True)
 class WindowAnswer:
     """Whole rows in the scan's order, where each starts in the table, and the error of the row that comes next.
 
-    The table is of ANSWER_SCHEMA, or has one line a row if the scan asked for that.
+    The table is of ANSWER_SCHEMA, or has one line a row if the scan asked for that. An answer may be a part of one row:
+    then the row's first part has its start, and all but its last say that it goes on.
     """
 
     table: pa.Table
     starts: Integers
-    error: FilterTypeError | None = None
+    error: InvalidRequestError | None = None
+    is_part: bool = False
+    row_continues: bool = False
 
 
 def answer_window(
@@ -60,9 +61,9 @@ def answer_window(
         chosen = chosen_cells(window, selection, reverse=reverse)
         table = pivoted(chosen, form, keys_only=selection.cells.keys_only, reverse=reverse)
         return WindowAnswer(table, np.arange(table.num_rows), chosen.error)
-    present = [cells for cells in window if cells.table.num_rows]
+    present = [cells for cells in window if len(cells.run)]
     if len(present) == 1 and _asks_everything(selection, present[0]):
-        table = _answer_columns(present[0].family, present[0].table, None, keys_only=selection.cells.keys_only)
+        table = answer_columns(present[0].family, present[0].run, keys_only=selection.cells.keys_only)
         answer = WindowAnswer(table, row_starts(table))
     else:
         answer = _cells(chosen_cells(present, selection, reverse=reverse), keys_only=selection.cells.keys_only)
@@ -82,7 +83,7 @@ def _asks_everything(selection: Selection, cells: FamilyCells) -> bool:
 def _cells(chosen: ChosenCells, *, keys_only: bool) -> WindowAnswer:
     """The chosen cells, by row and then by family."""
     parts = [
-        _answer_columns(cells.family, table, None if mask.all() else mask, keys_only=keys_only)
+        answer_columns(cells.family, SortedRun(table.select(_ANSWERED), cells.values).kept(mask), keys_only=keys_only)
         for cells, table, mask in zip(chosen.families, chosen.tables, chosen.masks, strict=True)
     ]
     table, places = _interleaved(parts, chosen.rows_of_chosen())
@@ -93,7 +94,7 @@ def _interleaved(parts: Sequence[pa.Table], places: Sequence[Integers]) -> tuple
     """The families' answers, by name, as one table by row; and each cell's row."""
     filled = [(part, place) for part, place in zip(parts, places, strict=True) if part.num_rows]
     if not filled:
-        return _EMPTY_ANSWER, np.zeros(0, np.int64)
+        return EMPTY_ANSWER, np.zeros(0, np.int64)
     if len(filled) == 1:
         return filled[0]
     of_rows = np.concatenate([place for _, place in filled])
@@ -101,19 +102,15 @@ def _interleaved(parts: Sequence[pa.Table], places: Sequence[Integers]) -> tuple
     return take(pa.concat_tables([part for part, _ in filled]).combine_chunks(), order), of_rows[order]
 
 
-def _answer_columns(family: Family, table: pa.Table, mask: Mask | None, *, keys_only: bool) -> pa.Table:
-    """ANSWER_SCHEMA of one family's cells where `mask` is true; without a mask, by the table's own columns."""
-    keys = table.select([ROW, QUALIFIER, TIMESTAMP])
-    values: Column | pa.ChunkedArray[Any] = table.column(VALUE)
-    if mask is not None:
-        keys, values = keep(keys, mask), values_where(table, mask)
-    count = keys.num_rows
+def answer_columns(family: Family, run: SortedRun, *, keys_only: bool) -> pa.Table:
+    """ANSWER_SCHEMA of one family's cells, by the run's own columns where they stand in order."""
+    keys = run.keys
     columns: list[Column | pa.ChunkedArray[Any]] = [
-        keys.column(0),
-        constant_binary_array(family.name, count),
-        keys.column(1),
-        keys.column(2),
-        constant_binary_array(b"", count) if keys_only else values,
+        keys.column(ROW),
+        constant_binary_array(family.name, len(run)),
+        keys.column(QUALIFIER),
+        keys.column(TIMESTAMP),
+        constant_binary_array(b"", len(run)) if keys_only else run.values.column(),
     ]
     return pa.Table.from_arrays(columns, schema=ANSWER_SCHEMA)
 
@@ -127,4 +124,4 @@ def _backwards(answer: WindowAnswer) -> WindowAnswer:
 
 
 # Not ANSWER_SCHEMA.empty_table(), which imports pandas.
-_EMPTY_ANSWER = pa.Table.from_batches([], schema=ANSWER_SCHEMA)
+EMPTY_ANSWER = pa.Table.from_batches([], schema=ANSWER_SCHEMA)

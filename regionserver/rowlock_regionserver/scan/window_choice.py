@@ -14,28 +14,33 @@ import pyarrow as pa
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.errors import FilterTypeError
 from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
-from rowlock_regionserver.scan.columns import QUALIFIER, VALUE, Integers, Mask, column, single_chunk_keys
+from rowlock_regionserver.scan.columns import QUALIFIER, Integers, Mask, column, single_chunk_keys
 from rowlock_regionserver.scan.filter_columns import NewestValues, mask
 from rowlock_regionserver.scan.filters import misfit_error
 from rowlock_regionserver.scan.selection import qualifiers_asked
 from rowlock_regionserver.scan.selection_columns import chosen, newest_values, page, qualifiers_pass, values_pass
+from rowlock_regionserver.scan.sorted_run import SortedRun, Values
 from rowlock_regionserver.scan.window_rows import WindowRows, window_rows
 
 
 @dataclass(frozen=True, slots=True)
 class FamilyCells:
-    """One family's visible cells of a window, in store order; CELL_SCHEMA, any number of chunks."""
+    """One family's visible cells of a window."""
 
     family: Family
-    table: pa.Table
+    run: SortedRun
     versions_max: int  # how many versions of a column may be there
+
+    @property
+    def values(self) -> Values:
+        return self.run.values
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenCells:
     """The cells of a window that are answered, and the error of the row that the scan comes to next.
 
-    `tables` are the families' cells, only their values perhaps in several chunks; `masks` say which of them are
+    `tables` are the families' keys, row, qualifier and timestamp in one chunk; `masks` say which of the cells are
     answered, `rows` which row each belongs to.
     """
 
@@ -55,8 +60,8 @@ def chosen_cells(window: Sequence[FamilyCells], selection: Selection, *, reverse
 
     Each has its whole rows. Those without a cell are left out.
     """
-    present = [cells for cells in window if cells.table.num_rows]
-    tables = [single_chunk_keys(cells.table) for cells in present]
+    present = [cells for cells in window if len(cells.run)]
+    tables = [single_chunk_keys(cells.run.keys) for cells in present]
     rows = window_rows(tables)
     left = _chosen_by_column(present, tables, selection)
     error = None
@@ -97,7 +102,7 @@ def _matching_rows(
     def newest(family: bytes, qualifier: bytes) -> NewestValues:
         for cells, table, places in zip(window, tables, rows.of_cells, strict=True):
             if cells.family.name == family:
-                return newest_values(table, places, qualifier)
+                return newest_values(table, cells.values, places, qualifier)
         return NewestValues(np.zeros(0, np.int64), rows.keys.slice(0, 0))
 
     assert selection.where is not None
@@ -122,8 +127,8 @@ def _chosen_by_cell_filter(
     """Which of the cells left pass by qualifier and value, up to the first row with a value that doesn't fit."""
     passed: list[Mask] = []
     misfits: list[tuple[int, int, int]] = []  # row, table, cell
-    for index, (table, mask_left, places) in enumerate(zip(tables, left, rows.of_cells, strict=True)):
-        passes, unfit = values_pass(table, mask_left & qualifiers_pass(table, cell_filter), cell_filter)
+    for index, (cells, table, mask_left, places) in enumerate(zip(window, tables, left, rows.of_cells, strict=True)):
+        passes, unfit = values_pass(cells.values, mask_left & qualifiers_pass(table, cell_filter), cell_filter)
         passed.append(passes)
         if len(unfit):
             row = _first(places[unfit], reverse)
@@ -135,7 +140,7 @@ def _chosen_by_cell_filter(
     everything = np.ones(len(rows.keys), np.bool_)
     before = _cut(everything, row, reverse)
     qualifier = column(tables[index], QUALIFIER)[cell].as_py()
-    value = tables[index].column(VALUE)[cell].as_py()
+    value = window[index].values.array(np.array([cell]))[0].as_py()
     assert isinstance(qualifier, bytes)
     assert isinstance(value, bytes)
     error = misfit_error(_key(rows, row), window[index].family.name, qualifier, value, cell_filter.value_type)

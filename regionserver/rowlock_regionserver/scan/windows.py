@@ -1,25 +1,32 @@
-"""Windows: whole rows of one range from all sources of the families that a scan reads, up to a common row.
+"""Windows: whole rows of one range from all sources of the families that a scan reads, and what it sees of them.
 
-Each source gives a chunk of whole rows up to a frontier of its own. A window ends at the nearest of these; what a
-source gave beyond it is held for the next window, so no row is read twice and memory is about one chunk a source. The
-view is taken anew for each window: what is held of a source that has left it is dropped, and a source that has come is
-read from where the last window ended. That is right because every view has all that the read point sees.
+A window has the rows up to an edge that all sources reach (source_chunks.py). What a read point sees of it is judged by
+keys; values stay where they are until some are answered. The view is taken anew for each window: what is held of a
+source that has left it is dropped, and a source that has come is read from where the last window ended. That is right
+because every view has all that the read point sees.
+
+A row is not read whole when some source has more of it than a window may hold, or when the values that are seen of it
+are more than that. It is given as a WideRow, for wide_rows.py to read in parts.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import pyarrow as pa
+import numpy as np
 
 from rowlock_regionserver.cells import DELETE_FAMILY, Family, ReadPoint
-from rowlock_regionserver.scan.columns import KIND, QUALIFIER, column, keep, kinds, single_chunk
+from rowlock_regionserver.scan.columns import KIND, QUALIFIER, Column, column, kinds, single_chunk, single_chunk_keys
 from rowlock_regionserver.scan.masks import is_one_of
-from rowlock_regionserver.scan.merge import first_at_or_after, joined_rows, merged
-from rowlock_regionserver.scan.ranges import RowRange, is_empty
+from rowlock_regionserver.scan.merge import joined_rows, merged
+from rowlock_regionserver.scan.ranges import RowRange
+from rowlock_regionserver.scan.sorted_run import SortedRun, slices_within
+from rowlock_regionserver.scan.source_chunks import SourceChunks
 from rowlock_regionserver.scan.visibility import visible
 from rowlock_regionserver.scan.window_choice import FamilyCells
+from rowlock_regionserver.scan.window_rows import window_rows
 from rowlock_regionserver.sources import Chunk, Source
 
 View = Sequence[tuple[Family, Sequence[Source]]]
@@ -29,11 +36,20 @@ ColumnsRead = Mapping[bytes, frozenset[bytes] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
-    """What a source gave; the source stands beside it so that its id can't be used again meanwhile."""
+class Window:
+    """What is seen of whole rows, by family name; perhaps no cell. `row_reached`: see WindowReader."""
 
-    source: Source
-    chunk: Chunk
+    families: Sequence[FamilyCells]
+    row_reached: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WideRow:
+    """A row that is not read whole, and the sources of the families to read, by name. `row_reached`: once it is."""
+
+    row: bytes
+    view: View
+    row_reached: bytes
 
 
 class WindowReader:
@@ -47,51 +63,56 @@ class WindowReader:
         row_range: RowRange,
         *,
         reverse: bool,
+        reads_values: bool,
+        window_bytes: int,
+        bytes_held_max: int,
     ) -> None:
+        """`window_bytes`: what a window takes at most, but for its only row; `bytes_held_max`: what is held beside it.
+
+        `reads_values`: values of what is seen will be asked for.
+        """
         self._sources_now = sources_now
         self._columns_read = columns_read
         self._read_point = read_point
-        self._range = row_range  # what has not been given yet
         self._reverse = reverse
-        self._held: dict[int, _Held] = {}
-        self._is_exhausted = is_empty(row_range)
+        self._reads_values = reads_values
+        self._window_bytes = window_bytes
+        self._bytes_held_max = bytes_held_max
+        self._chunks = SourceChunks(row_range, reverse=reverse, bytes_held_max=bytes_held_max)
+        # What was read and judged together, and is given one after the other.
+        self._judged: deque[Window | WideRow] = deque()
+        self._window_bytes_held = 0
 
     @property
-    def row_reached(self) -> bytes:
-        """What the range has before it was given, or backwards from it on; at last that is the range's own end."""
-        start, stop = self._range
-        return stop if self._reverse else start
+    def bytes_held(self) -> int:
+        """Memory that is held for the window that was given last, and for those to come."""
+        return self._chunks.bytes_held + self._window_bytes_held
 
-    def next(self, bytes_max: int, merge_bytes_max: int) -> list[FamilyCells] | None:
-        """The next window by family name, perhaps without a cell; None: the range is exhausted.
+    def next(self, bytes_max: int) -> Window | WideRow | None:
+        """The next window, for which about `bytes_max` are read; None: the range is exhausted.
 
-        Reads about `bytes_max` of each source that has nothing left over, less when the sources together would pass
-        `merge_bytes_max`. Blocks on the sources' disks.
+        `row_reached` is what the range has before it, or backwards from it on, when the window has been answered; at
+        last that is the range's own end. Blocks on the sources' disks.
         """
-        if self._is_exhausted:
+        if self._judged:
+            return self._judged.popleft()
+        chunks = self._chunks
+        if chunks.wide_row is None and chunks.is_exhausted:
             return None
         view = self._view()
-        source_count = sum(len(sources) for _, sources in view)
-        bytes_each = max(1, min(bytes_max, merge_bytes_max // max(1, source_count)))
-        held = {
-            id(source): self._held.get(id(source)) or _Held(source, self._read(source, bytes_each))
-            for _, sources in view
-            for source in sources
-        }
-        edge = self._edge([part.chunk for part in held.values()])
-        window = []
-        self._held = {}
-        for family, sources in view:
-            given = []
-            for source in sources:
-                table, left_over = self._split(held[id(source)].chunk, edge)
-                if table.num_rows:
-                    given.append(replace(held[id(source)].chunk, table=table))
-                if left_over is not None:
-                    self._held[id(source)] = _Held(source, left_over)
-            window.append(self._seen(family, given))
-        self._move_to(edge)
-        return window
+        if chunks.wide_row is not None:
+            row = chunks.wide_row
+            chunks.pass_wide_row()
+            return WideRow(row, view, chunks.row_reached)
+        sources = [source for _, sources in view for source in sources]
+        row_bytes_max = max(1, min(self._window_bytes, self._bytes_held_max // max(1, len(sources))))
+        by_source = chunks.advance(sources, bytes_max, row_bytes_max)
+        self._window_bytes_held = sum(chunk.bytes_held for chunks in by_source.values() for chunk in chunks)
+        families = [
+            self._seen(family, [chunk for source in of_family for chunk in by_source.get(id(source), ())])
+            for family, of_family in view
+        ]
+        return self._divided(families, view)
 
     def _view(self) -> list[tuple[Family, list[Source]]]:
         """The families to read, by name, with the sources that may have something to see."""
@@ -103,58 +124,19 @@ class WindowReader:
         ]
         return sorted(view, key=lambda store: store[0].name)
 
-    def _read(self, source: Source, bytes_max: int) -> Chunk:
-        start, stop = self._range
-        chunk = source.read_rows(start, stop, bytes_max, reverse=self._reverse)
-        frontier = chunk.frontier
-        if frontier is None:
-            return chunk
-        if self._reverse:
-            assert not stop or frontier < stop, f"a chunk of [{start!r}, {stop!r}) backwards ends at {frontier!r}"
-            is_end = frontier <= start
-        else:
-            assert frontier > start, f"a chunk of [{start!r}, {stop!r}) ends at {frontier!r}"
-            is_end = stop != b"" and frontier >= stop
-        return replace(chunk, frontier=None) if is_end else chunk
-
-    def _edge(self, chunks: Sequence[Chunk]) -> bytes | None:
-        """The row that all chunks reach; None: all have given all."""
-        frontiers = [chunk.frontier for chunk in chunks if chunk.frontier is not None]
-        if not frontiers:
-            return None
-        return max(frontiers) if self._reverse else min(frontiers)
-
-    def _split(self, chunk: Chunk, edge: bytes | None) -> tuple[pa.Table, Chunk | None]:
-        """What of a chunk belongs to the window that ends at `edge`, and what is left over; None: read it anew."""
-        if edge is None or chunk.frontier == edge:
-            return chunk.table, None
-        cut = first_at_or_after(chunk.table, edge)
-        below, above = chunk.table.slice(0, cut), chunk.table.slice(cut)
-        if self._reverse:
-            return above, replace(chunk, table=below)
-        return below, replace(chunk, table=above)
-
-    def _move_to(self, edge: bytes | None) -> None:
-        start, stop = self._range
-        if edge is None:
-            self._is_exhausted = True
-            self._range = (start, start) if self._reverse else (stop, stop)
-        elif self._reverse:
-            self._range = (start, edge)
-        else:
-            self._range = (edge, stop)
-
     def _seen(self, family: Family, chunks: Sequence[Chunk]) -> FamilyCells:
         """What the read point sees of one family's chunks."""
-        tables = [chunk.table for chunk in chunks]
+        runs = [SortedRun.of(chunk) for chunk in chunks]
         if all(self._is_plain(chunk, family) for chunk in chunks):
-            joined = joined_rows(tables)
+            joined = joined_rows(runs)
             if joined is not None:
                 return FamilyCells(family, joined, 1)
         qualifiers = None if self._columns_read is None else self._columns_read[family.name]
         if qualifiers is not None:
-            tables = [_narrowed(single_chunk(table), qualifiers) for table in tables]
-        return FamilyCells(family, visible(single_chunk(merged(tables)), self._read_point, family), family.versions)
+            runs = [_narrowed(run, qualifiers) for run in runs]
+        run = merged(runs)
+        run = SortedRun(single_chunk(run.keys), run.values)
+        return FamilyCells(family, run.kept(visible(run.keys, self._read_point, family)), family.versions)
 
     def _is_plain(self, chunk: Chunk, family: Family) -> bool:
         """Each of its cells is seen, and is its column's only one."""
@@ -162,8 +144,44 @@ class WindowReader:
         is_seen = chunk.write_number_max <= self._read_point.write_number and not expires
         return is_seen and not chunk.has_tombstones and not chunk.has_versions
 
+    def _divided(self, families: list[FamilyCells], view: View) -> Window | WideRow:
+        """The window, or where values that are away would make it too large the first of several that are not."""
+        reached = self._chunks.row_reached
+        present = [cells for cells in families if len(cells.run)]
+        if not (self._reads_values and any(cells.run.values.are_away for cells in present)):
+            return Window(families, reached)
+        rows = window_rows([single_chunk_keys(cells.run.keys) for cells in present])
+        byte_counts, cell_counts = np.zeros(len(rows.keys), np.int64), np.zeros(len(rows.keys), np.int64)
+        for cells, places in zip(present, rows.of_cells, strict=True):
+            np.add.at(byte_counts, places, cells.run.values.byte_counts())
+            np.add.at(cell_counts, places, 1)
+        slices = list(slices_within(byte_counts, self._window_bytes))
+        for start, stop in reversed(slices) if self._reverse else slices:
+            if self._reverse:
+                row_reached = _key(rows.keys, start) if start else reached
+            else:
+                row_reached = _key(rows.keys, stop) if stop < len(rows.keys) else reached
+            if byte_counts[start] > self._window_bytes and cell_counts[start] > 1:
+                self._judged.append(WideRow(_key(rows.keys, start), view, row_reached))
+            else:
+                parts = [
+                    FamilyCells(
+                        cells.family, cells.run.slice(*np.searchsorted(places, (start, stop))), cells.versions_max
+                    )
+                    for cells, places in zip(present, rows.of_cells, strict=True)
+                ]
+                self._judged.append(Window(parts, row_reached))
+        return self._judged.popleft()
 
-def _narrowed(table: pa.Table, qualifiers: frozenset[bytes]) -> pa.Table:
-    """The cells of these qualifiers, and what may hide them: less to sort. One chunk a column."""
-    is_read = is_one_of(column(table, QUALIFIER), qualifiers)
-    return keep(table, is_read | (kinds(column(table, KIND)) == DELETE_FAMILY))
+
+def _narrowed(run: SortedRun, qualifiers: frozenset[bytes]) -> SortedRun:
+    """The cells of these qualifiers, and what may hide them: less to sort."""
+    run = SortedRun(single_chunk(run.keys), run.values)
+    is_read = is_one_of(column(run.keys, QUALIFIER), qualifiers)
+    return run.kept(is_read | (kinds(column(run.keys, KIND)) == DELETE_FAMILY))
+
+
+def _key(keys: Column, index: int) -> bytes:
+    key = keys[index].as_py()
+    assert isinstance(key, bytes)
+    return key

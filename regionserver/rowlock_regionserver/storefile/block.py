@@ -6,15 +6,18 @@ ten times as long.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
 
-from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY, Cell, Compression
+from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY, Compression
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.scan import columns
+from rowlock_regionserver.sources import AWAY_BYTES_MIN, AwayValue, FoundCell, LongRowError
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 
 _CODECS: dict[Compression, Literal["lz4", "zstd"]] = {Compression.LZ4: "lz4", Compression.ZSTD: "zstd"}
@@ -87,20 +90,48 @@ class Block:
         self._values = _data(values)
         self.bytes_held = batch.get_total_buffer_size() + len(self._rows) + _OVERHEAD_BYTES
 
-    def row_cells(self, row: bytes) -> list[Cell]:
-        """The row's cells in this block, in store order. O(log cells of the block + cells of the row)."""
-        return self._cells_at(*self._cells_of(row))
+    def row_cells(self, row: bytes, cells_max: int, value_of: Callable[[int], bytes]) -> list[FoundCell]:
+        """The row's cells in this block, in store order. O(log cells of the block + cells of the row).
 
-    def column_cells(self, row: bytes, qualifier: bytes) -> list[Cell]:
-        """Of these, the column's cells and the family tombstones. O(log cells of the block + cells that it gives)."""
-        start, stop = self._cells_of(row)
-        # Family tombstones stand in front, among the cells of the empty qualifier.
-        named = self._first_not_below(b"\x00", start, stop)
-        first = self._first_not_below(qualifier, start, stop)
-        found = self._cells_at(first, self._first_not_below(qualifier + b"\x00", first, stop))
-        if start < named and qualifier:
-            found = [cell for cell in self._cells_at(start, named) if cell[3] == DELETE_FAMILY] + found
+        Large values are away: value_of(cell) reads them when they are wanted, and this block need not be kept for it.
+        Raises LongRowError when there are more than `cells_max`.
+        """
+        start, stop = self.range_of(row)
+        if stop - start > cells_max:
+            raise LongRowError
+        return self._cells_at(start, stop, value_of)
+
+    def columns_cells(
+        self, row: bytes, qualifiers: Sequence[bytes], cells_max: int, value_of: Callable[[int], bytes]
+    ) -> list[FoundCell]:
+        """Of these the columns' cells and the family tombstones. O(columns * log cells of the block + cells given)."""
+        start, stop = self.range_of(row)
+        found: list[FoundCell] = []
+        if start < stop and self._qualifier_stops[start + 1] == self._qualifier_stops[start]:
+            # Family tombstones stand in front, among the cells of the empty qualifier.
+            named = self._first_not_below(b"\x00", start, stop)
+            if named - start > cells_max:
+                raise LongRowError
+            found = self._cells_at(start, named, value_of)
+            if not qualifiers or qualifiers[0]:
+                found = [cell for cell in found if cell[3] == DELETE_FAMILY]
+            start = named
+        for qualifier in qualifiers:
+            first = self._first_not_below(qualifier, start, stop)
+            start = self._first_not_below(qualifier + b"\x00", first, stop)
+            if len(found) + start - first > cells_max:
+                raise LongRowError
+            found += self._cells_at(first, start, value_of)
         return found
+
+    def value(self, cell: int) -> bytes:
+        """The value of one cell."""
+        return bytes(self._values[self._value_stops[cell] : self._value_stops[cell + 1]])
+
+    @property
+    def last_qualifier(self) -> bytes:
+        """Of its last cell."""
+        return bytes(self._qualifiers[self._qualifier_stops[-2] : self._qualifier_stops[-1]])
 
     def _first_not_below(self, qualifier: bytes, start: int, stop: int) -> int:
         """Of the cells [start, stop) of one row the first whose qualifier is this or greater; else `stop`."""
@@ -113,7 +144,7 @@ class Block:
                 stop = middle
         return start
 
-    def _cells_at(self, start: int, stop: int) -> list[Cell]:
+    def _cells_at(self, start: int, stop: int, value_of: Callable[[int], bytes]) -> list[FoundCell]:
         if start == stop:
             return []
         qualifier_stops = self._qualifier_stops[start : stop + 1].tolist()
@@ -121,6 +152,8 @@ class Block:
         # One copy of the row's bytes, then slices of that: slices of a memoryview cost three times as much.
         first_qualifier, first_value = qualifier_stops[0], value_stops[0]
         qualifiers = self._qualifiers[first_qualifier : qualifier_stops[-1]].tobytes()
+        if value_stops[-1] - first_value > AWAY_BYTES_MIN:
+            return self._cells_with_values_away(start, qualifier_stops, value_stops, value_of)
         values = self._values[first_value : value_stops[-1]].tobytes()
         if stop - start == 1:
             return [(qualifiers, -self._timestamps[start], -self._write_numbers[start], self._kinds[start], values)]
@@ -142,7 +175,25 @@ class Block:
             )
         ]
 
-    def _cells_of(self, row: bytes) -> tuple[int, int]:
+    def _cells_with_values_away(
+        self, start: int, qualifier_stops: list[int], value_stops: list[int], value_of: Callable[[int], bytes]
+    ) -> list[FoundCell]:
+        """The cells from `start` on, without those values that are large."""
+        cells: list[FoundCell] = []
+        for cell, (qualifier_bounds, value_bounds) in enumerate(
+            zip(pairwise(qualifier_stops), pairwise(value_stops), strict=True), start
+        ):
+            size = value_bounds[1] - value_bounds[0]
+            value = (
+                AwayValue(size, partial(value_of, cell))
+                if size > AWAY_BYTES_MIN
+                else bytes(self._values[slice(*value_bounds)])
+            )
+            qualifier = bytes(self._qualifiers[slice(*qualifier_bounds)])
+            cells.append((qualifier, -self._timestamps[cell], -self._write_numbers[cell], self._kinds[cell], value))
+        return cells
+
+    def range_of(self, row: bytes) -> tuple[int, int]:
         """The first cell of the row and the one after its last; equal when there is none."""
         rows, stops = self._rows, self._row_stops
         start, cell_count = 0, self.batch.num_rows

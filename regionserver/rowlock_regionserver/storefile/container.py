@@ -46,9 +46,19 @@ class Container:
         self._files = files
         self._pending: list[_Entry] = []
         self._pending_bytes = 0
+        self._environment: Any = files.with_descriptor(path, lambda: self._opened(map_bytes))  # Any: lmdb has no types
         try:
-            self._environment: Any = lmdb.open(  # Any: lmdb brings no types
-                os.fsencode(path),
+            self._blocks = self._environment.open_db(layout.BLOCKS_DATABASE)
+            self._metadata = self._environment.open_db(layout.METADATA_DATABASE)
+            self.page_bytes: int = self._environment.stat()["psize"]
+        except lmdb.Error as error:
+            self._environment.close()
+            raise self._os_error(error, 0) from error
+
+    def _opened(self, map_bytes: int) -> Any:  # Any: as above
+        try:
+            return lmdb.open(
+                os.fsencode(self._path),
                 subdir=False,
                 map_size=map_bytes,
                 max_dbs=2,
@@ -58,13 +68,6 @@ class Container:
                 lock=False,
             )
         except lmdb.Error as error:
-            raise self._os_error(error, 0) from error
-        try:
-            self._blocks = self._environment.open_db(layout.BLOCKS_DATABASE)
-            self._metadata = self._environment.open_db(layout.METADATA_DATABASE)
-            self.page_bytes: int = self._environment.stat()["psize"]
-        except lmdb.Error as error:
-            self._environment.close()
             raise self._os_error(error, 0) from error
 
     def __enter__(self) -> Container:
@@ -128,6 +131,9 @@ class Container:
                 yield page_number * self.page_bytes + address - start
 
     def _os_error(self, error: Exception, byte_count: int) -> OSError:
+        for number in (errno.EMFILE, errno.ENFILE):
+            if os.strerror(number) in str(error):
+                return OSError(number, f"LMDB: {error}", str(self._path))
         # LMDB says EIO when the disk takes only a part of a write, as one does that is just getting full.
         full = isinstance(error, lmdb.DiskError)
         full = full or self._files.free_bytes(self._path.parent) < byte_count + _PAGES_SPARE_BYTES

@@ -35,19 +35,33 @@ class Extent:
 
 def read_exactly(files: Files, descriptor: int, path: Path, byte_count: int, offset: int) -> pa.Buffer:
     """So many bytes of the file. CorruptionError when it ends before, or when the disk can't read them."""
+    (buffer,) = _read_pieces(files, descriptor, path, [byte_count], offset)
+    return buffer
+
+
+def _read_pieces(files: Files, descriptor: int, path: Path, byte_counts: Sequence[int], offset: int) -> list[pa.Buffer]:
+    """Pieces of the file that lie one behind the other, by one read, each in memory of its own.
+
+    So whoever keeps one of them does not keep the others.
+    """
     # Arrow's pool gives memory again that it gave before. Fresh memory costs more to map than the bytes to read.
-    buffer = pa.allocate_buffer(byte_count)
-    memory = memoryview(buffer)
+    buffers = [pa.allocate_buffer(byte_count) for byte_count in byte_counts]
+    left = [memoryview(buffer) for buffer in buffers if buffer.size]
     place = 0
+    byte_count = sum(byte_counts)
     try:
-        while place < byte_count:
-            count = files.pread_into(descriptor, memory[place:], offset + place)
+        while left:
+            count = files.pread_into(descriptor, left, offset + place)
             if count == 0:
                 raise CorruptionError(path, offset, f"{byte_count} bytes", f"the file's end after {place}")
             place += count
+            while left and count >= left[0].nbytes:
+                count -= left.pop(0).nbytes
+            if count:
+                left[0] = left[0][count:]
     except OSError as error:
         raise CorruptionError(path, offset + place, f"{byte_count - place} readable bytes", f"{error}") from error
-    return buffer
+    return buffers
 
 
 def read_payload(files: Files, descriptor: int, path: Path, extent: Extent) -> pa.Buffer:
@@ -68,12 +82,13 @@ def read_payload_at_once(files: Files, descriptor: int, path: Path, extent: Exte
 
 def read_payloads(files: Files, descriptor: int, path: Path, extents: Sequence[Extent]) -> list[pa.Buffer]:
     """The payloads of values that ascend and lie close together: by one read, and each verified."""
-    start = extents[0].offset
-    data = read_exactly(files, descriptor, path, extents[-1].stop - start, start)
-    return [
-        _verified_payload(data.slice(extent.offset - start, extent.stop - extent.offset), path, extent)
-        for extent in extents
-    ]
+    byte_counts: list[int] = []
+    place = extents[0].offset
+    for extent in extents:
+        byte_counts += [extent.offset - place, extent.stop - extent.offset]
+        place = extent.stop
+    pieces = _read_pieces(files, descriptor, path, byte_counts, extents[0].offset)
+    return [_verified_payload(piece, path, extent) for piece, extent in zip(pieces[1::2], extents, strict=True)]
 
 
 def _verified_payload(value: pa.Buffer, path: Path, extent: Extent) -> pa.Buffer:

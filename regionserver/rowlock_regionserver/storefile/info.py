@@ -1,11 +1,13 @@
-"""What the manifest keeps of a store file: where its metadata lies, and what is known of its cells."""
+"""What the manifest keeps of a store file: where its metadata lies, and what is known of its cells.
+
+All of it is short, whatever the cells are: the manifest is written anew with each flush and has one for each file. The
+first and the last row stand in the file's own metadata, in the block index.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-
-_BYTES_FIELDS = frozenset({"first_row", "last_row"})
 
 # Where things lie is known only when the file is finished, so the summary inside the file is without these.
 _PLACE_FIELDS = frozenset(
@@ -29,8 +31,6 @@ class StoreFileInfo:
     write_number_max: int  # 0 when there are no cells
     timestamp_min: int  # TIMESTAMP_MAX when there are no cells
     timestamp_max: int  # 0 when there are no cells
-    first_row: bytes
-    last_row: bytes  # inclusive
     delete_version_count: int
     delete_column_count: int
     delete_family_count: int
@@ -52,24 +52,25 @@ class StoreFileInfo:
         """What the file itself says of its cells."""
         return {name: value for name, value in self.to_json().items() if name not in _PLACE_FIELDS}
 
+    def agrees_with(self, summary: Mapping[str, object]) -> bool:
+        """The file says the same of its cells; what else it says, as one of another version may, is not looked at."""
+        return all(summary.get(name) == value for name, value in self.summary().items())
+
     def to_json(self) -> Json:
-        """A dictionary that json can write; bytes as hexadecimal digits."""
-        return {name: value.hex() if isinstance(value, bytes) else value for name, value in asdict(self).items()}
+        """A dictionary that json can write."""
+        return asdict(self)
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> StoreFileInfo:
-        """What to_json gave. ValueError names what is missing, unknown or of the wrong type."""
-        names = {field.name for field in fields(cls)}
-        if set(values) != names:
-            raise ValueError(f"a store file's description differs in the fields {sorted(names ^ set(values))}")
-        return cls(**{name: _checked(name, value) for name, value in values.items()})  # type: ignore[arg-type]  # checked
+        """What to_json gave, and perhaps more. ValueError names what is missing or of the wrong type."""
+        names = [field.name for field in fields(cls)]
+        missing = [name for name in names if name not in values]
+        if missing:
+            raise ValueError(f"a store file's description has no {', '.join(missing)}")
+        return cls(**{name: _checked(name, values[name]) for name in names})  # type: ignore[arg-type]  # checked
 
 
-def _checked(name: str, value: object) -> int | bytes:
-    if name in _BYTES_FIELDS:
-        if not isinstance(value, str):
-            raise ValueError(f"{name} must be hexadecimal digits, it is {value!r}")
-        return bytes.fromhex(value)
+def _checked(name: str, value: object) -> int:
     if name == "has_versions":
         if not isinstance(value, bool):
             raise ValueError(f"{name} must be true or false, it is {value!r}")

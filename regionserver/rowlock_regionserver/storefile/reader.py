@@ -1,91 +1,71 @@
-"""Reads a store file: one row's cells for points, tables of whole rows for scans.
+"""Reads a store file: one row's cells for points, tables of whole rows and parts of rows for scans.
 
-Opening checks the length, then the metadata, whose place and checksum the manifest knows. A read goes by the index to
-a block's place, and the block's header and checksum are checked each time it comes from the disk. LMDB takes no part,
-so a damaged byte anywhere is a CorruptionError or was never needed.
+Opening checks the length, then the metadata, whose place and checksum the manifest knows. From then on the index and
+the Bloom filter are in memory, and all else is read when it is asked for (blocks.py), by a descriptor that is borrowed
+for each read (open_files.py).
 
-A store file is never closed by hand: its descriptor goes with the last reference. Cells and tables that it gave do not
-need it.
+A store file is never closed by hand. Cells and tables that it gave do not need it; values that are away do, and keep
+what they need.
 """
 
 from __future__ import annotations
 
-import os
-import threading
-import weakref
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
-from rowlock_regionserver.cells import CELL_SCHEMA, Cell
-from rowlock_regionserver.errors import CorruptionError, RegionServerError
+from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY
+from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.sources import Chunk
+from rowlock_regionserver.scan.cell_columns import first_not_below
+from rowlock_regionserver.scan.columns import QUALIFIER
+from rowlock_regionserver.sources import NO_LIMIT, Chunk, FoundCell, LongRowError
 from rowlock_regionserver.storefile import bloom, metadata
 from rowlock_regionserver.storefile import format as layout
-from rowlock_regionserver.storefile.block import Block, decoded
+from rowlock_regionserver.storefile.blocks import Blocks, StoreFileStatistics
 from rowlock_regionserver.storefile.cache import BlockCache
-from rowlock_regionserver.storefile.extents import Extent, read_payload, read_payload_at_once, read_payloads
+from rowlock_regionserver.storefile.extents import Extent, read_payload
 from rowlock_regionserver.storefile.info import StoreFileInfo
-from rowlock_regionserver.storefile.row_windows import Load, read_backwards, read_forwards
+from rowlock_regionserver.storefile.open_files import OpenFiles
+from rowlock_regionserver.storefile.row_windows import BlockPart, RowWindow, read_backwards, read_forwards
 
-# What one read takes at most of neighbouring blocks.
-_RUN_BYTES_MAX = 1 << 20
-# What is read at once, by the event loop perhaps, is small: blocks of ordinary size, and rows of few of them.
-_AT_ONCE_BYTES_MAX = 1 << 18
+# What is read at once, by the event loop perhaps, is small: rows of few blocks.
 _AT_ONCE_BLOCKS_MAX = 2
-
-
-@dataclass(frozen=True, slots=True)
-class StoreFileStatistics:
-    """What was read from the disk since the file was opened."""
-
-    block_read_count: int
-    block_read_bytes: int
+# Blocks together up to this may be walked whole; of larger ones it is looked how much of them a row is.
+_SMALL_BLOCKS_BYTES = 1 << 18
 
 
 class StoreFile:
     """An open store file, a Source. Safe to read from many threads."""
 
     @classmethod
-    def open(cls, path: Path, info: StoreFileInfo, cache: BlockCache, files: Files) -> StoreFile:
+    def open(cls, path: Path, info: StoreFileInfo, cache: BlockCache, open_files: OpenFiles) -> StoreFile:
         """Opens and checks the file that `info` describes; blocks on the disk.
 
         CorruptionError when length or metadata are not what was written, FileNotFoundError when it is not there.
         """
-        descriptor = files.open(path, os.O_RDONLY)
+        handle = open_files.handle(path)
+        files = open_files.files
         try:
-            return cls(path, info, cache, files, descriptor, read_metadata(path, info, files, descriptor))
+            with handle as descriptor:
+                contents = read_metadata(path, info, files, descriptor)
         except BaseException:
-            files.close(descriptor)
+            handle.unused()
+            open_files.tidy()
             raise
+        return cls(info, Blocks(handle, contents.index, cache, files), contents.bloom_words)
 
-    def __init__(
-        self,
-        path: Path,
-        info: StoreFileInfo,
-        cache: BlockCache,
-        files: Files,
-        descriptor: int,
-        contents: metadata.Metadata,
-    ) -> None:
-        self.path = path
+    def __init__(self, info: StoreFileInfo, blocks: Blocks, bloom_words: bloom.Words) -> None:
+        self.path = blocks.handle.path
         self.info = info
-        self._files = files
-        self._descriptor = descriptor
-        self._index = contents.index
-        self._bloom_words = contents.bloom_words.data
-        self._cache = cache
-        self._reader = cache.new_reader()
-        self._lock = threading.Lock()
-        # Guarded by self._lock:
-        self._block_read_count = 0
-        self._block_read_bytes = 0
-        finalizer = weakref.finalize(self, _release, files, descriptor, cache, self._reader)
-        # At the process's end the system closes it.
-        finalizer.atexit = False
+        self._blocks = blocks
+        self._index = blocks.index
+        self._bloom_words = bloom_words.data
+        # Of an empty file rows that nobody has, the last before the first.
+        self.first_row = self._index.first_rows[0] if len(self._index) else b"\x00"
+        self.last_row = self._index.last_rows[-1] if len(self._index) else b""
 
     @property
     def write_number_min(self) -> int:
@@ -95,28 +75,92 @@ class StoreFile:
     def write_number_max(self) -> int:
         return self.info.write_number_max
 
+    def remove_when_unused(self, *, folder_too: bool = False) -> None:
+        """The file goes from the disk with the last reference to it, and its folder if nothing else is there then."""
+        self._blocks.handle.remove_when_unused(folder_too=folder_too)
+
+    # ---- points
+
     def may_have_row(self, row: bytes) -> bool:
         """False: the row is certainly not in the file."""
-        info = self.info
-        return info.first_row <= row <= info.last_row and bloom.may_hold(self._bloom_words, row)
+        return self.first_row <= row <= self.last_row and bloom.may_hold(self._bloom_words, row)
 
-    def row_cells(self, row: bytes) -> Sequence[Cell]:
+    def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
         """All cells of the row, in store order. Reads the disk for blocks that the cache does not hold."""
         if not self.may_have_row(row):
             return ()
-        blocks = self._index.blocks_of_row(row)
-        if len(blocks) == 1:
-            return self._block(blocks.start).row_cells(row)
-        return [cell for number in blocks for cell in self._block(number).row_cells(row)]
+        numbers = self._index.blocks_of_row(row)
+        if len(numbers) == 1:
+            return self._row_cells(numbers.start, row, cells_max)
+        if self._cells_between(numbers) > cells_max:
+            raise LongRowError
+        found: list[FoundCell] = []
+        for number in numbers:
+            found += self._row_cells(number, row, cells_max - len(found))
+        return found
 
-    def column_cells(self, row: bytes, qualifier: bytes) -> Sequence[Cell]:
-        """The column's cells and the family tombstones of the row, in store order. Reads all blocks of the row."""
+    def _row_cells(self, number: int, row: bytes, cells_max: int) -> list[FoundCell]:
+        return self._blocks.block(number).row_cells(row, cells_max, partial(self._blocks.value, number))
+
+    def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
+        """The columns' cells and the family tombstones of the row, in store order.
+
+        Reads the blocks that have them, and of a row of n blocks about log2(n) more for each column.
+        """
         if not self.may_have_row(row):
             return ()
-        blocks = self._index.blocks_of_row(row)
-        if len(blocks) == 1:
-            return self._block(blocks.start).column_cells(row, qualifier)
-        return [cell for number in blocks for cell in self._block(number).column_cells(row, qualifier)]
+        numbers = self._index.blocks_of_row(row)
+        if len(numbers) == 1:
+            return self._columns_cells(numbers.start, row, qualifiers, cells_max)
+        found: list[FoundCell] = []
+        if self.info.delete_family_count and not (qualifiers and qualifiers[0] == b""):
+            found += [cell for cell in self._column(row, b"", numbers, cells_max) if cell[3] == DELETE_FAMILY]
+        for qualifier in qualifiers:
+            found += self._column(row, qualifier, numbers, cells_max - len(found))
+        return found
+
+    def _columns_cells(self, number: int, row: bytes, qualifiers: Sequence[bytes], cells_max: int) -> list[FoundCell]:
+        block = self._blocks.block(number)
+        return block.columns_cells(row, qualifiers, cells_max, partial(self._blocks.value, number))
+
+    def _column(self, row: bytes, qualifier: bytes, numbers: range, cells_max: int) -> list[FoundCell]:
+        """The cells of one column of a row that these blocks hold."""
+        found: list[FoundCell] = []
+        for number in range(self._first_block_of(qualifier, numbers), numbers.stop):
+            cells = self._columns_cells(number, row, (qualifier,), cells_max - len(found))
+            found += cells if qualifier == b"" else [cell for cell in cells if cell[0] == qualifier]
+            if number + 1 < numbers.stop and self._blocks.block(number).last_qualifier > qualifier:
+                break
+        return found
+
+    def _first_block_of(self, qualifier: bytes, numbers: range) -> int:
+        """The first of a row's blocks that may have the column."""
+        low, high = numbers.start, numbers.stop - 1
+        while low < high:
+            middle = (low + high) // 2
+            # All but the last of the blocks end with a cell of the row.
+            if self._blocks.block(middle).last_qualifier < qualifier:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def row_cell_count(self, row: bytes) -> int:
+        """The row's cells in blocks that it has for itself; in others too if they are large, and in memory."""
+        if not self.may_have_row(row):
+            return 0
+        numbers = self._index.blocks_of_row(row)
+        count = self._cells_between(numbers)
+        if sum([self._index.payload_bytes[number] for number in numbers]) > _SMALL_BLOCKS_BYTES:
+            for number in {numbers.start, numbers.stop - 1}:
+                if self._blocks.is_cached(number):
+                    start, stop = self._blocks.block(number).range_of(row)
+                    count += stop - start
+        return count
+
+    def _cells_between(self, numbers: range) -> int:
+        """The cells of a row in the blocks between the first and the last one that has it."""
+        return sum([self._index.cell_counts[number] for number in numbers[1:-1]])
 
     def is_row_in_memory(self, row: bytes) -> bool:
         """row_cells(row) will not wait for a disk, unless the cache loses a block in between.
@@ -126,23 +170,75 @@ class StoreFile:
         """
         if not self.may_have_row(row):
             return True
-        missing = [number for number in self._index.blocks_of_row(row) if not self._cache.holds(self._reader, number)]
-        return len(missing) <= _AT_ONCE_BLOCKS_MAX and all(self._bring(number) for number in missing)
+        missing = [number for number in self._index.blocks_of_row(row) if not self._blocks.is_cached(number)]
+        return len(missing) <= _AT_ONCE_BLOCKS_MAX and all(self._blocks.bring(number) for number in missing)
 
-    def read_rows(self, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False) -> Chunk:
-        """Whole rows of [start, stop); see Source. Uncompressed blocks are not copied."""
+    # ---- scans
+
+    def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
+        """See Source; as exact as the index: a row at a block's edge, or the range's own where it begins in a block."""
+        numbers = self._index.blocks_of_range(start, stop)
+        if not numbers:
+            return None
         if reverse:
-            window = read_backwards(self._index, lambda number: self._batch(number, bytes_max), start, stop, bytes_max)
-        else:
-            window = read_forwards(self._index, self._ahead(start, stop, bytes_max), start, stop, bytes_max)
+            after = self._index.last_rows[numbers.stop - 1] + b"\x00"
+            return min(after, stop) if stop else after
+        return max(start, self._index.first_rows[numbers.start])
+
+    def read_rows(
+        self, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int = NO_LIMIT, *, reverse: bool = False
+    ) -> Chunk:
+        """Whole rows of [start, stop); see Source. Uncompressed blocks are not copied.
+
+        Of a block that is more than `bytes_max` and more than an ordinary one, large values are away.
+        """
+        index, blocks = self._index, self._blocks
+        if reverse:
+            load = partial(blocks.part, bytes_max=bytes_max)
+            return self._chunk(read_backwards(index, load, start, stop, bytes_max, row_bytes_max))
+        load_ahead = blocks.ahead(index.blocks_of_range(start, stop), bytes_max, bytes_max)
+        return self._chunk(read_forwards(index, load_ahead, start, stop, bytes_max, row_bytes_max))
+
+    def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
+        """Cells of the row with qualifiers of [start, stop), a part a block; see Source."""
+        if not self.may_have_row(row):
+            return
+        numbers = self._index.blocks_of_row(row)
+        if start and len(numbers) > 1:
+            numbers = range(self._first_block_of(start, numbers), numbers.stop)
+        load = self._blocks.ahead(numbers, bytes_max, NO_LIMIT)
+        for number in numbers:
+            part = load(number)
+            first, last = first_not_below(part.batch.column(0), row), part.batch.num_rows
+            if number + 1 == numbers.stop:
+                last = first_not_below(part.batch.column(0), row + b"\x00")
+            part = part.slice(first, max(first, last))
+            qualifiers = part.batch.column(QUALIFIER)
+            is_last = stop != b"" and part.batch.num_rows > 0 and qualifiers[-1].as_py() >= stop
+            first = first_not_below(qualifiers, start) if start else 0
+            last = first_not_below(qualifiers, stop) if is_last else part.batch.num_rows
+            if first < last:
+                yield self._chunk(RowWindow([part.slice(first, last)]))
+            if is_last:
+                return
+
+    def _chunk(self, window: RowWindow) -> Chunk:
         info = self.info
+        away = []
+        before = 0
+        for part in window.parts:
+            away += [(before + cell, value) for cell, value in part.away]
+            before += part.batch.num_rows
         return Chunk(
-            table=pa.Table.from_batches(window.batches, CELL_SCHEMA),
+            table=pa.Table.from_batches([part.batch for part in window.parts], CELL_SCHEMA),
             frontier=window.frontier,
             has_tombstones=info.tombstone_count > 0,
             has_versions=info.has_versions,
             write_number_max=info.write_number_max,
             timestamp_min=info.timestamp_min,
+            away=tuple(away),
+            wide_row=window.wide_row,
+            bytes_held=_bytes_held(window.parts),
         )
 
     def row_weights(self) -> list[tuple[bytes, int]]:
@@ -155,90 +251,21 @@ class StoreFile:
         return weights
 
     def statistics(self) -> StoreFileStatistics:
-        with self._lock:
-            return StoreFileStatistics(self._block_read_count, self._block_read_bytes)
+        return self._blocks.statistics()
 
-    def _block(self, number: int) -> Block:
-        block = self._cache.get(self._reader, number)
-        if block is None:
-            block = Block(self._read([number])[0])
-            self._cache.put(self._reader, number, block)
-        return block
 
-    def _bring(self, number: int) -> bool:
-        """Brings a block of ordinary size into the cache if that takes no waiting; whether it is there."""
-        extent = self._index.extent(number)
-        if extent.header.payload_bytes > _AT_ONCE_BYTES_MAX:
-            return False
-        try:
-            payload = read_payload_at_once(self._files, self._descriptor, self.path, extent)
-            if payload is None:
-                return False
-            batch = decoded(payload, extent.header.cell_count, self.path, extent.offset)
-        except RegionServerError:
-            return False  # The read that may wait comes to the same damage, and tells of it.
-        self._count(1, payload.size)
-        self._cache.put(self._reader, number, Block(batch))
-        return self._cache.holds(self._reader, number)
-
-    def _batch(self, number: int, bytes_max: int) -> pa.RecordBatch:
-        """A block's cells for a bulk read, which does not push point reads' blocks out of the cache.
-
-        Only a block that is more than the read asked for is kept: the next read will begin in it.
-        """
-        block = self._cache.get(self._reader, number)
-        if block is not None:
-            return block.batch
-        batch = self._read([number])[0]
-        if batch.get_total_buffer_size() > bytes_max:
-            self._cache.put(self._reader, number, Block(batch))
-        return batch
-
-    def _ahead(self, start: bytes, stop: bytes, bytes_max: int) -> Load:
-        """The same for a bulk read of [start, stop) that goes forwards: neighbours on the disk are read together.
-
-        A read for each block costs as much again as its bytes, and several times that while other threads run.
-        """
-        numbers = self._index.blocks_of_range(start, stop)
-        batches: dict[int, pa.RecordBatch] = {}
-        bytes_left = bytes_max
-
-        def load(number: int) -> pa.RecordBatch:
-            nonlocal bytes_left
-            if number not in batches:
-                run = self._index.run_from(number, numbers.stop, min(_RUN_BYTES_MAX, bytes_left))
-                if len(run) == 1 or self._cache.holds(self._reader, number):
-                    return self._batch(number, bytes_max)
-                batches.update(zip(run, self._read(run), strict=True))
-                bytes_left -= sum(self._index.payload_bytes[each] for each in run)
-            return batches.pop(number)
-
-        return load
-
-    def _read(self, numbers: Sequence[int]) -> list[pa.RecordBatch]:
-        """The cells of blocks that lie close together."""
-        extents = [self._index.extent(number) for number in numbers]
-        payloads = read_payloads(self._files, self._descriptor, self.path, extents)
-        self._count(len(payloads), sum(payload.size for payload in payloads))
-        return [
-            decoded(payload, extent.header.cell_count, self.path, extent.offset)
-            for payload, extent in zip(payloads, extents, strict=True)
-        ]
-
-    def _count(self, block_count: int, byte_count: int) -> None:
-        with self._lock:
-            self._block_read_count += block_count
-            self._block_read_bytes += byte_count
+def _bytes_held(parts: Sequence[BlockPart]) -> int:
+    return sum([part.batch.get_total_buffer_size() for part in parts])
 
 
 def read_metadata(path: Path, info: StoreFileInfo, files: Files, descriptor: int) -> metadata.Metadata:
     """The metadata of the open file that `info` describes, verified against it; CorruptionError when it differs."""
-    file_bytes = files.size(path)
+    file_bytes = files.identity(descriptor).byte_count
     if file_bytes != info.file_bytes:
         raise CorruptionError(path, min(file_bytes, info.file_bytes), f"{info.file_bytes} bytes", f"{file_bytes}")
     payload = read_payload(files, descriptor, path, metadata_extent(info))
     contents = metadata.decode(payload.to_pybytes(), path, info.metadata_offset)
-    if contents.summary != info.summary():
+    if not info.agrees_with(contents.summary):
         raise CorruptionError(path, info.metadata_offset, f"{info.summary()}", f"{contents.summary}")
     return contents
 
@@ -253,8 +280,3 @@ def metadata_extent(info: StoreFileInfo) -> Extent:
         info.metadata_checksum,
     )
     return Extent(info.metadata_offset, header)
-
-
-def _release(files: Files, descriptor: int, cache: BlockCache, reader: int) -> None:
-    files.close(descriptor)
-    cache.reader_is_gone(reader)

@@ -1,7 +1,8 @@
 """Windows of whole rows over a file's blocks: which blocks a bulk read takes, and where it cuts the first and last.
 
 A window takes blocks until the next one would exceed its bytes, and ends where a row does. A row that goes on in the
-next block is left to the next window, unless it is the window's only one: then the window grows until the row ends.
+next block is left to the next window, unless it is the window's only one: then the window grows until the row ends, or
+has more bytes than a row may have. Such a wide row is not given at all, only named.
 If the first block alone is too much, it is cut inside, again at a row, by the same rule. Reading backwards is the
 mirror image. Block number, first and last row come from the index, so no block is read that does not take part.
 """
@@ -15,73 +16,113 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from rowlock_regionserver.sources import AwayValue
 from rowlock_regionserver.storefile.cutter import cell_ends
 from rowlock_regionserver.storefile.index import BlockIndex
 
+
+@dataclass(frozen=True, slots=True)
+class BlockPart:
+    """Some neighbouring cells of a block. The values at `away` are not in the batch, see sources.Chunk."""
+
+    batch: pa.RecordBatch
+    away: tuple[tuple[int, AwayValue], ...] = ()
+
+    @property
+    def byte_count(self) -> int:
+        """Bytes of the whole block, some 20 times cheaper than batch.nbytes."""
+        return self.batch.get_total_buffer_size() + sum([value.byte_count for _, value in self.away])
+
+    def slice(self, start: int, stop: int) -> BlockPart:
+        """The cells at [start, stop)."""
+        if start == 0 and stop == self.batch.num_rows:
+            return self
+        away = tuple([(cell - start, value) for cell, value in self.away if start <= cell < stop])
+        return BlockPart(self.batch.slice(start, stop - start), away)
+
+
 # Gives a block's cells, given its number.
-Load = Callable[[int], pa.RecordBatch]
+Load = Callable[[int], BlockPart]
 
 
 @dataclass(slots=True)
 class RowWindow:
-    """Cells of whole rows, in store order, and how far they reach: see sources.Chunk."""
+    """Cells of whole rows, in store order, how far they reach, and the wide row there: see sources.Chunk."""
 
-    batches: list[pa.RecordBatch] = field(default_factory=list)
+    parts: list[BlockPart] = field(default_factory=list)
     frontier: bytes | None = None
+    wide_row: bytes | None = None
 
 
-def read_forwards(index: BlockIndex, load: Load, start: bytes, stop: bytes, bytes_max: int) -> RowWindow:
-    """The first whole rows of [start, stop)."""
+def read_forwards(
+    index: BlockIndex, load: Load, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int
+) -> RowWindow:
+    """The first whole rows of [start, stop). Only a row that goes over the end of a block is ever wide."""
     window = RowWindow()
     numbers = index.blocks_of_range(start, stop)
     byte_count = 0
     for number in numbers:
         block = load(number)
-        # Some 20 times cheaper than batch.nbytes. The next block is taken to be as large as this one.
-        block_bytes = block.get_total_buffer_size()
-        batch = _clipped(block, start if number == numbers[0] else b"", stop if number == numbers[-1] else b"")
-        batch_bytes = block_bytes * batch.num_rows // max(1, block.num_rows)
-        if not window.batches and batch_bytes > bytes_max:
-            whole_rows = _first_rows(batch, bytes_max)
-            if whole_rows < batch.num_rows:
-                return RowWindow([batch.slice(0, whole_rows)], _row(batch, whole_rows))
-        window.batches.append(batch)
-        byte_count += batch_bytes
-        if number == numbers[-1] or byte_count + block_bytes <= bytes_max:
-            continue
+        # The next block is taken to be as large as this one.
+        block_bytes = block.byte_count
+        part = _clipped(block, start if number == numbers[0] else b"", stop if number == numbers[-1] else b"")
+        part_bytes = _share(block_bytes, part, block)
+        if not window.parts and part_bytes > bytes_max:
+            whole_rows = _first_rows(part.batch, bytes_max)
+            if whole_rows < part.batch.num_rows:
+                return RowWindow([part.slice(0, whole_rows)], _row(part.batch, whole_rows))
+        window.parts.append(part)
+        byte_count += part_bytes
+        if number == numbers[-1]:
+            break
         next_row = index.first_rows[number + 1]
-        if index.last_rows[number] != next_row or _row(window.batches[0], 0) != next_row:
-            _drop_from(window.batches, next_row)
+        goes_on = index.last_rows[number] == next_row
+        if goes_on and _row(window.parts[0].batch, 0) == next_row:
+            if byte_count > row_bytes_max:
+                return RowWindow([], next_row, next_row)
+        elif byte_count + block_bytes > bytes_max:
+            if goes_on:
+                _drop_from(window.parts, next_row)
             window.frontier = next_row
             return window
     return window
 
 
-def read_backwards(index: BlockIndex, load: Load, start: bytes, stop: bytes, bytes_max: int) -> RowWindow:
+def read_backwards(
+    index: BlockIndex, load: Load, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int
+) -> RowWindow:
     """The last whole rows of [start, stop), ascending all the same."""
     window = RowWindow()
     numbers = index.blocks_of_range(start, stop)
     byte_count = 0
     for number in reversed(numbers):
         block = load(number)
-        # Some 20 times cheaper than batch.nbytes. The next block is taken to be as large as this one.
-        block_bytes = block.get_total_buffer_size()
-        batch = _clipped(block, start if number == numbers[0] else b"", stop if number == numbers[-1] else b"")
-        batch_bytes = block_bytes * batch.num_rows // max(1, block.num_rows)
-        if not window.batches and batch_bytes > bytes_max:
-            cut = _last_rows(batch, bytes_max)
+        block_bytes = block.byte_count
+        part = _clipped(block, start if number == numbers[0] else b"", stop if number == numbers[-1] else b"")
+        part_bytes = _share(block_bytes, part, block)
+        if not window.parts and part_bytes > bytes_max:
+            cut = _last_rows(part.batch, bytes_max)
             if cut > 0:
-                return RowWindow([batch.slice(cut)], _row(batch, cut))
-        window.batches.insert(0, batch)
-        byte_count += batch_bytes
-        if number == numbers[0] or byte_count + block_bytes <= bytes_max:
-            continue
+                return RowWindow([part.slice(cut, part.batch.num_rows)], _row(part.batch, cut))
+        window.parts.insert(0, part)
+        byte_count += part_bytes
+        if number == numbers[0]:
+            break
         row_before = index.last_rows[number - 1]
-        if index.first_rows[number] != row_before or _row(window.batches[-1], -1) != row_before:
-            _drop_through(window.batches, row_before)
-            window.frontier = _row(window.batches[0], 0)
+        goes_on = index.first_rows[number] == row_before
+        if goes_on and _row(window.parts[-1].batch, -1) == row_before:
+            if byte_count > row_bytes_max:
+                return RowWindow([], row_before + b"\x00", row_before)
+        elif byte_count + block_bytes > bytes_max:
+            if goes_on:
+                _drop_through(window.parts, row_before)
+            window.frontier = _row(window.parts[0].batch, 0)
             return window
     return window
+
+
+def _share(block_bytes: int, part: BlockPart, block: BlockPart) -> int:
+    return block_bytes * part.batch.num_rows // max(1, block.batch.num_rows)
 
 
 def _first_rows(batch: pa.RecordBatch, bytes_max: int) -> int:
@@ -101,29 +142,30 @@ def _last_rows(batch: pa.RecordBatch, bytes_max: int) -> int:
     return after if after < batch.num_rows else _position(batch, row)
 
 
-def _drop_from(batches: list[pa.RecordBatch], row: bytes) -> None:
+def _drop_from(parts: list[BlockPart], row: bytes) -> None:
     """Removes all cells with rows >= `row`; something is left."""
-    while _row(batches[-1], -1) >= row:
-        position = _position(batches[-1], row)
-        last = batches.pop()
+    while _row(parts[-1].batch, -1) >= row:
+        last = parts.pop()
+        position = _position(last.batch, row)
         if position:
-            batches.append(last.slice(0, position))
+            parts.append(last.slice(0, position))
 
 
-def _drop_through(batches: list[pa.RecordBatch], row: bytes) -> None:
+def _drop_through(parts: list[BlockPart], row: bytes) -> None:
     """Removes all cells with rows <= `row`; something is left."""
-    while _row(batches[0], 0) <= row:
-        position = _position_after(batches[0], row)
-        first = batches.pop(0)
-        if position < first.num_rows:
-            batches.insert(0, first.slice(position))
+    while _row(parts[0].batch, 0) <= row:
+        first = parts.pop(0)
+        position = _position_after(first.batch, row)
+        if position < first.batch.num_rows:
+            parts.insert(0, first.slice(position, first.batch.num_rows))
 
 
-def _clipped(batch: pa.RecordBatch, start: bytes, stop: bytes) -> pa.RecordBatch:
+def _clipped(part: BlockPart, start: bytes, stop: bytes) -> BlockPart:
     """The cells with rows in [start, stop); empty bounds are none."""
+    batch = part.batch
     first = _position(batch, start) if start and start > _row(batch, 0) else 0
     last = _position(batch, stop) if stop and stop <= _row(batch, -1) else batch.num_rows
-    return batch.slice(first, last - first)
+    return part.slice(first, max(first, last))
 
 
 def _row(batch: pa.RecordBatch, cell: int) -> bytes:

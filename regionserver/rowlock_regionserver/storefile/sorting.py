@@ -25,8 +25,6 @@ _COUNTED = (
     "write_number_max",
     "timestamp_min",
     "timestamp_max",
-    "first_row",
-    "last_row",
     "delete_version_count",
     "delete_column_count",
     "delete_family_count",
@@ -52,8 +50,6 @@ class Facts:
     write_number_max: int = 0
     timestamp_min: int = TIMESTAMP_MAX
     timestamp_max: int = 0
-    first_row: bytes = b""
-    last_row: bytes = b""
     delete_version_count: int = 0
     delete_column_count: int = 0
     delete_family_count: int = 0
@@ -73,12 +69,9 @@ class Facts:
         is_continued = self._last is not None and self._last[0] == first[0]
         starts = np.flatnonzero(~same_row) + 1
         row_starts = starts if is_continued else np.concatenate([np.zeros(1, np.int64), starts])
-        if self._last is None:
-            self.first_row = first[0]
-        elif self._last[:2] == first[:2]:
-            self.has_versions = True
-        self.has_versions = self.has_versions or bool(same_column.any())
-        self._last, self.last_row = last, last[0]
+        is_column_continued = self._last is not None and self._last[:2] == first[:2]
+        self.has_versions = self.has_versions or is_column_continued or bool(same_column.any())
+        self._last = last
         self.cell_count += batch.num_rows
         self.row_count += len(row_starts)
         self._add_numbers(batch)
@@ -89,7 +82,7 @@ class Facts:
             self._hashes.append(bloom.row_hashes(row for row in rows.to_pylist() if row is not None))
         return row_starts
 
-    def counted(self) -> dict[str, int | bytes]:
+    def counted(self) -> dict[str, int]:
         """All of it, by the names that StoreFileInfo has for it."""
         return {name: getattr(self, name) for name in _COUNTED}
 

@@ -147,8 +147,6 @@ def _info(facts: Facts, number: int, block_count: int) -> StoreFileInfo:
         write_number_max=facts.write_number_max,
         timestamp_min=facts.timestamp_min,
         timestamp_max=facts.timestamp_max,
-        first_row=facts.first_row,
-        last_row=facts.last_row,
         delete_version_count=facts.delete_version_count,
         delete_column_count=facts.delete_column_count,
         delete_family_count=facts.delete_family_count,
@@ -163,9 +161,9 @@ def _info(facts: Facts, number: int, block_count: int) -> StoreFileInfo:
 
 def _read_back_and_sync(path: Path, files: Files, info: StoreFileInfo, extents: list[Extent]) -> StoreFileInfo:
     """Checks and syncs the finished file; gives `info` with the places."""
-    file_bytes = files.size(path)
     descriptor = files.open(path, os.O_RDONLY)
     try:
+        file_bytes = files.identity(descriptor).byte_count
         for count, extent in enumerate(extents):
             read_payload(files, descriptor, path, extent)
             if count % _READ_IN_ONE_STRETCH == 0:

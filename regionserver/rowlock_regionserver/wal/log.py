@@ -194,8 +194,8 @@ class Log:
             raise StoppingError("The log is closed, the server is going down; nothing was changed.")
         if self._spare.is_full:
             raise DiskFullError(
-                f"There is no space for the next log segment in {self._folder}; nothing was changed. Free some disk "
-                "space: writes go on by themselves.",
+                f"There is no space, or no file descriptor, for the next log segment in {self._folder}; nothing was "
+                "changed. Free some disk space: writes go on by themselves.",
                 retry_after_ms=_CHECK_AGAIN_AFTER_FULL_MS,
             )
         pending_bytes = self._pending.pending_bytes()

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from rowlock_regionserver.errors import TooManyOpenFilesError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.wal.segment import NO_SPACE, SPARE_NAME, make_spare
 
@@ -54,7 +55,7 @@ class Spare:
 
     @property
     def is_full(self) -> bool:
-        """There is no space for what the log needs next."""
+        """There is no space for what the log needs next, or no descriptor."""
         return self._spare_lacks_space or self._extension_lacks_space
 
     @property
@@ -150,11 +151,13 @@ class Spare:
             return not self._is_closing
 
     def _make(self) -> int | None:
-        """None: no space. The space that flushes need is left alone."""
+        """None: no space, or no descriptor. The space that flushes need is left alone."""
         if self._files.free_bytes(self._folder) < self._segment_bytes + self._disk_free_bytes_min:
             return None
         try:
             return make_spare(self._files, self._folder, self._segment_bytes)
+        except TooManyOpenFilesError:
+            return None
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise

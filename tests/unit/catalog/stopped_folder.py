@@ -17,6 +17,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Put, RowMutation, ScanPlan, WriteOptions
+from rowlock_regionserver.region import manifest
 from rowlock_regionserver.wal.record import Position, segment_seed
 from rowlock_regionserver.wal.recovery import read_log
 from rowlock_regionserver.wal.segment import SegmentHeader, encode_head, segment_path
@@ -106,14 +107,14 @@ def as_the_version_before_left_it(folder: Path) -> None:
         struct.pack("<QQQQ", region_id, state.last_logged, state.numbers_until, state.stamps_until)
         for region_id, state in sorted(recovered.regions.items())
     ]
-    marker = struct.pack("<II", 0, len(entries)) + b"".join(entries)
+    head_marker = struct.pack("<II", 0, len(entries)) + b"".join(entries)
     # The oldest segment of a log may have any number, and names the one before it.
     header = SegmentHeader(recovered.last_segment, recovered.log_id, recovered.last_segment - 1, 0, version=1)
     seed = segment_seed(header.log_id, header.number)
-    segment_path(log, header.number).write_bytes(encode_head(header, seed, marker, Position(header.number, 64)))
+    segment_path(log, header.number).write_bytes(encode_head(header, seed, head_marker, Position(header.number, 64)))
     for path in [*(folder / "catalog").iterdir(), *folder.glob("regions/*/manifest-*")]:
         name, _, digits = path.name.rpartition("-")
-        fields = json.loads(generations.read(Files(), path, int(digits)))
+        fields = json.loads(generations.read(Files(), path, int(digits), version_max=manifest.FORMAT_VERSION))
         fields.pop("log_position", None)
         path.unlink()
         generations.write(Files(), path.parent, name, int(digits), json.dumps(fields).encode())

@@ -26,7 +26,7 @@ BLOCK_MS = Config().stamp_leap_ms
 
 def as_earlier_versions_wrote_it(folder: Path) -> None:
     """Takes out of a region's manifest what they did not write."""
-    number, body = generations.read_newest(Files(), folder, manifest.NAME)
+    number, body = generations.read_newest(Files(), folder, manifest.NAME, version_max=manifest.FORMAT_VERSION)
     fields = json.loads(body)
     for name in ("answers_files", "forgotten_ms_ago", "stamps_are_own"):
         del fields[name]

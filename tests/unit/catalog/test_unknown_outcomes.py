@@ -11,7 +11,7 @@ import pytest
 from rowlock_regionserver.catalog.region_server import RegionServer
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.clock import Clock
-from rowlock_regionserver.errors import DiskFullError, StoppingError, UnknownOutcomeError
+from rowlock_regionserver.errors import DiskFullError, StoppingError, TooManyOpenFilesError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
@@ -103,20 +103,23 @@ def test_a_log_that_has_failed_before_the_commit_leaves_it_undone_or_unknown(
     serving.end()
 
 
-def test_a_new_region_that_can_not_be_opened_leaves_the_outcome_unknown(
+def test_a_new_region_that_can_not_be_opened_changes_nothing(
     serving: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = SimulatedFiles.read
 
     def read(self: SimulatedFiles, path: Path) -> bytes:
         if path.parent.name == "2":
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+            raise TooManyOpenFilesError("no file descriptor is left")
         return real(self, path)
 
-    monkeypatch.setattr(SimulatedFiles, "read", read)
-    with pytest.raises(UnknownOutcomeError, match="table 'u' was created"):
-        serving.server.create_table("u", FAMILIES)
-    assert len(serving.fatal) == 1
+    with monkeypatch.context() as patched:
+        patched.setattr(SimulatedFiles, "read", read)
+        with pytest.raises(TooManyOpenFilesError):
+            serving.server.create_table("u", FAMILIES)
+    assert serving.fatal == []
+    assert [table.name for table in serving.server.tables()] == ["t"]
+    serving.server.create_table("u", FAMILIES)
     assert [name for name, *_ in serving.after_restart(tmp_path)] == ["t", "u"]
     serving.end()
 

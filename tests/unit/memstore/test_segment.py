@@ -101,7 +101,6 @@ def test_an_empty_segment_has_nothing() -> None:
     assert (segment.write_number_min, segment.write_number_max) == (NEWEST, 0)
     chunk = segment.read_rows(b"", b"", 100)
     assert (chunk.table.num_rows, chunk.frontier, chunk.has_tombstones, chunk.has_versions) == (0, None, False, False)
-    assert list(segment.tables()) == []
     segment._check()
 
 
@@ -155,12 +154,6 @@ def test_a_chunk_tells_of_tombstones_versions_and_bounds() -> None:
     assert segment.read_rows(b"", b"", 1000).has_tombstones
 
 
-def test_a_flush_reads_all_cells_in_order_in_slices(segment: RowSegment) -> None:
-    tables = list(segment.tables(slice_bytes=60))
-    assert len(tables) > 5
-    assert [name for table in tables for name in table.column(0).to_pylist()] == ALL
-
-
 def test_a_sealed_segment_takes_no_write_and_is_still_read(segment: RowSegment) -> None:
     segment.seal()
     with pytest.raises(AssertionError, match="sealed"):
@@ -195,7 +188,7 @@ def test_cells_that_come_in_any_order_in_recovery_are_sorted_before_pruning_and_
     assert segment.statistics().pruned_cell_count > 0
     for qualifier in (b"q0", b"q1"):
         newest = sorted(cell for cell in arrived if cell[0] == qualifier)[:2]
-        assert segment.column_cells(b"r", qualifier)[:2] == newest
+        assert segment.columns_cells(b"r", (qualifier,))[:2] == newest
 
 
 def test_sealing_ends_recovery() -> None:
@@ -385,7 +378,7 @@ def test_readers_of_a_sealed_segment_wait_for_nobody(segment: RowSegment) -> Non
     read: list[object] = []
     with segment._lock:  # As a flush holds it while it copies rows.
         reader = threading.Thread(
-            target=lambda: read.extend([segment.row_cells(b"a"), segment.column_cells(b"a", b"q")]), daemon=True
+            target=lambda: read.extend([segment.row_cells(b"a"), segment.columns_cells(b"a", (b"q",))]), daemon=True
         )
         reader.start()
         reader.join(60)

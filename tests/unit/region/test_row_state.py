@@ -7,7 +7,7 @@ import struct
 import time
 
 import pytest
-from rowlock_regionserver.cells import DELETE_FAMILY, Cell
+from rowlock_regionserver.cells import DELETE_FAMILY
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import (
     Check,
@@ -22,6 +22,7 @@ from rowlock_regionserver.operations import (
     WriteOptions,
 )
 from rowlock_regionserver.region.row_state import RowState
+from rowlock_regionserver.sources import FoundCell
 
 from tests.seeds import drawn_seed
 
@@ -52,7 +53,7 @@ def test_a_column_is_read_as_it_stands_in_the_row_whatever_the_sources(engine: E
     chance = random.Random(seed)
     family = engine.server.table("t").by_name[b"g"]
 
-    def of_column(cells: list[Cell], qualifier: bytes) -> list[Cell]:
+    def of_column(cells: list[FoundCell], qualifier: bytes) -> list[FoundCell]:
         return [cell for cell in cells if cell[0] == qualifier or cell[3] == DELETE_FAMILY]
 
     kinds: set[str] = set()

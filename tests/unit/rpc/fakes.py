@@ -124,10 +124,10 @@ class FakeRegion:
         return [[mutation.row for mutation in mutations] for mutations in self.changed]
 
     @contextmanager
-    def scan(self, plan: ScanPlan, *, is_turn_over: Callable[[], bool]) -> Iterator[tuple[int, Iterator[ScanAnswer]]]:
+    def scan(self, plan: ScanPlan, *, is_turn_over: Callable[[], bool]) -> Iterator[tuple[int, FakeAnswers]]:
         self.open_scans += 1
         try:
-            yield 11, self._answers(plan) if plan.row_limit else self._signs_of_life(is_turn_over)
+            yield 11, FakeAnswers(self._answers(plan) if plan.row_limit else self._signs_of_life(is_turn_over))
         finally:
             self.open_scans -= 1
 
@@ -156,6 +156,18 @@ class FakeRegion:
         self.bulk_batches.append(batch)
         self._wait(batch.column("row")[0].as_py())
         self.unpublished_bulk.append(done)
+
+
+class FakeAnswers:
+    """The answers of a scan that holds 1000 bytes, whatever it is."""
+
+    bytes_held = 1000
+
+    def __init__(self, answers: Iterator[ScanAnswer]) -> None:
+        self._answers = answers
+
+    def __next__(self) -> ScanAnswer:
+        return next(self._answers)
 
 
 def answer(number: int) -> ScanAnswer:

@@ -21,6 +21,7 @@ from rowlock_regionserver.operations import (
 )
 from rowlock_regionserver.scan.point import read_row
 from rowlock_regionserver.scan.scanner import scan
+from rowlock_regionserver.sources import loaded
 
 from tests.property.scan_model import ListSource, Write
 
@@ -55,7 +56,8 @@ class Table:
 
     def got(self, rows: Sequence[bytes], selection: Selection) -> str:
         stores = {family.number: (family, sources) for family, sources in self.stores()}
-        return written([(row, cell) for row in rows for cell in read_row(stores, row, selection, READ_POINT)])
+        found = [(row, cell) for row in rows for cell in read_row(stores, row, selection, READ_POINT)]
+        return written([(row, (*cell[:3], loaded(cell[3]))) for row, cell in found])
 
 
 def written(cells: Sequence[tuple[bytes, tuple[bytes, bytes, int, bytes]]]) -> str:

@@ -23,7 +23,6 @@ from rowlock_regionserver.operations import (
     Selection,
     ValueType,
 )
-from rowlock_regionserver.scan import pivot
 from rowlock_regionserver.scan.scanner import ScanAnswer, scan
 from rowlock_regionserver.scan.windows import View
 
@@ -254,21 +253,6 @@ def test_a_row_larger_than_an_answer_may_be_is_refused_when_the_scan_comes_to_it
     assert "row b'b' takes 1009 bytes in the row form" in error.message
     assert (error.limit, error.found, error.row) == ("request_bytes_max", 1009, b"b")
     assert len(list(scan(lambda: view, plan, b"", b"", READ_POINT, line_bytes_max=1009))) == 3
-
-
-@pytest.mark.parametrize("lengths", [[4], [4, 0, 90]])
-def test_values_beyond_what_a_column_holds_are_refused(monkeypatch: pytest.MonkeyPatch, lengths: list[int]) -> None:
-    sizes = dict(zip("pqr", lengths, strict=False))
-    writes = [put(row, f"f:{name}", b"x" * size) for row in "abc" for name, size in sizes.items()]
-    byte_count = 3 * sum(lengths)
-    form = (P, Q, R)
-    monkeypatch.setattr(pivot, "BINARY_COLUMN_BYTES_MAX", byte_count - 1)
-    with pytest.raises(LimitExceededError) as refused:
-        scanned(writes, *form)
-    assert (refused.value.found, refused.value.row) == (byte_count, b"a")
-    assert len(scanned(writes, timestamp_of(P), Q)) == 3
-    monkeypatch.setattr(pivot, "BINARY_COLUMN_BYTES_MAX", byte_count)
-    assert len(scanned(writes, *form)) == 3
 
 
 @pytest.mark.parametrize("in_chunks", [False, True])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, Cell, Family, ReadPoint
+from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, Family, ReadPoint
 from rowlock_regionserver.operations import ColumnComparison, ColumnSelector, CompareOp, Selection, ValueType
 from rowlock_regionserver.scan.point import Stores, read_row
+from rowlock_regionserver.sources import NO_LIMIT, FoundCell
 
 from tests.property.scan_model import ListSource, Write
 
@@ -17,7 +18,10 @@ class Untouchable(ListSource):
     def __init__(self) -> None:
         super().__init__([])
 
-    def row_cells(self, row: bytes) -> Sequence[Cell]:
+    def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
+        raise AssertionError("this family is neither answered nor judged")
+
+    def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
         raise AssertionError("this family is neither answered nor judged")
 
 

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 from rowlock_regionserver.cells import NEWEST, Cell, Family, ReadPoint, from_then_on
 from rowlock_regionserver.scan.columns import cells_table, empty_cells
-from rowlock_regionserver.scan.visibility import retained, visible
 from rowlock_regionserver.scan.visibility_rows import retained_cells, visible_cells
 
 from tests.property.visibility_model import cells_by_row, literal_visible_cells, table_of
+from tests.unit.scan.judged import retained, visible
 from tests.unit.scan.visibility_cases import CASES, Case, answer_of
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

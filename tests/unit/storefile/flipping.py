@@ -24,6 +24,7 @@ from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.extents import Extent
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 from rowlock_regionserver.storefile.info import StoreFileInfo
+from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile, metadata_extent, read_metadata
 from rowlock_regionserver.storefile.salvage import salvage
 from rowlock_regionserver.storefile.verify import verify_store_file
@@ -42,7 +43,7 @@ class Bench:
     absent: list[bytes]
 
     def open(self) -> StoreFile:
-        return StoreFile.open(self.path, self.info, BlockCache(1 << 20), Files())
+        return StoreFile.open(self.path, self.info, BlockCache(1 << 20), OpenFiles(Files()))
 
 
 def make(folder: Path) -> Bench:

@@ -12,9 +12,10 @@ import pyarrow as pa
 from rowlock_regionserver.cells import PUT, Cell, Compression, Family, Kind
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.scan.columns import cells_table
-from rowlock_regionserver.sources import Chunk
+from rowlock_regionserver.sources import Chunk, FoundCell, loaded
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.info import StoreFileInfo
+from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
 
@@ -72,6 +73,11 @@ def cells_of(table: pa.Table) -> list[RowCell]:
     ]
 
 
+def loaded_cells(cells: Sequence[FoundCell]) -> list[Cell]:
+    """The cells with their values, also those that were away."""
+    return [(*cell[:4], loaded(cell[4])) for cell in cells]
+
+
 @dataclass
 class Case:
     """A folder, and how the test's store files are made in it."""
@@ -79,6 +85,9 @@ class Case:
     folder: Path
     files: Files
     family: Family = SMALL_FAMILY
+
+    def __post_init__(self) -> None:
+        self.open_files = OpenFiles(self.files)
 
     @property
     def path(self) -> Path:
@@ -93,7 +102,7 @@ class Case:
         return write_store_file(self.path, tables, replace(self.family, compression=compression), self.files, number=1)
 
     def open(self, info: StoreFileInfo, cache_bytes: int = 1 << 20) -> StoreFile:
-        return StoreFile.open(self.path, info, BlockCache(cache_bytes), self.files)
+        return StoreFile.open(self.path, info, BlockCache(cache_bytes), self.open_files)
 
     def written(self, cells: Sequence[RowCell], cache_bytes: int = 1 << 20) -> StoreFile:
         return self.open(self.write(cells), cache_bytes)

@@ -1,0 +1,80 @@
+"""What is read of a row's sorted list of cells: some of its columns, or its parts as chunks."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
+
+import pyarrow as pa
+
+from rowlock_regionserver.cells import DELETE_FAMILY, Cell
+from rowlock_regionserver.scan.columns import cells_table
+from rowlock_regionserver.scan.sorted_cells import TableFacts
+from rowlock_regionserver.sources import AWAY_BYTES_MIN, AwayValue, Chunk, LongRowError
+
+# What a cell takes in Arrow beside its row, qualifier and value: timestamp, write number, kind and three offsets.
+ARROW_CELL_BYTES = 8 + 8 + 1 + 3 * 4
+
+
+def columns_of(held: Sequence[Cell], qualifiers: Sequence[bytes], cells_max: int) -> list[Cell]:
+    """The columns' cells and the row's family tombstones; see sources.Source.columns_cells. O(columns * log cells)."""
+    found: list[Cell] = []
+    if not held[0][0] and (not qualifiers or qualifiers[0]):
+        # Family tombstones stand in front, among the cells of the empty qualifier.
+        named = bisect_left(held, (b"\x00",))
+        if named > cells_max:
+            raise LongRowError
+        found = [cell for cell in held[:named] if cell[3] == DELETE_FAMILY]
+    for qualifier in qualifiers:
+        first, last = bisect_left(held, (qualifier,)), bisect_left(held, (qualifier + b"\x00",))
+        if len(found) + last - first > cells_max:
+            raise LongRowError
+        found += held[first:last]
+    return found
+
+
+def parts_of(row: bytes, cells: Sequence[Cell], bytes_max: int, start: bytes, stop: bytes) -> Iterator[Chunk]:
+    """Those of the cells with qualifiers of [start, stop), in parts; see sources.Source.row_parts.
+
+    Large values are copied only when they are asked for.
+    """
+    place = bisect_left(cells, (start,))
+    last = bisect_left(cells, (stop,)) if stop else len(cells)
+    while place < last:
+        part: list[Cell] = []
+        away: list[tuple[int, AwayValue]] = []
+        byte_count = 0
+        for qualifier, timestamp, write_number, kind, value in islice(cells, place, last):
+            is_large = len(value) > AWAY_BYTES_MIN
+            byte_count += len(qualifier) + len(row) + ARROW_CELL_BYTES + (0 if is_large else len(value))
+            if part and byte_count > bytes_max:
+                break
+            if is_large:
+                away.append((len(part), AwayValue(len(value), partial(bytes, value))))
+            part.append((qualifier, timestamp, write_number, kind, b"" if is_large else value))
+        place += len(part)
+        yield chunk_of(cells_table([row], [part]), None, away=tuple(away))
+
+
+def chunk_of(
+    table: pa.Table,
+    frontier: bytes | None,
+    *,
+    wide_row: bytes | None = None,
+    away: tuple[tuple[int, AwayValue], ...] = (),
+) -> Chunk:
+    """A chunk of cells that were copied for it."""
+    facts = TableFacts.of(table)
+    return Chunk(
+        table,
+        frontier,
+        has_tombstones=facts.has_tombstones,
+        has_versions=facts.has_versions,
+        write_number_max=facts.write_number_max,
+        timestamp_min=facts.timestamp_min,
+        away=away,
+        wide_row=wide_row,
+        bytes_held=table.get_total_buffer_size(),
+    )

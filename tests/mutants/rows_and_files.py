@@ -1,0 +1,176 @@
+"""Broken builds of rows of any size, scans over many files, and the descriptors and names of store files."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+ALTERED = "unit/region/test_altered_scans.py"
+CHUNKS = "unit/scan/test_source_chunks.py"
+DESCRIPTORS = "unit/catalog/test_descriptors.py"
+FLUSHES = "unit/region/test_large_flushes.py"
+LONG = "unit/region/test_long_rows.py"
+OPEN_FILES = "unit/storefile/test_open_files.py"
+WIDE = "unit/scan/test_wide_rows.py"
+
+ROWS_AND_FILES = [
+    # ---- values are taken last
+    Mutant(
+        "values are read with their keys",
+        "scan/sorted_run.py",
+        "        away = [(place, self._away[place]) for place in places",
+        "        [value.load() for value in self._away.values()]\n"
+        "        away = [(place, self._away[place]) for place in places",
+        f"{WIDE}::test_of_a_replaced_large_cell_one_value_is_read",
+    ),
+    Mutant(
+        "a scan loads all values of a window at once",
+        "scan/windows.py",
+        "            if byte_counts[start] > self._window_bytes and cell_counts[start] > 1:\n",
+        "            if False:\n",
+        f"{WIDE}::test_values_are_read_when_their_batch_is_made",
+    ),
+    # ---- rows in parts
+    Mutant(
+        "the page of a wide row is counted part by part",
+        "scan/wide_rows.py",
+        "        self.count += int(passing.sum())\n",
+        "        self.count = int(passing.sum())\n",
+        f"{WIDE}::test_the_rest_of_a_wide_row_is_not_read_when_its_page_is_full",
+    ),
+    Mutant(
+        "a family tombstone hides only what stands in its part",
+        "scan/wide_rows.py",
+        "        tombstones = _as_sorted_cells(family_tombstones(sources, self.row))\n",
+        "        tombstones = _as_sorted_cells([])\n",
+        f"{WIDE}::test_tombstones_of_the_family_reach_every_part",
+    ),
+    Mutant(
+        "all cells of a long column are answered",
+        "scan/row_parts.py",
+        "        kept = run.kept(numbers.among(run))\n",
+        "        kept = run\n",
+        f"{WIDE}::test_a_column_that_is_larger_than_a_part_is_judged_whole",
+    ),
+    Mutant(
+        "a column is judged part by part",
+        "scan/row_parts.py",
+        "        cut = held.take(part)\n",
+        "        cut = 0\n",
+        f"{WIDE}::test_a_column_that_is_larger_than_a_part_is_judged_whole",
+    ),
+    Mutant(
+        "flush prunes the parts of a row without its tombstones",
+        "region/flush_windows.py",
+        "            yield _kept(part, judge, family_tombstone)\n",
+        "            yield _kept(part, judge, 0)\n",
+        f"{FLUSHES}::test_family_tombstones_count_in_every_part_of_a_row",
+    ),
+    Mutant(
+        "existence is judged by all cells",
+        "region/row_state.py",
+        "            return bool(visible_cells(self.family_cells(family, _FEW_CELLS), read_point, family))\n",
+        "            return bool(visible_cells(self.family_cells(family), read_point, family))\n",
+        f"{LONG}::test_existence_is_judged_by_the_first_live_cell",
+    ),
+    Mutant(
+        "a long row is read on the event loop",
+        "region/read_path.py",
+        "            return self._read(view, rows, selection, read_point, INLINE_CELLS_MAX, is_inline=True)\n",
+        "            return self._read(view, rows, selection, read_point, 1 << 62, is_inline=True)\n",
+        f"{LONG}::test_a_get_of_few_columns_is_made_at_once_and_one_of_the_row_is_not",
+    ),
+    # ---- many sources
+    Mutant(
+        "a scan holds whatever it has read",
+        "scan/source_chunks.py",
+        "        if byte_count > self._bytes_held_max:\n",
+        "        if False:\n",
+        f"{CHUNKS}::test_what_is_held_is_bounded",
+    ),
+    Mutant(
+        "a scan begins with all of its sources",
+        "scan/source_chunks.py",
+        "            if bytes_read >= bytes_max and not self._is_at_start(edge):\n",
+        "            if all(held.is_read for held in self._held.values()):\n",
+        f"{CHUNKS}::test_of_many_that_overlap_a_short_step_reads_few",
+    ),
+    # ---- families that go meanwhile
+    Mutant(
+        "a dropped family looks empty to a scan",
+        "region/read_path.py",
+        "            if number not in view:\n",
+        "            if False:\n",
+        f"{ALTERED}::test_a_scan_that_names_a_family_which_is_dropped_meanwhile_does_not_look_complete",
+    ),
+    Mutant(
+        "a filter names no family",
+        "region/read_path.py",
+        "    return _families_of(plan.selection).union(",
+        "    return {column.family for column in plan.selection.columns}.union(",
+        f"{ALTERED}::test_a_scan_that_names_a_family_which_is_dropped_meanwhile_does_not_look_complete",
+    ),
+    Mutant(
+        "a snapshot has whatever family has the name now",
+        "region/read_path.py",
+        "        if table_then.number_by_name.get(name, number) != number:\n",
+        "        if False:\n",
+        f"{ALTERED}::test_a_scan_of_a_snapshot_does_not_take_a_later_family_for_one_of_the_same_name",
+    ),
+    Mutant(
+        "a removed region is read as an empty one",
+        "region/stores.py",
+        "            self.served = Served(self.served.table, _Gone())\n",
+        "            self.served = Served(self.served.table, {})\n",
+        f"{DESCRIPTORS}::test_a_removed_region_is_never_read_as_an_empty_one",
+    ),
+    # ---- descriptors and names
+    Mutant(
+        "a read takes whatever file has the name",
+        "storefile/open_files.py",
+        "            elif found != handle.identity:\n",
+        "            elif False:\n",
+        f"{OPEN_FILES}::test_a_file_that_is_another_one_when_it_is_opened_again_is_damage",
+    ),
+    Mutant(
+        "descriptors are kept for ever",
+        "storefile/open_files.py",
+        "        count = len(self._open) - count_max\n",
+        "        count = 0\n",
+        f"{OPEN_FILES}::test_descriptors_are_bounded_and_the_least_recently_used_goes",
+    ),
+    Mutant(
+        "a descriptor is closed while it is read from",
+        "storefile/open_files.py",
+        " for number, opened in self._open.items() if not opened.borrowed_count)\n",
+        " for number, opened in self._open.items())\n",
+        f"{OPEN_FILES}::test_many_threads_read_more_files_than_may_be_open",
+    ),
+    Mutant(
+        "a file goes while somebody reads it",
+        "storefile/open_files.py",
+        "        self.is_to_be_removed = True\n",
+        "        self.is_to_be_removed = True\n        self.path.unlink()\n",
+        f"{OPEN_FILES}::test_a_file_is_removed_with_its_last_reference_and_can_be_read_until_then",
+    ),
+    Mutant(
+        "a scan does not hold the files of a removed table",
+        "region/read_path.py",
+        "                self._stores.held(),\n",
+        "                contextlib.nullcontext(),\n",
+        f"{DESCRIPTORS}::test_a_scan_reads_a_removed_table_to_its_end_and_then_its_files_go",
+    ),
+    Mutant(
+        "want of descriptors is a failed disk",
+        "files.py",
+        "_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)\n",
+        "_NO_DESCRIPTOR = ()\n",
+        f"{OPEN_FILES}::test_without_any_descriptor_a_read_can_be_tried_again",
+    ),
+    Mutant(
+        "idle descriptors are not given up for what needs one",
+        "files.py",
+        "            self.close_idle()\n",
+        "",
+        f"{OPEN_FILES}::test_without_a_free_descriptor_an_idle_one_is_closed",
+    ),
+]

@@ -1,0 +1,147 @@
+"""A flush of more than a column of Arrow can hold, in one row, in one column, in one cell after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, Cell, Durability, Family, from_then_on
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import MIB, Config
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.operations import Put, ScanPlan
+from rowlock_regionserver.region.flush_windows import kept_tables
+from rowlock_regionserver.scan import columns
+from rowlock_regionserver.scan.columns import BINARY_COLUMN_BYTES_MAX
+from rowlock_regionserver.scan.visibility import retained
+
+from .conftest import Engine
+
+FAMILY = Family(1, b"f")
+# Cells of tests share one value or key in memory, so that a segment of gigabytes takes none.
+LARGE = bytes(10 * MIB)
+LONG_ROW = b"r" * 32_767
+
+
+def sealed(row: bytes, cells: Sequence[Cell]) -> RowSegment:
+    """A segment that holds them all, whatever is visible of them."""
+    segment = RowSegment(FAMILY.versions, prune_cells_min=1 << 40)
+    segment.apply(row, sorted(cells), lambda: from_then_on(0))
+    segment.seal()
+    return segment
+
+
+def flushed(segments: Sequence[RowSegment], family: Family = FAMILY) -> Iterator[pa.Table]:
+    """What a flush with the usual settings writes of the segments when nobody reads at an older read point."""
+    config = Config()
+    judge = partial(retained, spans=from_then_on(NEWEST), family=family)
+    for table in kept_tables(segments, judge, config.flush_window_bytes, config.flush_merge_window_bytes):
+        # No more than a window, or a cell, and what comes with its last cell.
+        assert table.num_rows == 1 or table.get_total_buffer_size() < 4 * config.flush_merge_window_bytes
+        yield table
+
+
+def test_many_large_cells_of_a_row() -> None:
+    cells = [(b"%04d" % number, -1, -1, PUT, LARGE) for number in range(230)]
+    tables = list(flushed([sealed(b"r", cells)]))
+    assert sum(table.column("value").nbytes for table in tables) > BINARY_COLUMN_BYTES_MAX
+    assert [qualifier.as_py() for table in tables for qualifier in table.column("qualifier")] == [
+        cell[0] for cell in cells
+    ]
+    assert all(value.as_py() == LARGE for table in tables[::50] for value in table.column("value"))
+
+
+def test_many_cells_of_a_row_with_a_long_key() -> None:
+    """Reached with the settings that the server has by itself: in memory the key stands there once."""
+    count = 1 + BINARY_COLUMN_BYTES_MAX // len(LONG_ROW)
+    segment = sealed(LONG_ROW, [(b"%08d" % number, -1, -1, PUT, b"") for number in range(count)])
+    assert segment.bytes_held < 32 * MIB
+    found = 0
+    last = b""
+    for table in flushed([segment]):
+        first, last_before = table.column("qualifier")[0].as_py(), last
+        last = table.column("qualifier")[-1].as_py()
+        assert last_before < first <= last
+        assert table.column("row")[0].as_py() == LONG_ROW
+        found += table.num_rows
+    assert found == count
+
+
+@pytest.mark.parametrize("versions", [1, 3, 1 << 30])
+def test_many_versions_of_a_column_with_a_long_key(versions: int) -> None:
+    """One column alone is more than Arrow can hold: it is judged by its numbers."""
+    count = 1 + BINARY_COLUMN_BYTES_MAX // len(LONG_ROW)
+    cells = [(b"q", -number, -number, PUT, b"") for number in range(1, count + 1)]
+    tables = flushed([sealed(LONG_ROW, cells)], replace(FAMILY, versions=versions))
+    timestamps = np.concatenate([table.column("timestamp").to_numpy() for table in tables])
+    assert timestamps.tolist() == list(range(count, max(0, count - versions), -1))
+
+
+def test_a_large_cell_that_was_replaced_again_and_again() -> None:
+    """Of its values only the one that stays is copied."""
+    cells = [(b"q", -number, -number, PUT, LARGE) for number in range(1, 300)]
+    before = pa.total_allocated_bytes()
+    (table,) = flushed([sealed(b"r", cells[:100]), sealed(b"r", cells[100:])])
+    assert table.column("timestamp").to_pylist() == [299]
+    assert pa.total_allocated_bytes() - before < 32 * MIB
+
+
+def test_family_tombstones_count_in_every_part_of_a_row() -> None:
+    """What was put before one stays; of what was put after it goes what a later put of the column has pushed out."""
+    old = [(b"%08d" % number, -at, -at, PUT, b"v" * 1000) for number in range(5000) for at in (1, 2)]
+    tombstone = (b"", -1, -3, DELETE_FAMILY, b"")
+    new = [(b"%08d" % number, -at, -at, PUT, b"v" * 1000) for number in range(5000) for at in (4, 5)]
+    written = pa.concat_tables(flushed([sealed(b"r", [*old, tombstone, *new])]))
+    counts = np.unique(written.column("write_number").to_numpy(), return_counts=True)
+    assert dict(zip(*(each.tolist() for each in counts), strict=True)) == {1: 5000, 2: 5000, 3: 1, 5: 5000}
+
+
+@pytest.mark.parametrize("kind", ["large cells", "many cells", "versions"])
+def test_a_region_whose_memstore_holds_more_than_a_column_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """With columns of Arrow of 300 kB, and settings that fit into that as the real ones fit into 2 GiB."""
+    monkeypatch.setattr(columns, "BINARY_COLUMN_BYTES_MAX", 300_000)
+    config = Config(
+        flush_window_bytes=20_000,
+        flush_merge_window_bytes=50_000,
+        scan_window_bytes=50_000,
+        merge_window_bytes_max=100_000,
+    )
+    engine = Engine(tmp_path, config, Clock(), Files(), Durability.OS)
+    row = b"r" * 10_000 if kind == "many cells" else b"r"
+    large = b"v" * 25_000
+    for number in range(60):
+        match kind:
+            case "large cells":
+                engine.change(row, Put(b"f", b"%03d" % (number % 30), large))
+            case "many cells":
+                engine.change(row, Put(b"f", b"%03d" % number, b"%d" % number))
+            case _:
+                engine.region.open_read_point()  # Nobody may drop what this reads.
+                engine.change(row, Put(b"f", b"q", b"%d" % number + large))
+    before = engine.scan()
+    assert len(before) == {"large cells": 30, "many cells": 60, "versions": 1}[kind]
+    held = engine.region._contents.stores.of(1).memstore
+    assert sum(len(row) + len(cell[4]) for cell in held.active.row_cells(row)) > columns.BINARY_COLUMN_BYTES_MAX
+    assert engine.server.flush("t").cell_count == {"large cells": 30, "many cells": 60, "versions": 60}[kind]
+    assert engine.scan() == before
+    assert [(row, *cell) for cell in engine.cells(row)] == before
+    assert engine.scan(ScanPlan(reverse=True, row_limit=1)) == before
+    engine.crash()
+    assert engine.scan() == before
+    engine.server.stop()
+
+
+def test_tables_follow_one_another() -> None:
+    cells = [(b"%04d" % number, -1, -1, PUT, b"v" * 5000) for number in range(2000)]
+    tables = list(flushed([sealed(b"r", cells[::2]), sealed(b"r", cells[1::2])]))
+    for before, after in pairwise(tables):
+        assert before.column("qualifier")[-1].as_py() < after.column("qualifier")[0].as_py()

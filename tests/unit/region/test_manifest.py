@@ -1,0 +1,78 @@
+"""The manifest: what it holds of a store file, and manifests of before."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from rowlock_regionserver import generations
+from rowlock_regionserver.errors import CorruptionError, DataFolderError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.operations import Put
+from rowlock_regionserver.region.manifest import FORMAT_VERSION, NAME, Manifest, read_manifest, write_manifest
+from rowlock_regionserver.storefile.info import Json, StoreFileInfo
+
+from .conftest import Engine
+
+LONG = b"k" * 30_000
+
+
+def folder_of(engine: Engine) -> Path:
+    return engine.folder / "regions" / str(engine.region.region_id)
+
+
+def newest(folder: Path) -> Path:
+    return max(folder.glob(f"{NAME}-*"))
+
+
+def test_it_does_not_grow_with_the_rows(engine: Engine) -> None:
+    for number in range(10):
+        engine.change(LONG + b"%d" % number, Put(b"f", b"q", b"v"))
+        engine.server.flush("t")
+    assert newest(folder_of(engine)).stat().st_size < 10_000
+    assert engine.cells(LONG + b"7")[0][3] == b"v"
+    engine.restart()
+    assert [cell[0] for cell in engine.scan()] == [LONG + b"%d" % number for number in range(10)]
+
+
+def test_one_of_before_is_read_and_the_next_is_of_now(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Version 1 had the first and last row of each file, and so had the file."""
+
+    def as_before(info: StoreFileInfo) -> Json:
+        return {**asdict(info), "first_row": "61", "last_row": "62"}
+
+    with monkeypatch.context() as before:
+        before.setattr(StoreFileInfo, "to_json", as_before)
+        engine.change(b"a", Put(b"f", b"q", b"v"))
+        engine.change(b"b", Put(b"f", b"q", b"v"))
+        engine.server.flush("t")
+        folder = folder_of(engine)
+        engine.server.stop()
+        live = read_manifest(engine.files, folder)
+        body = live.manifest.encode()
+        assert b"first_row" in body
+        generations.write(engine.files, folder, NAME, live.generation + 1, body, version=1)
+    engine.server = engine._open()
+    assert [cell[0] for cell in engine.scan()] == [b"a", b"b"]
+    engine.change(b"c", Put(b"f", b"q", b"v"))
+    engine.server.flush("t")
+    assert b"first_row" not in newest(folder).read_bytes()
+    engine.restart()
+    assert [cell[0] for cell in engine.scan()] == [b"a", b"b", b"c"]
+
+
+def test_a_server_of_before_refuses_it_by_its_version(tmp_path: Path) -> None:
+    """It reads version 1, and would take what is missing for damage."""
+    write_manifest(Files(), tmp_path, 1, Manifest(1, 1))
+    with pytest.raises(DataFolderError, match=f"version {FORMAT_VERSION}; this rowlock reads up to 1. Use a newer one"):
+        generations.read_newest(Files(), tmp_path, NAME)
+
+
+def test_what_is_missing_of_a_store_file_is_damage(tmp_path: Path) -> None:
+    fields = json.loads(Manifest(1, 1).encode())
+    fields["store_files"] = {"1": [{"number": 1}]}
+    generations.write(Files(), tmp_path, NAME, 1, json.dumps(fields).encode(), version=FORMAT_VERSION)
+    with pytest.raises(CorruptionError, match="cell_count"):
+        read_manifest(Files(), tmp_path)

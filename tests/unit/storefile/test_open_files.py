@@ -1,0 +1,204 @@
+"""Descriptors of store files: opened when needed, bounded, always of the same file; and when a file is removed."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import resource
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from rowlock_regionserver.errors import CorruptionError, RegionTooBusyError, TooManyOpenFilesError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.storefile.open_files import OpenFiles
+from rowlock_regionserver.storefile.reader import StoreFile
+from rowlock_regionserver.storefile.writer import write_store_file
+
+from tests.unit.storefile.store_file_case import SMALL_FAMILY, Case, rows_of, simple_cells, table_of
+
+CELLS = simple_cells(50)
+
+
+def written(folder: Path, count: int, open_files: OpenFiles) -> list[StoreFile]:
+    """Store files with the same cells. Nothing of them is cached."""
+    files = []
+    for number in range(count):
+        path = folder / f"{number}.store"
+        info = write_store_file(path, [table_of(CELLS)], SMALL_FAMILY, open_files.files, number=number)
+        files.append(StoreFile.open(path, info, BlockCache(0), open_files))
+    return files
+
+
+def reads_right(file: StoreFile) -> bool:
+    return list(file.row_cells(b"r00003")) == rows_of(CELLS)[b"r00003"]
+
+
+def descriptors_of(folder: Path) -> int:
+    """How many the process has of files below the folder."""
+    count = 0
+    for link in Path("/proc/self/fd").iterdir():
+        try:
+            count += os.readlink(link).startswith(str(folder))
+        except FileNotFoundError:
+            continue
+    return count
+
+
+def test_descriptors_are_bounded_and_the_least_recently_used_goes(tmp_path: Path) -> None:
+    open_files = OpenFiles(Files(), count_max=3)
+    files = written(tmp_path, 10, open_files)
+    for file in [*files, *files[::-1]]:
+        assert reads_right(file)
+        assert descriptors_of(tmp_path) <= 3
+    opened = open_files.statistics().opened_count
+    for _ in range(5):
+        for file in files[:3]:
+            assert reads_right(file)
+    assert open_files.statistics().opened_count == opened, "those that are used again and again were closed"
+    open_files._check()
+
+
+def test_many_threads_read_more_files_than_may_be_open(tmp_path: Path) -> None:
+    open_files = OpenFiles(Files(), count_max=2)
+    files = written(tmp_path, 6, open_files)
+    wrong: list[StoreFile] = []
+
+    def read(first: int) -> None:
+        wrong.extend(files[place % 6] for place in range(first, first + 200) if not reads_right(files[place % 6]))
+
+    threads = [threading.Thread(target=read, args=(first,)) for first in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert descriptors_of(tmp_path) <= 2
+    open_files._check()
+
+
+@pytest.mark.parametrize("change", ["another file", "cut", "gone"])
+def test_a_file_that_is_another_one_when_it_is_opened_again_is_damage(tmp_path: Path, change: str) -> None:
+    """Also if it has the same bytes: what was verified of the index need not hold of it."""
+    open_files = OpenFiles(Files())
+    (file,) = written(tmp_path, 1, open_files)
+    open_files.close_idle()
+    if change == "another file":
+        shutil.copy(file.path, tmp_path / "copy")
+        os.replace(tmp_path / "copy", file.path)
+    elif change == "cut":
+        os.truncate(file.path, file.info.file_bytes - 1)
+    else:
+        file.path.unlink()
+    with pytest.raises(CorruptionError) as damage:
+        file.row_cells(b"r00003")
+    assert damage.value.path == file.path
+    assert descriptors_of(tmp_path) == 0
+
+
+def test_the_event_loop_opens_no_file(case: Case) -> None:
+    file = case.open(case.write(CELLS), cache_bytes=1 << 20)
+    case.open_files.close_idle()
+    assert not file.is_row_in_memory(b"r00003")
+    assert case.open_files.statistics().open_count == 0
+    assert reads_right(file)
+    assert file.is_row_in_memory(b"r00003")
+
+
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    """The process may open no more files than it has open now."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.open("/dev/null", os.O_RDONLY)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limit[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+
+
+def test_without_a_free_descriptor_an_idle_one_is_closed(tmp_path: Path) -> None:
+    files = Files()
+    open_files = OpenFiles(files)
+    first, second, third = written(tmp_path, 3, open_files)
+    open_files.close_idle()
+    assert reads_right(first)
+    assert reads_right(second)
+    files.close_idle = open_files.close_idle
+    with no_descriptor_left():
+        assert reads_right(third)
+        assert reads_right(first)
+        # So does whatever else needs one, or two: a folder is opened, and listed by another descriptor.
+        assert files.read(first.path)
+        assert reads_right(second)
+        assert files.list_folder(tmp_path) == ["0.store", "1.store", "2.store"]
+        files.fsync_folder(tmp_path)
+
+
+def test_without_any_descriptor_a_read_can_be_tried_again(tmp_path: Path) -> None:
+    open_files = OpenFiles(Files())
+    (file,) = written(tmp_path, 1, open_files)
+    open_files.close_idle()
+    with no_descriptor_left(), pytest.raises(TooManyOpenFilesError, match="ulimit") as refused:
+        file.row_cells(b"r00003")
+    assert isinstance(refused.value, RegionTooBusyError)
+    assert refused.value.can_retry
+    assert refused.value.retry_after_ms > 0
+    assert reads_right(file)
+
+
+def test_without_any_descriptor_nothing_of_a_store_file_is_left(tmp_path: Path) -> None:
+    with no_descriptor_left(), pytest.raises(TooManyOpenFilesError):
+        write_store_file(tmp_path / "s", [table_of(CELLS)], SMALL_FAMILY, Files(), number=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_error_of_opening_stays_what_it_is(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Files().open(tmp_path / "none", os.O_RDONLY)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOTDIR)):
+        Files().list_folder(Path("/dev/null"))
+
+
+def test_a_file_is_removed_with_its_last_reference_and_can_be_read_until_then(tmp_path: Path) -> None:
+    folder = tmp_path / "region"
+    folder.mkdir()
+    open_files = OpenFiles(Files(), count_max=1)
+    files = written(folder, 2, open_files)
+    for file in files:
+        file.remove_when_unused(folder_too=True)
+    held = files[0]
+    del files, file
+    gc.collect()
+    open_files.tidy()
+    assert [path.name for path in folder.iterdir()] == ["0.store"]
+    open_files.close_idle()
+    assert reads_right(held), "its name was needed to open it again"
+    del held
+    gc.collect()
+    assert folder.exists(), "a finalizer may run anywhere, so it does no work"
+    open_files.tidy()
+    assert not folder.exists()
+    assert open_files.statistics().removed_count == 2
+
+
+def test_a_value_that_is_away_keeps_its_file(case: Case) -> None:
+    large = simple_cells(1, 1, 200_000)
+    file = case.written(large, cache_bytes=0)
+    (cell,) = file.row_cells(b"r00000")
+    file.remove_when_unused()
+    del file
+    gc.collect()
+    case.open_files.tidy()
+    assert not isinstance(cell[4], bytes)
+    assert cell[4].load() == large[0][1][4]
+    del cell
+    gc.collect()
+    case.open_files.tidy()
+    assert not case.path.exists()
