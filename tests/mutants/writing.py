@@ -50,14 +50,14 @@ WRITING = [
     ),
     Mutant(
         "one call may ask for less than its table promises",
-        "region/write_path.py",
+        "region/table.py",
         "        if asked < own:\n",
         "        if False:\n",
         f"{WRITES}::test_less_durability_than_the_table_promises_is_refused",
     ),
     Mutant(
         "one call can not ask for more than its table promises",
-        "region/write_path.py",
+        "region/table.py",
         "        return asked\n",
         "        return own\n",
         f"{BULK}::test_a_bulk_file_is_durable_before_a_later_sync_makes_its_record_so",
@@ -86,7 +86,7 @@ WRITING = [
     ),
     Mutant(
         "rows are locked in the order asked",
-        "region/write_path.py",
+        "region/stays.py",
         "else sorted(set(rows))",
         "else list(dict.fromkeys(rows))",
         f"{WRITES}::test_the_rows_of_a_batch_are_locked_in_ascending_order",
@@ -101,8 +101,7 @@ WRITING = [
     Mutant(
         "those that hold the gate alone follow each other and let nobody in between",
         "region/gate.py",
-        "                self._turn += 1\n"
-        "                self._let_in, self._shared_waiting = self._shared_waiting, 0\n",
+        "            self._turn += 1\n            self._let_in, self._shared_waiting = self._shared_waiting, 0\n",
         "",
         f"{LOCKS}::test_who_waits_for_the_gate_is_let_in_between_two_that_hold_it_alone",
     ),
@@ -116,8 +115,8 @@ WRITING = [
     Mutant(
         "a write that was checked before an alter is not judged again",
         "region/write_path.py",
-        "        if self.table is not table:",
-        "        if False:",
+        "                    if self.table is not table:\n                        continue\n",
+        "",
         f"{INTERLEAVINGS}::test_a_write_that_meets_an_alter_is_judged_by_the_families_there_are_then",
     ),
     Mutant(
@@ -138,9 +137,9 @@ WRITING = [
     Mutant(
         "unlock before compare",
         "region/write_path.py",
-        "            for i in checked:\n                told[i] = ",
-        "            self._row_locks.release(rows)\n            rows = []\n"
-        "            for i in checked:\n                told[i] = ",
+        "                    for i in stay:\n                        told[i] = ",
+        "                    self._row_locks.release(rows)\n                    rows = []\n"
+        "                    for i in stay:\n                        told[i] = ",
         f"{INTERLEAVINGS}::test_a_writer_compares_after_the_one_before_it_has_applied",
     ),
     Mutant(
@@ -265,6 +264,21 @@ WRITING = [
         "                raise\n            self._applier",
         "            self._applier",
         f"{INTERLEAVINGS}::test_a_refused_append_leaves_an_empty_number_behind_and_later_writes_are_published",
+    ),
+    Mutant(
+        "a request of many rows holds the gate to its end",
+        "region/stays.py",
+        "    stay = left[:ROWS_IN_ONE_STAY]\n",
+        "    stay = left\n",
+        "unit/region/test_long_requests.py::test_who_wants_the_gate_alone_has_it_in_the_middle_of_a_request",
+    ),
+    Mutant(
+        "a row of very many puts is applied under the order lock",
+        "region/write_path.py",
+        "self._apply_begin_append if is_alone else self._begin_append_apply",
+        "self._begin_append_apply",
+        "unit/region/test_long_requests.py"
+        "::test_a_row_of_very_many_puts_is_applied_without_the_order_lock_and_by_its_place_in_the_request",
     ),
     Mutant(
         "a writer completes its own number",

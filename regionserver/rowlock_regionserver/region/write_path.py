@@ -4,12 +4,15 @@ A row mutation is atomic over all its families. Its steps, in this order:
 
 1. CHECK             table, families, sizes, range; memory and disk below their limits. Nothing is changed yet. What
                      turns out large only with what COMPARE read is judged once more before 5.
-2. LOCK              the gate shared, then the row locks in ascending order of row.
+2. LOCK              the gate shared, then the row locks in ascending order of row. A request of many rows takes steps
+                     2 to 7 for a few of them at a time.
 3. COMPARE           request ids, conditions, increments: read the row's newest state, also what is not published.
 4. STAMP             timestamps for cells without one; never below what COMPARE read.
 5. BEGIN + APPEND    under the log's order lock: take the write number, append the log record.
 6. APPLY             into the memstores, still under the order lock: whoever swaps the log's buffer to sync it finds
                      the cells of every record in it applied, so a synced number may be published at once.
+                     A bulk batch, or a row's mutation of very many puts, holds the gate alone and goes 6, 5: nobody
+                     else has the next number, and nobody sees the cells before it is published.
 7. UNLOCK            row locks and gate. The log is not synced yet: one sync carries many writers, even of one row.
 8. SYNC              the log's thread makes the record as durable as was asked (group commit). A caller that is alone
                      does it itself (Log.take_turn), with the locks of 7 let go.
@@ -39,7 +42,7 @@ from functools import partial
 
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.config import KIB
-from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, UnknownOutcomeError
+from rowlock_regionserver.errors import RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.memstore.segment import CELL_BYTES
 from rowlock_regionserver.operations import (
     Change,
@@ -59,7 +62,9 @@ from rowlock_regionserver.region.numbering import Numbering
 from rowlock_regionserver.region.requests import RepeatedAnswer
 from rowlock_regionserver.region.row_locks import RowLocks
 from rowlock_regionserver.region.row_state import RowState
+from rowlock_regionserver.region.stays import distinct_ascending, next_stay
 from rowlock_regionserver.region.stores import is_row_in_memory
+from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.mutation import KIND_ROW, UnnumberedCell, encode_row, number_cells
 
@@ -147,53 +152,54 @@ class WritePath:
     ) -> dict[int, Told] | None:
         """Steps 1 to 7. What is to be told of each mutation, by its place; None when it would have to wait.
 
-        `is_one_answer`: the cells that all of them answer must have room in one message.
+        `is_one_answer`: the cells that all of them answer must have room in one message. When some were made and the
+        next ones can't be, for a deadline say, that is the outcome of each of these.
         """
-        table = self.table
-        durability = self.durability(options.durability)
         told: dict[int, Told] = {}
-        checked = self._check(mutations, told)
-        if not checked:
-            return told
         room = self._config.request_bytes_max
         if is_one_answer and len(mutations) > 1:
             room = room_for_cells(mutations, room)
-        rows = _distinct_ascending([mutations[i].row for i in checked])
-        if not self._lock(rows, options.deadline, may_wait=may_wait):
-            return None
-        if self.table is not table:  # Altered between CHECK and LOCK: judge by the families there are now.
-            self._unlock(rows)
-            return self._make(mutations, options, may_wait=may_wait, is_one_answer=is_one_answer)
+        left: Sequence[int] = range(len(mutations))
+        table: Table | None = None
+        durability = Durability.FSYNC
+        is_begun = False
         try:
-            if not may_wait and self._stores.has_files and not self._is_all_in_memory(mutations, checked):
-                return None
-            for i in checked:
-                told[i] = self._change_row(mutations[i], durability, room)
-                if is_one_answer:
-                    room = min(room - told[i][2], self._config.request_bytes_max)
-        finally:
-            self._unlock(rows)
+            while left:
+                if self.table is not table:  # Or altered since CHECK: judge by the families that there are now.
+                    table = self.table
+                    durability = table.durability_of(options.durability)
+                    left = self._check(mutations, left, told)
+                    continue
+                stay, is_alone = next_stay(mutations, left) if may_wait else (left, False)
+                rows = distinct_ascending([mutations[i].row for i in stay])
+                if not self._lock(rows, options.deadline, may_wait=may_wait, is_alone=is_alone):
+                    return None
+                try:
+                    if self.table is not table:
+                        continue
+                    if not may_wait and self._stores.has_files and not self._is_all_in_memory(mutations, stay):
+                        return None
+                    is_begun = True
+                    for i in stay:
+                        told[i] = self._change_row(mutations[i], durability, room, is_alone=is_alone)
+                        if is_one_answer:
+                            room = min(room - told[i][2], self._config.request_bytes_max)
+                finally:
+                    self._unlock(rows, is_alone=is_alone)
+                left = left[len(stay) :]
+        except RegionServerError as error:
+            if not is_begun:
+                raise
+            told.update((i, (error.without_frames(), 0, 0)) for i in left)
         return told
 
-    def durability(self, asked: Durability | None) -> Durability:
-        """What a call gets that asked for this. Raises InvalidRequestError for less than the table's."""
-        own = self.table.durability
-        if asked is None or asked == own:
-            return own
-        if asked < own:
-            raise InvalidRequestError(
-                f"durability {asked.name.lower()} is less than table {self.table.name!r} promises, {own.name.lower()}; "
-                "one call may ask for more, not for less: alter the table instead",
-                table=self.table.name,
-            )
-        return asked
-
-    def _check(self, mutations: Sequence[RowMutation], told: dict[int, Told]) -> list[int]:
-        """1 CHECK. Which mutations may go on; the others' errors are put into `told`."""
+    def _check(self, mutations: Sequence[RowMutation], places: Sequence[int], told: dict[int, Told]) -> list[int]:
+        """1 CHECK of the mutations at these places. Which may go on; the others' errors are put into `told`."""
         now_ms = self._clock.now_ms()
         checked: list[int] = []
         byte_count = cell_count = 0
-        for i, mutation in enumerate(mutations):
+        for i in places:
+            mutation = mutations[i]
             try:
                 byte_count += check_mutation(mutation, self.table, self._config, now_ms) + _RECORD_OVERHEAD_BYTES
                 check_in_region(mutation.row, self._start, self._stop, self._region_id)
@@ -207,8 +213,11 @@ class WritePath:
             self._log.check_space(byte_count)
         return checked
 
-    def _lock(self, rows: Sequence[bytes], deadline: float, *, may_wait: bool) -> bool:
-        """2 LOCK. False when it would have to wait and may not."""
+    def _lock(self, rows: Sequence[bytes], deadline: float, *, may_wait: bool, is_alone: bool) -> bool:
+        """2 LOCK. False when it would have to wait and may not. Who is alone inside the gate needs no row lock."""
+        if is_alone:
+            self._gate.enter_alone(deadline)
+            return True
         if may_wait:
             self._gate.enter(deadline)
             try:
@@ -224,8 +233,11 @@ class WritePath:
             return False
         return True
 
-    def _unlock(self, rows: Sequence[bytes]) -> None:
+    def _unlock(self, rows: Sequence[bytes], *, is_alone: bool) -> None:
         """7 UNLOCK."""
+        if is_alone:
+            self._gate.leave_alone()
+            return
         self._row_locks.release(rows)
         self._gate.leave()
 
@@ -234,10 +246,10 @@ class WritePath:
         view = self._stores.view
         return all(is_row_in_memory(view, mutations[i].row, families_read(mutations[i])) for i in checked)
 
-    def _change_row(self, mutation: RowMutation, durability: Durability, room: int) -> Told:
+    def _change_row(self, mutation: RowMutation, durability: Durability, room: int, *, is_alone: bool) -> Told:
         """Steps 3 to 6 for one row, whose lock is held. An error concerns this row only, and changed nothing.
 
-        `room`: what the cells that are answered may take.
+        `room`: what the cells that are answered may take. `is_alone`: inside the gate, with a long mutation.
         """
         request = mutation.request
         try:
@@ -246,7 +258,8 @@ class WritePath:
             if mutation.condition is None and are_puts(mutation.changes):
                 stamp = self._numbering.next_stamp()
                 cells = only_puts(mutation.changes, self.table.by_name, stamp)
-                return self._begin_append_apply(mutation.row, cells, request, RowResult(timestamp=stamp), durability)
+                commit = self._apply_begin_append if is_alone else self._begin_append_apply
+                return commit(mutation.row, cells, request, RowResult(timestamp=stamp), durability)
         except RegionServerError as error:
             return error.without_frames(), 0, 0
         state = RowState(self._stores.view, mutation.row, self._mvcc.read_point)
@@ -321,6 +334,24 @@ class WritePath:
             self._requests.keep(request, row, write_number, result, result.timestamp)
         return result, write_number, answer_bytes
 
+    def _apply_begin_append(
+        self,
+        row: bytes,
+        change: Sequence[tuple[int, Sequence[UnnumberedCell]]],
+        request: RequestId | None,
+        result: RowResult,
+        durability: Durability,
+    ) -> tuple[RowResult, int, int]:
+        """The same for a long mutation of who is alone inside the gate: the order lock is held for the record alone."""
+        payload = encode_row(row, change, request, result, self.table.number_by_name)
+        next_number = self._mvcc.last + 1
+        numbered = [(family, number_cells(cells, next_number)) for family, cells in change]
+        take_back = self._applier.apply_row_early(row, numbered, next_number)
+        write_number = self._numbering.append_applied(KIND_ROW, payload, durability, take_back)
+        if request is not None:
+            self._requests.keep(request, row, write_number, result, result.timestamp)
+        return result, write_number, 0
+
     def _check_again(self, row: bytes, record_bytes: int) -> None:
         """1 CHECK once more, for a change whose size depends on what it read; nothing is changed yet."""
         check_record(record_bytes, row, self._config)
@@ -351,10 +382,6 @@ def _changed_timestamp_max(changes: Sequence[Change], newest: NewestRow) -> int:
             if cell is not None:
                 timestamp_max = max(timestamp_max, -cell[1])
     return timestamp_max
-
-
-def _distinct_ascending(rows: list[bytes]) -> Sequence[bytes]:
-    return rows if len(rows) == 1 else sorted(set(rows))
 
 
 def _tell(done: Done, outcomes: list[RowOutcome], failure: UnknownOutcomeError | None) -> None:
