@@ -34,6 +34,8 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.data_folder import DataFolder
 from rowlock_regionserver.embedded import AddressFile, Presence
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.memory_limit import memory_limit
+from rowlock_regionserver.memory_plan import planned
 from rowlock_regionserver.rpc.addresses import Address, checked_listen
 from rowlock_regionserver.rpc.calls import Calls
 from rowlock_regionserver.rpc.catalog_service import CatalogService
@@ -97,7 +99,7 @@ class Server:
         self._advertise = Address.parse(advertise) if advertise is not None else None
         self._is_insecure = is_insecure
         self._linger_seconds = linger_seconds
-        self._config = config or Config()
+        self._config = config or planned({}, memory_limit())
         self._clock = clock or Clock()
         self._files = files or Files()
         self._on_fatal = on_fatal

@@ -22,6 +22,9 @@ _LAYERS: Sequence[frozenset[str]] = (
             "generations",
             "data_folder",
             "embedded",
+            "ledger",
+            "memory_limit",
+            "memory_plan",
         }
     ),
     frozenset({"wal", "memstore", "storefile", "scan"}),

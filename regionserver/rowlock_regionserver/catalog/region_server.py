@@ -24,7 +24,7 @@ from pathlib import Path
 from rowlock_regionserver.catalog import catalog
 from rowlock_regionserver.catalog.catalog import CatalogState, TableEntry
 from rowlock_regionserver.catalog.ended_snapshots import ended_error
-from rowlock_regionserver.catalog.flushing import FlushThread
+from rowlock_regionserver.catalog.flushing import FlushThreads
 from rowlock_regionserver.catalog.opening import Opened, Opening, region_contents, region_folder, remove_region_folder
 from rowlock_regionserver.catalog.snapshot_region import SnapshotRegion
 from rowlock_regionserver.catalog.snapshots import Snapshot, Snapshots, SnapshotStatistics
@@ -40,6 +40,7 @@ from rowlock_regionserver.errors import (
     UnknownOutcomeError,
 )
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.region.bulk_load import BulkNumbers
 from rowlock_regionserver.region.contents import make_region_folder
 from rowlock_regionserver.region.flush import FlushResult
@@ -82,7 +83,8 @@ class RegionServer:
         self._on_fatal = on_fatal
         self.incarnation_id = secrets.token_hex(8)
         self._started_at = clock.monotonic()
-        self._memory = MemoryGauge(config, self._wake_flusher)
+        self.ledger = Ledger(config)
+        self._memory = MemoryGauge(self.ledger.memstores, config, clock, self._wake_flusher)
         self._shared = SharedParts(
             folder / "bulk",
             config,
@@ -90,12 +92,12 @@ class RegionServer:
             files,
             self._memory,
             LongWork(config.long_work_pause_percent, self._memory, clock, turn_count_of_this_machine()),
-            BlockCache(config.block_cache_bytes),
+            BlockCache(config.block_cache_bytes, self.ledger.block_cache),
             self._fail_and_end,
         )
         self.snapshots = Snapshots(config, clock)
         self._log: Log
-        self._flusher: FlushThread | None = None
+        self._flusher: FlushThreads | None = None
         self._bulk_numbers: BulkNumbers
         # Guarded by self._catalog_lock, which a table operation holds from beginning to end; read without it.
         self._catalog_lock = threading.Lock()
@@ -131,12 +133,14 @@ class RegionServer:
         self._generation, self._state = opened.generation, opened.state
         self._regions, self._damaged = opened.regions, opened.damaged
         self._log, self._bulk_numbers = opened.log, opened.bulk_numbers
-        self._flusher = FlushThread(
+        self._flusher = FlushThreads(
             lambda: list(self._regions.values()),
             self.flush_region,
             self._memory,
+            self.ledger,
             self._log,
             self._shared.config,
+            self._shared.clock,
             self._fail_and_end,
         )
         self._flusher.thread.start()
@@ -156,7 +160,8 @@ class RegionServer:
         self.snapshots.stop()
         if self._flusher is not None:
             self._flusher.stop()
-        left = flush_at_the_end(list(self._regions.values()), self.flush_region)
+        regions = list(self._regions.values())
+        left = flush_at_the_end(regions, self.flush_region, self._shared.config.flush_threads)
         self._log.close()
         return left
 

@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 
+from rowlock_regionserver.ledger import Account, Holding
 from rowlock_regionserver.storefile.block import Block
 
 _READER_BITS = 32
@@ -30,8 +31,10 @@ class BlockCacheStatistics:
 class BlockCache:
     """Least recently used goes first. Safe to use from many threads; nothing blocks on a disk."""
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, account: Account | None = None) -> None:
+        """`account`: where the server counts what the cache holds."""
         self.bytes_max = bytes_max
+        self._holding = Holding(account) if account is not None else None
         self._reader_numbers = itertools.count(1)
         # Readers that are gone. Filled without the lock: a finalizer may run anywhere, also in a thread that holds it.
         self._gone: deque[int] = deque()
@@ -84,6 +87,7 @@ class BlockCache:
                 _, oldest = self._blocks.popitem(last=False)
                 self._bytes_held -= oldest.bytes_held
                 self._evicted_count += 1
+            self._count()
 
     def statistics(self) -> BlockCacheStatistics:
         with self._lock:
@@ -101,6 +105,12 @@ class BlockCache:
             gone.add(self._gone.popleft() >> _READER_BITS)
         for key in [key for key in self._blocks if key >> _READER_BITS in gone]:
             self._bytes_held -= self._blocks.pop(key).bytes_held
+        self._count()
+
+    def _count(self) -> None:
+        # Runs with the lock held.
+        if self._holding is not None:
+            self._holding.set(self._bytes_held)
 
     def _check(self) -> None:
         with self._lock:
