@@ -71,22 +71,20 @@ class Config:
     memstore_flush_bytes: int = 128 * MIB  # a region that holds more is flushed
     immutable_segments_max: int = 16
     block_cache_bytes: int = 64 * MIB
-    index_bytes_max: int = (
-        64 * MIB
-    )  # block indexes and Bloom filters of store files; kept free for them, refuses nothing
+    index_bytes_max: int = 32 * MIB  # block indexes and Bloom filters of store files: kept free for them
     flush_threads: int = 4
-    flush_work_bytes_max: int = 64 * MIB  # what flushes read, merge and write; beyond it the next flush waits
+    flush_work_bytes_max: int = 48 * MIB  # what flushes read, merge and write; beyond it the next flush waits
     flush_window_bytes: int = 256 * KIB  # turned into Arrow in one stretch, beside which other threads wait
     flush_merge_window_bytes: int = 1 * MIB  # the same of all segments that are merged there
     bulk_file_bytes_min: int = 256 * KIB  # a larger bulk batch is written as a file of its own
     request_bytes_in_flight_max: int = 512 * MIB  # large messages, bulk batches and what waits for a worker
-    request_id_bytes_max: int = 64 * MIB  # the answers kept for requests that are sent again
+    request_id_bytes_max: int = 48 * MIB  # the answers kept for requests that are sent again
 
     # Scans.
     scan_batch_bytes: int = 1 * MIB
     scan_batch_rows: int = 50_000
     scan_window_bytes: int = 8 * MIB
-    merge_window_bytes_max: int = 256 * MIB
+    merge_window_bytes_max: int = 64 * MIB
     scan_lease_ms: int = 10 * 60 * 1000
     scan_heartbeat_ms: int = 100  # so long without a batch, and a scan lets others go on and tells how far it has come
     scans_open_max: int = 1000
@@ -102,7 +100,7 @@ class Config:
     worker_threads: int = 8
     long_work_pause_percent: int = 100  # beside gets and puts, of the time that flushes and bulk batches take; 0: never
     requests_in_flight_max: int = 10_000
-    answer_bytes_held_max: int = 128 * MIB  # point answers that clients have not taken; beyond it none is made for them
+    answer_bytes_held_max: int = 256 * MIB  # point answers that clients have not taken; beyond it none is made for them
     connections_max: int = 1000
     row_lock_wait_ms: int = 10_000  # for calls that bring no deadline
     retry_after_ms: int = 200

@@ -59,6 +59,13 @@ class Ledger:
         with self.lock:
             self.watchers.append(wake)
 
+    def wake(self) -> None:
+        """Calls those that wait for bytes to be given back."""
+        with self.lock:
+            woken, self.watchers = self.watchers, deque()
+        for wake in woken:
+            wake()
+
     def statistics(self) -> Mapping[str, AccountStatistics]:
         """By the name of the setting that bounds the part."""
         with self.lock:
@@ -111,11 +118,9 @@ class Account:
         ledger = self._ledger
         with ledger.lock:
             self._count(byte_count)
-            if byte_count >= 0 or not ledger.watchers:
-                return
-            woken, ledger.watchers = ledger.watchers, deque()
-        for wake in woken:
-            wake()
+            is_woken = byte_count < 0 and bool(ledger.watchers)
+        if is_woken:
+            ledger.wake()
 
     def give(self, byte_count: int) -> None:
         """Counts bytes as given back."""

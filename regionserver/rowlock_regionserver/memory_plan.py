@@ -20,6 +20,11 @@ MEMORY_LEAST = 64 * MIB
 # A message that is worked on: the bytes that came, the message object, and what is made of it (measured: 2 to 5 times).
 REQUEST_COST = 5
 
+# The answer to a get while it is made: as cells and a message object, then as that and its bytes.
+MAKING_COST = 2
+# What a row of a request takes beside its bytes: the objects that it is read into, its outcome and its answer.
+ROW_COST = 1000
+
 # The parts, which are together less than `memory`: about a seventh stays free for what allocators hold in between.
 PARTS = (
     "memstore_bytes_max",
@@ -37,6 +42,7 @@ _SIZES = {
     "log_segment_bytes": 4 * MIB,
     "scan_window_bytes": 256 * KIB,
     "merge_window_bytes_max": 8 * MIB,
+    "connections_max": 64,
 }
 _DEFAULTS = {field.name: field.default for field in fields(Config)}
 
@@ -70,7 +76,9 @@ def _with_parts(memory: int, settings: Mapping[str, int]) -> Config:
         least = REQUEST_COST * settings["request_bytes_max"]
         values["request_bytes_in_flight_max"] = max(values["request_bytes_in_flight_max"], least)
     in_flight = settings.get("request_bytes_in_flight_max", values["request_bytes_in_flight_max"])
-    values["request_bytes_max"] = max(1, min(_default("request_bytes_max"), in_flight // REQUEST_COST))
+    answers = settings.get("answer_bytes_held_max", values["answer_bytes_held_max"])
+    largest = min(in_flight // REQUEST_COST, answers // MAKING_COST)
+    values["request_bytes_max"] = max(1, min(_default("request_bytes_max"), largest))
     request_bytes = settings.get("request_bytes_max", values["request_bytes_max"])
     values["cell_bytes_max"] = max(1, min(_default("cell_bytes_max"), request_bytes * 4 // 5))
     return Config(**{**values, **settings, "memory": memory})

@@ -217,8 +217,9 @@ class Server:
     ) -> None:
         """From the first client to the last."""
         presence = Presence(self._linger_seconds, stopping.set)
-        calls = Calls(self._config.request_bytes_max, presence.count_changed)
-        regions = RegionService(region_server, workers, calls, self._config, self._clock)
+        calls = Calls(self._config, region_server.ledger, presence.count_changed)
+        ledger = region_server.ledger
+        regions = RegionService(region_server, workers, calls, self._config, self._clock, ledger)
         server = str(self._advertise or self._address)
         catalog = CatalogService(region_server, workers, server, folder.folder_id, self._config)
         self._region_service = regions

@@ -12,12 +12,13 @@ import pytest
 from .broken_build import PACKAGE, Mutant, Verdict, broken_copy, copy_of_package, run_tests
 from .bulk_and_requests import BULK_AND_REQUESTS
 from .durability import DURABILITY
+from .memory import MEMORY
 from .reading import READING
 from .recovery import RECOVERY
 from .snapshots import SNAPSHOT_MUTANTS
 from .writing import WRITING
 
-MUTANTS = [*WRITING, *BULK_AND_REQUESTS, *READING, *DURABILITY, *RECOVERY, *SNAPSHOT_MUTANTS]
+MUTANTS = [*WRITING, *BULK_AND_REQUESTS, *READING, *DURABILITY, *RECOVERY, *SNAPSHOT_MUTANTS, *MEMORY]
 RUNS_AT_ONCE = 2
 
 

@@ -44,7 +44,7 @@ WRITING = [
     Mutant(
         "full memory refuses nothing",
         "region/memory.py",
-        "        if self._bytes_held + byte_count > self._bytes_max:\n",
+        "        if not self._account.has_room(byte_count):\n",
         "        if False:\n",
         f"{WRITES}::test_full_memory_refuses_writes_with_a_retry_delay_and_reads_go_on",
     ),

@@ -37,11 +37,19 @@ class ReadPath:
         self._mvcc = contents.mvcc
         self._config = contents.shared.config
 
-    def get(self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool) -> list[list[AnswerCell]] | None:
+    def get(
+        self,
+        rows: Sequence[bytes],
+        selection: Selection,
+        *,
+        may_wait: bool,
+        reached: Callable[[int], None] = lambda byte_count: None,
+    ) -> list[Sequence[AnswerCell]] | None:
         """The cells of each row, in the order asked, all at one read point; an absent row has none.
 
         None: a block would have to be read from the disk, and `may_wait` is False. Raises LimitExceededError when the
-        answer would be larger than a message may be.
+        answer would be larger than a message may be. `reached` is told after each row how many bytes they are by now,
+        and may raise.
         """
         table = self.table
         try:
@@ -58,20 +66,26 @@ class ReadPath:
                 families = _families_read(selection)
                 if not all(is_row_in_memory(view, row, families) for row in rows):
                     return None
-            return self._read(view, rows, selection, read_point)
+            return self._read(view, rows, selection, read_point, reached)
         finally:
             self._mvcc.close_read_point(read_point)
 
     def _read(
-        self, view: View, rows: Sequence[bytes], selection: Selection, read_point: ReadPoint
-    ) -> list[list[AnswerCell]]:
+        self,
+        view: View,
+        rows: Sequence[bytes],
+        selection: Selection,
+        read_point: ReadPoint,
+        reached: Callable[[int], None],
+    ) -> list[Sequence[AnswerCell]]:
         """Stops at the row with which the answer becomes too large: what was read until then is all that is held."""
-        answer: list[list[AnswerCell]] = []
+        answer: list[Sequence[AnswerCell]] = []
         byte_count = 0  # Without lengths and timestamps, so never more than the message will have.
         for row in rows:
             cells = read_row(view, row, selection, read_point)
             byte_count += sum([len(family) + len(qualifier) + len(value) for family, qualifier, _, value in cells])
             check_answer(byte_count, rows[0], self._config)
+            reached(byte_count)
             answer.append(cells)
         return answer
 

@@ -2,6 +2,9 @@
 
 Methods get and give bytes, not message objects: a message that can't be parsed is then told like any other error, and
 the large ones are put together by hand (scan_batches.py).
+
+To gRPC every method is one of streams, which on the wire is the same. So a call's one message is read here, and counted
+in the ledger if it is large, and its one answer is written here, and counted until it is.
 """
 
 from __future__ import annotations
@@ -12,10 +15,18 @@ from typing import Any
 import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 
+from rowlock_regionserver.config import KIB, Config
 from rowlock_regionserver.errors import LimitExceededError, StoppingError
+from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.memory_plan import REQUEST_COST
+from rowlock_regionserver.rpc.connections import Connections
 from rowlock_regionserver.rpc.failures import end_call, error_message
+from rowlock_regionserver.rpc.outbox import ANSWER_COST
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
+# A larger message is counted while it is worked on.
+SMALL_MESSAGE_BYTES_MAX = 256 * KIB
+
 # A method that takes one message has it as its first argument; one that takes a stream reads it from the context. A
 # method that answers one message returns it; one that answers a stream writes it to the context.
 Method = Callable[[bytes, Context], Awaitable[bytes | None]]
@@ -24,9 +35,11 @@ Method = Callable[[bytes, Context], Awaitable[bytes | None]]
 class Calls:
     """The calls that are under way. Used on the event loop."""
 
-    def __init__(self, request_bytes_max: int, when_count_changed: Callable[[int], None]) -> None:
+    def __init__(self, config: Config, ledger: Ledger, when_count_changed: Callable[[int], None]) -> None:
         """`when_count_changed` is told how many calls are under way, each time one begins or ends."""
-        self._request_bytes_max = request_bytes_max
+        self._request_bytes_max = config.request_bytes_max
+        self._ledger = ledger
+        self._connections = Connections(config.connections_max, config.retry_after_ms)
         self._when_count_changed = when_count_changed
         self._is_stopping = False
         self._open_count = 0
@@ -35,6 +48,11 @@ class Calls:
     def open_count(self) -> int:
         """Calls under way."""
         return self._open_count
+
+    @property
+    def connection_count(self) -> int:
+        """Connections that have a call under way."""
+        return self._connections.count
 
     def _count(self, change: int) -> None:
         self._open_count += change
@@ -62,35 +80,55 @@ class Calls:
         assert described.keys() == methods.keys(), (described.keys(), methods.keys())
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         for name, method in methods.items():
-            takes_stream, answers_stream = described[name].client_streaming, described[name].server_streaming
-            make = {
-                (False, False): grpc.unary_unary_rpc_method_handler,
-                (False, True): grpc.unary_stream_rpc_method_handler,
-                (True, True): grpc.stream_stream_rpc_method_handler,
-            }[takes_stream, answers_stream]
-            handlers[name] = make(self._guarded(name, method, takes_stream=takes_stream))
+            guarded = self._guarded(name, method, takes_stream=described[name].client_streaming)
+            handlers[name] = grpc.stream_stream_rpc_method_handler(guarded)
         return grpc.method_handlers_generic_handler(service.full_name, handlers)
 
-    def _guarded(self, name: str, method: Method, *, takes_stream: bool) -> Method:
-        async def call(request: bytes, context: Context) -> bytes | None:
+    def _guarded(
+        self, name: str, method: Method, *, takes_stream: bool
+    ) -> Callable[[object, Context], Awaitable[None]]:
+        async def call(_: object, context: Context) -> None:
             self._count(1)
+            peer = context.peer()
             try:
+                self._connections.enter(peer)
                 if self._is_stopping:
                     raise StoppingError("the server is stopping; nothing was changed, try again in a moment")
-                return await method(request if takes_stream else self.check_size(request), context)
+                await (method(b"", context) if takes_stream else self._answer(method, context))
+                return
             except grpc.aio.AbortError:
                 raise
-            except grpc.aio.InternalError:
+            except (grpc.aio.InternalError, grpc.aio.UsageError):
                 # gRPC could not read or write: the client is gone, and there is nobody to tell.
-                return b""
+                return
             except Exception as error:
                 failure = error_message(error, f"serving {name}")
             finally:
+                self._connections.leave(peer)
                 self._count(-1)
             # The call counts as ended, since a client that reads nothing could make this last for ever.
-            return await end_call(context, failure)
+            await end_call(context, failure)
 
         return call
+
+    async def _answer(self, method: Method, context: Context) -> None:
+        """Of a method that takes one message."""
+        request = await read_message(context)
+        if request is None:
+            return  # The client is gone.
+        byte_count = REQUEST_COST * len(self.check_size(request))
+        if len(request) > SMALL_MESSAGE_BYTES_MAX:
+            with self._ledger.requests.taken(byte_count):
+                answer = await method(request, context)
+        else:
+            answer = await method(request, context)
+        del request
+        if answer is not None:
+            self._ledger.answers.add(ANSWER_COST * len(answer))
+            try:
+                await context.write(answer)
+            finally:
+                self._ledger.answers.give(ANSWER_COST * len(answer))
 
 
 async def read_message(context: Context) -> bytes | None:

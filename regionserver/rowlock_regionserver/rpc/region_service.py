@@ -13,12 +13,14 @@ from rowlock_proto.v1 import region_pb2
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import StoppingError
+from rowlock_regionserver.ledger import Account, Ledger
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.rpc.bulk import BulkRegion, BulkStreams
 from rowlock_regionserver.rpc.calls import Calls, Context, Method, read_message
 from rowlock_regionserver.rpc.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
 from rowlock_regionserver.rpc.failures import end_call, parsed
+from rowlock_regionserver.rpc.outbox import ANSWER_COST
 from rowlock_regionserver.rpc.point_run import PointRegion
 from rowlock_regionserver.rpc.points import Points, PointStatistics
 from rowlock_regionserver.rpc.reads import scan_plan
@@ -65,15 +67,17 @@ class RegionServiceStatistics:
 class RegionService:
     """The methods of rowlock.v1.RegionService. Used on the event loop."""
 
-    def __init__(self, engine: RegionEngine, workers: Workers, calls: Calls, config: Config, clock: Clock) -> None:
+    def __init__(
+        self, engine: RegionEngine, workers: Workers, calls: Calls, config: Config, clock: Clock, ledger: Ledger
+    ) -> None:
         self._engine = engine
         self._workers = workers
         self._calls = calls
         self._config = config
         self._loop = asyncio.get_running_loop()
-        self._points = Points(engine.region, workers, config, clock, lambda: calls.open_count)
-        self._scans = Scans(workers, config, clock)
-        self._bulk = BulkStreams(engine.region, workers, self._points.large_messages, config, clock)
+        self._points = Points(engine.region, workers, config, clock, ledger, lambda: calls.open_count)
+        self._scans = Scans(workers, config, clock, ledger)
+        self._bulk = BulkStreams(engine.region, workers, ledger, config, clock)
         self._stopping: asyncio.Future[None] = self._loop.create_future()
         self._conversations_open = 0
 
@@ -127,7 +131,9 @@ class RegionService:
             conversation.is_reading = False
             if data is None:
                 return
-            await conversation.take(self._calls.check_size(data))
+            taking = conversation.take(self._calls.check_size(data))
+            del data  # Else the last message would be held until the next one comes.
+            await taking
 
     async def _get(self, data: bytes, context: Context) -> bytes:
         call = await self._parsed(region_pb2.GetCall, data)
@@ -160,7 +166,7 @@ class RegionService:
         remaining = context.time_remaining()
         if remaining is not None:
             request.timeout_ms = max(1, min(int(remaining * 1000), _TIMEOUT_MS_MAX))
-        asker = OneAnswer(self._loop.create_future())
+        asker = OneAnswer(self._loop.create_future(), self._points.answers)
         try:
             self._points.accept(request, client_id, sequence_floor, asker, is_large=is_large)
             answers = region_pb2.PointAnswers.FromString(await asker.future)
@@ -208,13 +214,20 @@ class RegionService:
 class OneAnswer:
     """Waits for the answer of one request that came as a call of its own."""
 
-    def __init__(self, future: asyncio.Future[bytes]) -> None:
+    def __init__(self, future: asyncio.Future[bytes], account: Account) -> None:
         self.future = future
+        self._account = account
         self.is_gone = False
         self.unread_bytes = 0  # never many: it has one answer
 
-    def coming(self, byte_count: int) -> None:
-        pass
+    def coming(self, byte_count: int, *, must_fit: bool) -> bool:
+        if must_fit:
+            return self._account.try_take(ANSWER_COST * byte_count)
+        self._account.add(ANSWER_COST * byte_count)
+        return True
+
+    def came(self, byte_count: int) -> None:
+        self._account.give(ANSWER_COST * byte_count)
 
     def answered(self, answer: bytes, count: int = 1) -> None:
         if not self.future.done():

@@ -8,8 +8,8 @@
    get their turns. What it found is sent then, perhaps no row, with the row reached: the client hears that it goes on.
 2. A scan that is left frees its read point at once: at the end of the window that a running step is at, or now.
 3. A client that doesn't take the next batch within the lease is told LEASE_EXPIRED; its read point is freed before.
-4. There are at most scans_open_max, and none begins while those hold scan_bytes_held_max for clients that don't read;
-   what is beyond is refused with REGION_TOO_BUSY.
+4. There are at most scans_open_max, and none begins while there is no room for a window beside what those hold that
+   are open, for clients that don't read perhaps; what is beyond is refused with REGION_TOO_BUSY.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from typing import Protocol
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import LeaseExpiredError, RegionTooBusyError, StoppingError
+from rowlock_regionserver.ledger import Account, Holding, Ledger
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.rpc.scan_batches import scan_batch
-from rowlock_regionserver.rpc.scan_memory import ScanMemory
+from rowlock_regionserver.rpc.tasks import cancel
 from rowlock_regionserver.rpc.workers import Workers
 from rowlock_regionserver.scan.batches import ScanAnswer
 
@@ -49,8 +50,8 @@ class ScannedRegion(Protocol):
 class OpenScan:
     """One scan, stepped by worker threads. Thread-safe."""
 
-    def __init__(self, region: ScannedRegion, plan: ScanPlan, memory: ScanMemory, config: Config, clock: Clock) -> None:
-        self._memory = memory
+    def __init__(self, region: ScannedRegion, plan: ScanPlan, account: Account, config: Config, clock: Clock) -> None:
+        self._account = account
         self._window_bytes = config.scan_window_bytes
         self._turn_seconds = config.scan_heartbeat_ms / 1000
         self._clock = clock
@@ -61,7 +62,7 @@ class OpenScan:
         )
         self._answers: Iterator[ScanAnswer] | None = None
         self._read_point = 0
-        self._held = 0
+        self._holding = Holding(account)
         self._failure: Exception | None = None
         self._turn_ends_at = 0.0
         # Raised by whoever leaves the scan, read after each window and each step.
@@ -108,7 +109,8 @@ class OpenScan:
         if self._context is None or self._is_left:
             return None
         if self._answers is None:
-            self._memory.admit()
+            if not self._account.has_room(self._window_bytes):
+                raise self._account.refusal(self._window_bytes)
             self._read_point, self._answers = self._context.__enter__()
         answer = next(self._answers, None)
         if answer is None or self._is_left:
@@ -119,7 +121,7 @@ class OpenScan:
             self._begin_turn()
         # The window that the batch is cut from. Its memory may be a segment's that is there anyway, so no more is
         # counted than a window has.
-        self._hold(min(answer.table.get_total_buffer_size(), self._window_bytes))
+        self._holding.set(min(answer.table.get_total_buffer_size(), self._window_bytes))
         return scan_batch(
             answer.table,
             answer.row_count,
@@ -127,10 +129,6 @@ class OpenScan:
             read_point=self._read_point,
             row_reached=answer.row_reached,
         )
-
-    def _hold(self, byte_count: int) -> None:
-        self._memory.change(byte_count - self._held)
-        self._held = byte_count
 
     def leave(self) -> None:
         """Frees the read point and all else, at the latest when the step that is running ends. Doesn't wait for it."""
@@ -140,7 +138,7 @@ class OpenScan:
             try:
                 context, self._context = self._context, None
                 was_entered, self._answers = self._answers is not None, None
-                self._hold(0)
+                self._holding.set(0)
                 if context is not None and was_entered:
                     context.__exit__(None, None, None)
             finally:
@@ -160,11 +158,11 @@ class ScanStatistics:
 class Scans:
     """The scans of a server. Used on the event loop."""
 
-    def __init__(self, workers: Workers, config: Config, clock: Clock) -> None:
+    def __init__(self, workers: Workers, config: Config, clock: Clock, ledger: Ledger) -> None:
         self._workers = workers
         self._config = config
         self._clock = clock
-        self._memory = ScanMemory(config.scan_bytes_held_max, config.retry_after_ms)
+        self._account = ledger.scans
         self._loop = asyncio.get_running_loop()
         self._stopping: asyncio.Future[None] = self._loop.create_future()
         self._open_count = 0
@@ -173,7 +171,7 @@ class Scans:
 
     def statistics(self) -> ScanStatistics:
         """From any thread."""
-        return ScanStatistics(self._open_count, self._memory.held, self._opened_count, self._lease_expired_count)
+        return ScanStatistics(self._open_count, self._account.bytes_held, self._opened_count, self._lease_expired_count)
 
     def stop(self) -> None:
         """Ends every scan with SERVER_STOPPING, where it stands."""
@@ -191,7 +189,7 @@ class Scans:
             )
         self._open_count += 1
         self._opened_count += 1
-        scan = OpenScan(region, plan, self._memory, self._config, self._clock)
+        scan = OpenScan(region, plan, self._account, self._config, self._clock)
         try:
             await self._write_batches(scan, write)
         finally:
@@ -202,15 +200,20 @@ class Scans:
     async def _write_batches(self, scan: OpenScan, write: Callable[[bytes], Coroutine[None, None, None]]) -> None:
         pool = self._workers.streams
         count = 1
-        while batches := await self._loop.run_in_executor(pool, scan.step, count):
-            count = min(2 * count, STEP_BATCHES_MAX)
-            byte_count = sum(map(len, batches))
-            self._memory.change(byte_count)
-            try:
-                for batch in batches:
-                    await self._write(write(batch))
-            finally:
-                self._memory.change(-byte_count)
+        unread = Holding(self._account)
+        try:
+            while batches := await self._loop.run_in_executor(pool, scan.step, count):
+                count = min(2 * count, STEP_BATCHES_MAX)
+                unread.set(sum(map(len, batches)))
+                # From the last one on, so that each is let go when it was written.
+                batches.reverse()
+                while batches:
+                    # Twice what is being written, which gRPC copies.
+                    unread.set(sum(map(len, batches)) + len(batches[-1]))
+                    await self._write(write(batches.pop()))
+                unread.set(0)
+        finally:
+            unread.set(0)
 
     async def _write(self, writing: Coroutine[None, None, None]) -> None:
         """Waits until gRPC has taken the batch, as long as the lease lasts."""
@@ -231,4 +234,4 @@ class Scans:
                 )
             await task
         finally:
-            task.cancel()
+            cancel(task)

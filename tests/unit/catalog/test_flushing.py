@@ -15,7 +15,7 @@ from rowlock_regionserver.errors import DiskFullError, LimitExceededError, Regio
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.region.memory import MemoryGauge
 
-WAIT_S = 60.0
+WAIT_S = 30.0
 CONFIG = Config(memstore_bytes_max=1024 * KIB, memstore_flush_bytes=512 * KIB, flush_threads=3)
 
 
