@@ -102,6 +102,7 @@ class Config:
     requests_in_flight_max: int = 10_000
     answer_bytes_held_max: int = 256 * MIB  # point answers that clients have not taken; beyond it none is made for them
     connections_max: int = 1000
+    streams_per_connection_max: int = 1000  # beyond it gRPC lets a client's calls wait
     row_lock_wait_ms: int = 10_000  # for calls that bring no deadline
     retry_after_ms: int = 200
     request_ids_forgotten_after_ms: int = 3600 * 1000

@@ -43,6 +43,7 @@ _SIZES = {
     "scan_window_bytes": 256 * KIB,
     "merge_window_bytes_max": 8 * MIB,
     "connections_max": 64,
+    "streams_per_connection_max": 100,
 }
 _DEFAULTS = {field.name: field.default for field in fields(Config)}
 

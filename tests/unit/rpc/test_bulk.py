@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+import threading
 import weakref
 
 import pyarrow as pa
@@ -338,6 +339,26 @@ def test_a_client_that_is_gone_leaves_its_batch_to_be_carried_out(region: FakeRe
         await until(lambda: len(region.unpublished_bulk) == 1)
         region.unpublished_bulk[0](BulkResult(1, 1, 1))
         await until(lambda: stream.ledger.requests.bytes_held == 0)
+
+    run(test)
+
+
+def test_a_client_that_sends_no_batch_and_leaves_at_once_is_no_error_of_ours(
+    region: FakeRegion, workers: Workers
+) -> None:
+    async def test() -> None:
+        may_end = threading.Event()
+        for _ in range(2):  # All threads there are.
+            workers.streams.submit(may_end.wait)
+        stream = Stream(region, workers)
+        stream.send(b"\xff\xff")
+        await until(lambda: stream.ledger.requests.bytes_held > 0)
+        stream.serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stream.serving
+        may_end.set()
+        await until(lambda: stream.ledger.requests.bytes_held == 0)
+        gc.collect()  # asyncio tells of errors that nobody asked for when they go.
 
     run(test)
 
