@@ -25,6 +25,7 @@ _LAYERS: Sequence[frozenset[str]] = (
             "ledger",
             "memory_limit",
             "memory_plan",
+            "resident",
         }
     ),
     frozenset({"wal", "memstore", "storefile", "scan"}),

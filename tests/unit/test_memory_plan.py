@@ -66,7 +66,7 @@ def test_a_request_takes_several_times_its_bytes() -> None:
         ),
         (
             {"memory": 256 * MIB, "memstore_bytes_max": 256 * MIB},
-            "together 408 MiB, more than memory = 256 MiB: memstore",
+            "together 416 MiB, more than memory = 256 MiB: memstore",
         ),
         ({"memory": 256 * MIB, "row_bytes_max": 1 << 20}, "row_bytes_max must be at most 65535"),
         ({"memory": 256 * MIB, "worker_threads": 0}, "worker_threads must be at least 1"),

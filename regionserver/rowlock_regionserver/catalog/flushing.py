@@ -20,6 +20,7 @@ from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, St
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.resident import Resident
 from rowlock_regionserver.wal.log import Log
 
 # How often it looks without being woken: the log grows also where memory does not, under hot counters.
@@ -51,6 +52,7 @@ class FlushThreads:
         self._flush = flush
         self._memory = memory
         self._work = ledger.flushes
+        self._resident = Resident(ledger)
         self._log = log
         self._config = config
         self._clock = clock
@@ -81,6 +83,7 @@ class FlushThreads:
         try:
             while not self._is_stopping:
                 self._begin_what_is_due()
+                self._resident.look()
                 self._wake.wait(LOOK_AGAIN_S)
                 self._wake.clear()
         except BaseException as error:

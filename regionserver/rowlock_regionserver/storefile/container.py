@@ -20,6 +20,7 @@ import lmdb
 import pyarrow as pa
 
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.process import forget_pages
 from rowlock_regionserver.storefile import format as layout
 
 # Address space only. Doubled when it is too small.
@@ -27,6 +28,9 @@ MAP_BYTES = 1 << 30
 
 # LMDB holds what a transaction wrote in memory until its commit, which writes it in one stretch: half a millisecond.
 TRANSACTION_BYTES = 1 << 20
+
+# Of the map, what may count as the process's memory while it is looked through.
+_MAPPED_BYTES_MAX = 8 << 20
 
 # So much more than its values a transaction may take on disk.
 _PAGES_SPARE_BYTES = 1 << 20
@@ -116,6 +120,7 @@ class Container:
                 raise self._os_error(error, sum(len(value) for _, value in entries)) from error
 
     def _offsets(self, database: object) -> Iterator[int]:
+        first_start: int | None = None
         with self._environment.begin(db=database, buffers=True) as transaction:
             for _, value in transaction.cursor():
                 address = pa.py_buffer(value).address
@@ -123,6 +128,12 @@ class Container:
                 start = address - address % self.page_bytes
                 (page_number,) = struct.unpack("<Q", pa.foreign_buffer(start, 8).to_pybytes())
                 yield page_number * self.page_bytes + address - start
+                # With each page that is looked at the system maps those around it, in the end all of the file.
+                if first_start is None or start < first_start:
+                    first_start = start
+                elif start - first_start > _MAPPED_BYTES_MAX:
+                    forget_pages(first_start, start - first_start)
+                    first_start = start
 
     def _os_error(self, error: Exception, byte_count: int) -> OSError:
         # LMDB says EIO when the disk takes only a part of a write, as one does that is just getting full.
