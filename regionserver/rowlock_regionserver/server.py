@@ -24,6 +24,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -40,6 +41,7 @@ from rowlock_regionserver.rpc.addresses import Address, checked_listen
 from rowlock_regionserver.rpc.calls import Calls
 from rowlock_regionserver.rpc.catalog_service import CatalogService
 from rowlock_regionserver.rpc.door import Door
+from rowlock_regionserver.rpc.receiving import ReceiveWatch, senders
 from rowlock_regionserver.rpc.region_service import RegionService, RegionServiceStatistics
 from rowlock_regionserver.rpc.workers import Workers
 
@@ -224,6 +226,9 @@ class Server:
         catalog = CatalogService(region_server, workers, server, folder.folder_id, self._config)
         self._region_service = regions
         await door.open(calls, catalog.methods(), regions.methods())
+        assert self._address is not None
+        watch = ReceiveWatch(ledger, partial(senders, self._address.port, calls.connections))
+        watch.start()
         address_file = AddressFile(self._path, self._files)
         if self._linger_seconds is not None:
             address_file.write(str(self._address))
@@ -235,3 +240,4 @@ class Server:
         regions.stop()
         region_server.stop_waiting_for_space()
         await door.close(presence.nobody, STOP_GRACE_SECONDS)
+        watch.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +12,14 @@ import grpc
 import pytest
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 from rowlock_proto.v1.types_pb2 import Error
-from rowlock_regionserver.config import Config
-from rowlock_regionserver.memory_plan import REQUEST_COST
+from rowlock_regionserver.config import MIB, Config
+from rowlock_regionserver.memory_plan import ALLOWANCE_BYTES, REQUEST_COST
+from rowlock_regionserver.resident import anonymous_bytes
 from rowlock_regionserver.server import Server
 
+from .half_message import HalfMessage
 from .raw_client import RawClient, RawConversation, evidence, get, mutate, put
+from .server_command import ServerCommand
 
 VALUE_BYTES = 1 << 20
 CONFIG = Config(
@@ -112,3 +116,41 @@ def test_what_clients_leave_unread_is_bounded_and_others_are_served(server: Serv
         call.cancel()
         while answers.bytes_held:
             threading.Event().wait(0.001)
+
+
+def resident_bytes(process_id: int) -> int:
+    """The most that a process held in memory."""
+    for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) << 10
+    raise AssertionError("Linux tells this")
+
+
+@pytest.mark.skipif(not anonymous_bytes(), reason="only Linux tells what connections have brought")
+def test_messages_that_are_half_there_are_bounded_too(tmp_path: Path) -> None:
+    """gRPC holds what came of them, and tells nobody: 60 connections bring 200 MiB to a server of 64 MiB."""
+    settings = ("--config", "memory=64MiB", "--config", "connections_max=100")
+    with ServerCommand("--data", tmp_path / "data", "--listen", "127.0.0.1:0", *settings) as server:
+        address = server.ready()
+        with contextlib.ExitStack() as opened, RawClient(address) as client:
+            region_id = client.create_table("t", b"f")
+            limit = client.catalog.ServerInfo(catalog_pb2.ServerInfoRequest()).limits.request_bytes_max
+            path = "/rowlock.v1.RegionService/Converse"
+            halves = [opened.enter_context(HalfMessage(address, path, limit)) for _ in range(60)]
+            ended = 0
+            for half in halves:
+                try:
+                    half.send(limit - 10_000)
+                except ConnectionError:
+                    ended += 1
+            ended += sum(half.is_ended() for half in halves)
+            assert ended > 0
+            conversation = RawConversation(client)
+            assert conversation.ask(mutate(1, region_id, put(b"r", b"v"))).HasField("mutate")
+            assert resident_bytes(server.process.pid) < 64 * MIB + ALLOWANCE_BYTES
+        server.signal(signal.SIGTERM)
+        code, _, errors = server.ended()
+    assert code == 0
+    lines = errors.splitlines()
+    assert lines
+    assert all("memory is full: closed" in line and "ipv4:127.0.0.1:" in line for line in lines), errors

@@ -9,7 +9,7 @@ in the ledger if it is large, and its one answer is written here, and counted un
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 import grpc
@@ -39,7 +39,7 @@ class Calls:
         """`when_count_changed` is told how many calls are under way, each time one begins or ends."""
         self._request_bytes_max = config.request_bytes_max
         self._ledger = ledger
-        self._connections = Connections(config.connections_max, config.retry_after_ms)
+        self.connections = Connections(config.connections_max, config.retry_after_ms)
         self._when_count_changed = when_count_changed
         self._is_stopping = False
         self._open_count = 0
@@ -49,11 +49,6 @@ class Calls:
         """Calls under way."""
         return self._open_count
 
-    @property
-    def connection_count(self) -> int:
-        """Connections that have a call under way."""
-        return self._connections.count
-
     def _count(self, change: int) -> None:
         self._open_count += change
         self._when_count_changed(self._open_count)
@@ -62,17 +57,30 @@ class Calls:
         """Refuses new calls with SERVER_STOPPING."""
         self._is_stopping = True
 
-    def check_size(self, data: bytes) -> bytes:
-        """The message, unless it is too long to be looked at."""
-        if len(data) > self._request_bytes_max:
+    def reader(self, context: Context) -> Callable[[], Coroutine[None, None, bytes | None]]:
+        """What reads the next message of a call under way; None when the client has sent its last one, or is gone.
+
+        LimitExceededError for one that is too long to be looked at.
+        """
+        connection = self.connections.of(context.peer())
+        assert connection is not None, "a call of no connection"
+
+        async def read() -> bytes | None:
+            message: object = await context.read()
+            return self._checked(connection.met(message)) if isinstance(message, bytes) else None
+
+        return read
+
+    def _checked(self, message: bytes) -> bytes:
+        if len(message) > self._request_bytes_max:
             raise LimitExceededError(
-                f"the message has {len(data)} bytes, more than request_bytes_max = {self._request_bytes_max}; "
+                f"the message has {len(message)} bytes, more than request_bytes_max = {self._request_bytes_max}; "
                 "send several smaller ones",
                 limit="request_bytes_max",
                 limit_value=self._request_bytes_max,
-                found=len(data),
+                found=len(message),
             )
-        return data
+        return message
 
     def handler(self, service: ServiceDescriptor, methods: Mapping[str, Method]) -> grpc.GenericRpcHandler:
         """What gRPC asks for the methods of the service; there must be one for each that the .proto file names."""
@@ -90,8 +98,9 @@ class Calls:
         async def call(_: object, context: Context) -> None:
             self._count(1)
             peer = context.peer()
+            self.connections.enter(peer)
             try:
-                self._connections.enter(peer)
+                self.connections.check()
                 if self._is_stopping:
                     raise StoppingError("the server is stopping; nothing was changed, try again in a moment")
                 await (method(b"", context) if takes_stream else self._answer(method, context))
@@ -104,7 +113,7 @@ class Calls:
             except Exception as error:
                 failure = error_message(error, f"serving {name}")
             finally:
-                self._connections.leave(peer)
+                self.connections.leave(peer)
                 self._count(-1)
             # The call counts as ended, since a client that reads nothing could make this last for ever.
             await end_call(context, failure)
@@ -113,10 +122,10 @@ class Calls:
 
     async def _answer(self, method: Method, context: Context) -> None:
         """Of a method that takes one message."""
-        request = await read_message(context)
+        request = await self.reader(context)()
         if request is None:
             return  # The client is gone.
-        byte_count = REQUEST_COST * len(self.check_size(request))
+        byte_count = REQUEST_COST * len(request)
         if len(request) > SMALL_MESSAGE_BYTES_MAX:
             with self._ledger.requests.taken(byte_count):
                 answer = await method(request, context)
@@ -129,9 +138,3 @@ class Calls:
                 await context.write(answer)
             finally:
                 self._ledger.answers.give(ANSWER_COST * len(answer))
-
-
-async def read_message(context: Context) -> bytes | None:
-    """The next message of the client's stream; None when it has sent its last one, or is gone."""
-    message: object = await context.read()
-    return message if isinstance(message, bytes) else None

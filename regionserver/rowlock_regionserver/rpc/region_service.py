@@ -17,7 +17,7 @@ from rowlock_regionserver.ledger import Account, Ledger
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.rpc.bulk import BulkRegion, BulkStreams
-from rowlock_regionserver.rpc.calls import Calls, Context, Method, read_message
+from rowlock_regionserver.rpc.calls import Calls, Context, Method
 from rowlock_regionserver.rpc.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
 from rowlock_regionserver.rpc.failures import end_call, parsed
 from rowlock_regionserver.rpc.outbox import ANSWER_COST
@@ -125,13 +125,14 @@ class RegionService:
             conversation.leave()
 
     async def _read_all(self, conversation: Conversation, context: Context) -> None:
+        read = self._calls.reader(context)
         while not self._stopping.done():
             conversation.is_reading = True
-            data = await read_message(context)
+            data = await read()
             conversation.is_reading = False
             if data is None:
                 return
-            taking = conversation.take(self._calls.check_size(data))
+            taking = conversation.take(data)
             del data  # Else the last message would be held until the next one comes.
             await taking
 
@@ -198,11 +199,7 @@ class RegionService:
         return parts_message(region.parts(*plan_to_cut(message, self._config))).SerializeToString()
 
     async def _bulk_put(self, _: bytes, context: Context) -> None:
-        async def read() -> bytes | None:
-            data = await read_message(context)
-            return None if data is None else self._calls.check_size(data)
-
-        await self._bulk.serve(read, context.write)
+        await self._bulk.serve(self._calls.reader(context), context.write)
 
     async def _flush(self, data: bytes, _: Context) -> bytes:
         message = parsed(region_pb2.FlushRequest, data)
