@@ -78,7 +78,7 @@ class Config:
     flush_merge_window_bytes: int = 1 * MIB  # the same of all segments that are merged there
     bulk_file_bytes_min: int = 256 * KIB  # a larger bulk batch is written as a file of its own
     request_bytes_in_flight_max: int = 512 * MIB  # large messages, bulk batches and what waits for a worker
-    request_id_bytes_max: int = 48 * MIB  # the answers kept for requests that are sent again
+    request_ids_bytes_max: int = 48 * MIB  # the answers kept for requests that are sent again
 
     # Scans.
     scan_batch_bytes: int = 1 * MIB

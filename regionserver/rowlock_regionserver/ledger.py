@@ -40,6 +40,7 @@ class Ledger:
         self.bytes_held = 0
         self.watchers: deque[Callable[[], None]] = deque()
         self._accounts: dict[str, Account] = {}
+        self._followed: list[_Followed] = []
 
         self.memstores = self._open("memstore_bytes_max", config.memstore_bytes_max, "memstores")
         self.block_cache = self._open("block_cache_bytes", config.block_cache_bytes, "the block cache")
@@ -47,7 +48,7 @@ class Ledger:
         self.requests = self._open("request_bytes_in_flight_max", config.request_bytes_in_flight_max, "requests")
         self.answers = self._open("answer_bytes_held_max", config.answer_bytes_held_max, "answers")
         self.scans = self._open("scan_bytes_held_max", config.scan_bytes_held_max, "scans")
-        self.request_ids = self._open("request_id_bytes_max", config.request_id_bytes_max, "request ids")
+        self.request_ids = self._open("request_ids_bytes_max", config.request_ids_bytes_max, "request ids")
         self.flushes = self._open("flush_work_bytes_max", config.flush_work_bytes_max, "flushes")
 
     def _open(self, limit: str, bytes_max: int, holders: str) -> Account:
@@ -66,9 +67,15 @@ class Ledger:
         for wake in woken:
             wake()
 
+    def _look(self) -> None:
+        """Counts what parts that count by themselves hold now. The caller holds self.lock."""
+        for followed in self._followed:
+            followed.look()
+
     def statistics(self) -> Mapping[str, AccountStatistics]:
         """By the name of the setting that bounds the part."""
         with self.lock:
+            self._look()
             return {
                 limit: AccountStatistics(account.bytes_held, account.bytes_held_most, account.bytes_max)
                 for limit, account in self._accounts.items()
@@ -103,6 +110,7 @@ class Account:
     def try_take(self, byte_count: int) -> bool:
         """The same, but False when they don't fit now."""
         with self._ledger.lock:
+            self._ledger._look()
             if not self.has_room(byte_count):
                 return False
             self._count(byte_count)
@@ -117,6 +125,7 @@ class Account:
         """Counts bytes that are held, or given back when negative, whatever the bounds are."""
         ledger = self._ledger
         with ledger.lock:
+            ledger._look()
             self._count(byte_count)
             is_woken = byte_count < 0 and bool(ledger.watchers)
         if is_woken:
@@ -134,6 +143,14 @@ class Account:
             yield
         finally:
             self.give(byte_count)
+
+    def follow(self, bytes_held: Callable[[], int]) -> None:
+        """Counts, from here on, also what a part counts by itself.
+
+        It is asked whenever an account changes, with the ledger's lock held: it must neither lock nor block.
+        """
+        with self._ledger.lock:
+            self._ledger._followed.append(_Followed(self, bytes_held))
 
     def _count(self, byte_count: int) -> None:
         """The caller holds the ledger's lock."""
@@ -163,6 +180,23 @@ class Account:
             "changed, try again",
             retry_after_ms=retry_after_ms or ledger.retry_after_ms,
         )
+
+
+class _Followed:
+    """A part that counts by itself, and how much of that its account has counted. Guarded by the ledger's lock."""
+
+    __slots__ = ("_account", "_byte_count", "_bytes_held")
+
+    def __init__(self, account: Account, bytes_held: Callable[[], int]) -> None:
+        self._account = account
+        self._bytes_held = bytes_held
+        self._byte_count = 0
+
+    def look(self) -> None:
+        change = self._bytes_held() - self._byte_count
+        if change:
+            self._byte_count += change
+            self._account._count(change)
 
 
 class Holding:

@@ -33,7 +33,7 @@ PARTS = (
     "flush_work_bytes_max",
     "log_pending_bytes_max",
     "request_bytes_in_flight_max",
-    "request_id_bytes_max",
+    "request_ids_bytes_max",
     "answer_bytes_held_max",
     "scan_bytes_held_max",
 )

@@ -174,6 +174,7 @@ def _sum_of_bytes(client: rowlock.Client) -> Whole:
     for batch in client.table("t").scan().to_batches(_BYTES_MAPPING):
         rows += batch.num_rows
         for value, count in Counter(batch["v"].to_pylist()).items():
+            assert isinstance(value, bytes)
             assert value == value[:1] * _LARGE_VALUE_BYTES, value[:20]
             total += value[0] * count
     return Whole(rows, total)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from .broken_build import Mutant
 
+CACHE = "unit/storefile/test_cache.py"
 FLUSHING = "unit/catalog/test_flushing.py"
 LEDGER = "unit/test_ledger.py"
 LIMIT = "unit/test_memory_limit.py"
 PLAN = "unit/test_memory_plan.py"
+RECEIVING = "unit/rpc/test_receiving.py"
+SERVER = "unit/catalog/test_region_server.py"
 
 MEMORY = [
     Mutant(
@@ -37,6 +40,48 @@ MEMORY = [
         "        for wake in woken:\n            wake()\n",
         "",
         f"{LEDGER}::test_who_waits_is_woken_once_when_something_is_given_back",
+    ),
+    Mutant(
+        "a part that counts by itself is counted once and never again",
+        "ledger.py",
+        "            self._byte_count += change\n            self._account._count(change)\n",
+        "            self._account._count(change)\n            self._bytes_held = lambda: self._byte_count\n",
+        f"{LEDGER}::test_a_part_that_counts_by_itself_is_followed",
+    ),
+    Mutant(
+        "indexes of files that are gone are counted for ever",
+        "storefile/cache.py",
+        "            self.index_bytes_held -= self._index_bytes.pop(reader, 0)\n",
+        "",
+        f"{CACHE}::test_what_indexes_hold_is_counted_until_their_readers_are_gone",
+    ),
+    Mutant(
+        "the index of a store file is counted nowhere",
+        "storefile/reader.py",
+        "cache.new_reader(contents.bytes_held)",
+        "cache.new_reader()",
+        f"{SERVER}::test_what_files_keep_in_memory_is_counted_in_the_ledger",
+    ),
+    Mutant(
+        "all that sent something are closed when memory is full",
+        "rpc/receiving.py",
+        "            if too_much > 0 and sender.peer",
+        "            if sender.peer",
+        f"{RECEIVING}::test_those_that_sent_most_are_closed_and_no_more_than_make_up_for_it",
+    ),
+    Mutant(
+        "what is not freed yet is closed twice over",
+        "rpc/receiving.py",
+        " - being_freed",
+        "",
+        f"{RECEIVING}::test_whose_memory_is_not_freed_yet_counts_as_gone",
+    ),
+    Mutant(
+        "messages that were read count as unread",
+        "rpc/connections.py",
+        "        self.message_bytes += len(message)\n",
+        "",
+        f"{RECEIVING}::test_what_was_sent_and_not_read_is_told_of_each_connection",
     ),
     Mutant(
         "only the innermost control group is looked at",

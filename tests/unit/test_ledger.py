@@ -106,3 +106,18 @@ def test_threads_together_never_pass_a_bound(ledger: Ledger) -> None:
         sys.setswitchinterval(before)
     assert ledger.bytes_held == 0
     assert ledger.statistics()["request_bytes_in_flight_max"].bytes_held_most <= 700
+
+
+def test_a_part_that_counts_by_itself_is_followed(ledger: Ledger) -> None:
+    held = [300]
+    ledger.request_ids.follow(lambda: held[0])
+    assert ledger.statistics()["request_ids_bytes_max"].bytes_held == 300
+    held[0] = 500
+    ledger.scans.take(500)
+    assert not ledger.scans.try_take(1), "together they hold all there is"
+    held[0] = 400
+    assert ledger.scans.try_take(1)
+    assert ledger.bytes_held == 901
+    held[0] = 0
+    ledger.memstores.add(1)
+    assert ledger.bytes_held == 502

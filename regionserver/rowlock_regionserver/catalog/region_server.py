@@ -85,6 +85,7 @@ class RegionServer:
         self._started_at = clock.monotonic()
         self.ledger = Ledger(config)
         self._memory = MemoryGauge(self.ledger.memstores, config, clock, self._wake_flusher)
+        cache = BlockCache(config.block_cache_bytes)
         self._shared = SharedParts(
             folder / "bulk",
             config,
@@ -92,9 +93,11 @@ class RegionServer:
             files,
             self._memory,
             LongWork(config.long_work_pause_percent, self._memory, clock, turn_count_of_this_machine()),
-            BlockCache(config.block_cache_bytes, self.ledger.block_cache),
+            cache,
             self._fail_and_end,
         )
+        self.ledger.block_cache.follow(lambda: cache.bytes_held)
+        self.ledger.indexes.follow(lambda: cache.index_bytes_held)
         self.snapshots = Snapshots(config, clock)
         self._log: Log
         self._flusher: FlushThreads | None = None

@@ -78,7 +78,7 @@ class StoreFile:
         self._index = contents.index
         self._bloom_words = contents.bloom_words.data
         self._cache = cache
-        self._reader = cache.new_reader()
+        self._reader = cache.new_reader(contents.bytes_held)
         self._lock = threading.Lock()
         # Guarded by self._lock:
         self._block_read_count = 0
