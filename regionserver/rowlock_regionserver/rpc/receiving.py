@@ -125,8 +125,10 @@ class ReceiveWatch:
         if self.held() <= self._bytes_max:
             self._ended.clear()
             return
-        self._give_back()  # What was freed already is not held by anybody.
         senders = sorted(self._senders(), key=lambda sender: sender.unread_bytes, reverse=True)
+        if not senders:
+            return  # It is held by something else.
+        self._give_back()  # What was freed already is not held by anybody.
         being_freed = sum(sender.unread_bytes for sender in senders if sender.peer in self._ended)
         too_much = self.held() - self._bytes_max - being_freed
         closed: list[Sender] = []

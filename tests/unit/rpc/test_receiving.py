@@ -81,6 +81,13 @@ def test_what_allocators_can_give_back_is_no_reason_to_close_anything(process: P
     assert process.ended == []
 
 
+def test_while_nobody_sends_the_allocators_are_left_alone(process: Process) -> None:
+    process.bytes_held += 200 * MIB
+    process.freed_bytes = 10 * MIB
+    process.watch.look()
+    assert process.freed_bytes == 10 * MIB
+
+
 def test_where_the_system_tells_nothing_nothing_is_watched() -> None:
     watch = ReceiveWatch(Ledger(Config()), list, lambda: 0, lambda: None)
     watch.start()
