@@ -121,6 +121,11 @@ class Account:
         ledger = self._ledger
         return self.bytes_held + byte_count <= self.bytes_max and ledger.bytes_held + byte_count <= ledger.bytes_max
 
+    @property
+    def is_half_full(self) -> bool:
+        """More than half of its bound is held."""
+        return 2 * self.bytes_held > self.bytes_max
+
     def add(self, byte_count: int) -> None:
         """Counts bytes that are held, or given back when negative, whatever the bounds are."""
         ledger = self._ledger

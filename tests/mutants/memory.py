@@ -10,6 +10,7 @@ LEDGER = "unit/test_ledger.py"
 LIMIT = "unit/test_memory_limit.py"
 PLAN = "unit/test_memory_plan.py"
 RECEIVING = "unit/rpc/test_receiving.py"
+SCANS = "unit/rpc/test_scans.py"
 SERVER = "unit/catalog/test_region_server.py"
 
 MEMORY = [
@@ -82,6 +83,13 @@ MEMORY = [
         "        self.message_bytes += len(message)\n",
         "",
         f"{RECEIVING}::test_what_was_sent_and_not_read_is_told_of_each_connection",
+    ),
+    Mutant(
+        "windows stay large however much scans hold",
+        "rpc/scans.py",
+        "        return is_over or self._account.is_half_full\n",
+        "        return is_over\n",
+        f"{SCANS}::test_while_scans_hold_half_of_what_they_may_each_turn_ends_with_its_window",
     ),
     Mutant(
         "only the innermost control group is looked at",

@@ -9,7 +9,8 @@
 2. A scan that is left frees its read point at once: at the end of the window that a running step is at, or now.
 3. A client that doesn't take the next batch within the lease is told LEASE_EXPIRED; its read point is freed before.
 4. There are at most scans_open_max, and none begins while there is no room for a window beside what those hold that
-   are open, for clients that don't read perhaps; what is beyond is refused with REGION_TOO_BUSY.
+   are open, for clients that don't read perhaps; what is beyond is refused with REGION_TOO_BUSY. While they hold more
+   than half of scan_bytes_held_max, each one's turn ends with its window, by which windows become small.
 """
 
 from __future__ import annotations
@@ -103,7 +104,9 @@ class OpenScan:
         self._turn_ends_at = self._clock.monotonic() + self._turn_seconds
 
     def _is_turn_over(self) -> bool:
-        return self._is_left or self._clock.monotonic() >= self._turn_ends_at
+        is_over = self._is_left or self._clock.monotonic() >= self._turn_ends_at
+        # Windows become smaller with each turn that ends, and what was read is sent.
+        return is_over or self._account.is_half_full
 
     def _next(self) -> bytes | None:
         if self._context is None or self._is_left:

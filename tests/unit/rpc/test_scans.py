@@ -229,6 +229,15 @@ def test_a_scan_that_meets_no_row_tells_how_far_it_has_come_when_its_time_is_ove
     assert region.open_scans == 0
 
 
+def test_while_scans_hold_half_of_what_they_may_each_turn_ends_with_its_window(region: FakeRegion) -> None:
+    scans = Ledger(Config()).scans
+    scans.take(scans.bytes_max // 2 + 1)
+    scan = OpenScan(region, ScanPlan(), scans, Config(), ManualClock())
+    row_reached = [ScanBatch.FromString(message).row_reached for _ in range(2) for message in scan.step(4)]
+    assert row_reached == [b"row0", b"row1"]
+    scan.leave()
+
+
 def test_while_there_are_batches_a_step_lasts_until_it_has_as_many_as_asked(region: FakeRegion) -> None:
     clock = ManualClock()
     region.after_window = lambda _: clock.advance(90)
