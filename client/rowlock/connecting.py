@@ -110,5 +110,6 @@ def _verify(servers: Servers, timeout_s: float) -> None:
             continue
         check_protocol(info, address)
         servers.choose(address)
+        servers.request_bytes_max = info.limits.request_bytes_max or servers.request_bytes_max
         return
     raise nobody_answers(servers.addresses, met)

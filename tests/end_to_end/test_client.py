@@ -407,3 +407,19 @@ def test_many_tasks_share_an_asyncio_client(rowlock_server: RowlockServer, table
 
     asyncio.run(body())
     assert table.counter("r", "f:n") == 500
+
+
+def test_batches_are_no_larger_than_a_server_of_little_memory_takes(tmp_path: Path) -> None:
+    mapping = "k BIGINT :key ordered, v BINARY f:v"
+    data = pa.table({"k": range(4000), "v": [bytes(1000)] * 4000})
+    settings = ("--config", "memory=64MiB", "--config", "request_bytes_max=1MiB")
+    with ServerCommand("--data", tmp_path / "data", "--listen", "127.0.0.1:0", *settings) as server:
+        address = server.ready()
+
+        async def put() -> int:
+            async with rowlock.aio.connect(address, timeout=60) as db:
+                return (await db.table("t").put_arrow(data, mapping)).row_count
+
+        with rowlock.connect(address, timeout=60) as db:
+            assert db.create_table("t", ["f"]).put_arrow(data, mapping).row_count == 4000
+        assert asyncio.run(put()) == 4000

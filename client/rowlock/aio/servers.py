@@ -40,6 +40,8 @@ class Servers:
         """is_held_open: a point stream is kept open to each server as long as there is a channel, used or not."""
         self.addresses = addresses
         self._is_held_open = is_held_open
+        # What connecting learns; until then more than any server takes.
+        self.request_bytes_max = 1 << 31
         self._is_closed = False
         self._start()
 
