@@ -7,7 +7,7 @@ UV := $(VENV)/bin/uv
 UV_VERSION := 0.13.9
 PROTOS := $(wildcard proto/rowlock_proto/v1/*.proto)
 
-.PHONY: help setup demo test check crash spark-crash bench spark-bench proto lock clean
+.PHONY: help setup demo test check crash spark-crash memory bench spark-bench proto lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,9 @@ crash: setup ## the long campaigns: kills, crashes at each file-system call, bit
 
 spark-crash: setup ## the long campaigns with Spark: failing tasks, speculation, killed drivers and servers
 	@$(PYTHON) -m tests.spark.campaigns.campaign $(ARGS)
+
+memory: setup ## the long campaigns in control groups of 1 GiB and 512 MiB; as root
+	@$(PYTHON) -m tests.memory.campaign $(ARGS)
 
 bench: setup ## the figures of the README but for Spark's, each a ratio in one run
 	@$(PYTHON) -m bench $(ARGS)

@@ -18,6 +18,7 @@ from bench.workloads import (
     flushing,
     footprint,
     group_commit,
+    many_tables,
     memory_and_files,
     recovery,
     scans,
@@ -107,6 +108,12 @@ FIGURES = (
         0.7,
         "gets from store files, against gets from the memstore",
         memory_and_files.gets,
+    ),
+    _at_least(
+        "many-tables",
+        0.5,
+        "put_arrow to 500 tables evenly, with memory full, against the same to 4 tables",
+        many_tables.put_arrow,
     ),
     _at_most(
         "get-while-flushing",

@@ -41,14 +41,19 @@ from rowlock.wire_errors import error_from
 WINDOW = 3
 BATCH_BYTES_DEFAULT = 8 * 1024 * 1024
 BUSY_TIMEOUT_S_DEFAULT = 3600.0
+# A batch may come out twice as large as it should be (bulk_input.py), and its message is a little larger.
+_LARGEST_BATCH = 3
 
 
-def checked_batch_bytes(batch_bytes: int) -> int:
-    """About how large batches are to be; raises InvalidArgumentError unless at least 1, TypeError if it is no int."""
+def checked_batch_bytes(batch_bytes: int, request_bytes_max: int) -> int:
+    """About how large batches are to be, so that the server takes them: some come out twice as large.
+
+    Raises InvalidArgumentError unless at least 1, TypeError if it is no int.
+    """
     check_int("batch_bytes", batch_bytes)
     if batch_bytes < 1:
         raise InvalidArgumentError(f"batch_bytes is at least 1, not {batch_bytes}")
-    return batch_bytes
+    return min(batch_bytes, max(1, request_bytes_max // _LARGEST_BATCH))
 
 
 class Bulk:

@@ -29,7 +29,7 @@ def flush_goes_on(table: str, address: str, seconds: float, error: DeadlineError
     """What a flush ends with that was not answered in time."""
     return DeadlineError(
         f"the flush of table {table!r} was not done within {seconds:g} s ({error.message}); if the server at {address} "
-        "has begun it, it goes on, and a later flush of the table waits for it",
+        "has begun it, it continues, and a later flush of the table waits for it",
         table=table,
     )
 

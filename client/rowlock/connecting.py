@@ -26,8 +26,8 @@ def connect(server: str | None = None, *, timeout: float = 10) -> Client:
 
     The first that answers is used, at once; others take its place when it fails. timeout: seconds that every call may
     take in all, its retries included, and that this one tries to find a server which has not started or recovered yet.
-    Raises ServerUnavailableError if none answers, InvalidArgumentError for a malformed address or one where something
-    else answers; that, and a name that is not known, are told at once.
+    Raises ServerUnavailableError if none answers, and at once InvalidArgumentError for a malformed address or one where
+    something else answers.
     """
     return connected(given_addresses(server), checked_timeout(timeout))
 
@@ -59,7 +59,7 @@ def reached_server(folder: Path, timeout_s: float) -> FolderServer:
 
 
 def folder_search(server: FolderServer, timeout_s: float) -> Search:
-    """The search for a server that a folder names: no longer there, or another folder's, is told at once."""
+    """The search for a server that a folder names; it ends at once if that server is gone or serves another folder."""
     return Search((server.address,), time.monotonic(), timeout_s, absent_s=0.0, folder_id=server.folder_id)
 
 
@@ -97,5 +97,6 @@ def _find(servers: Servers, search: Search) -> None:
             if search.answered(address, info):
                 servers.choose(address)
                 servers.repeated_for_s = repeated_for_s(info.request_ids_remembered_ms)
+                servers.request_bytes_max = info.limits.request_bytes_max or servers.request_bytes_max
                 return
         time.sleep(search.pause_s(time.monotonic(), random.random()))

@@ -39,8 +39,8 @@ from rowlock.errors import (
 )
 from rowlock.uptime import uptime_s
 
-# What is done with a whole table takes as long as the server's disk does, and continues when its caller gives up. That
-# a server is gone is noticed long before, see channels.py.
+# What is done with a whole table takes as long as the server's disk does, and continues when its caller gives up. A
+# server that is gone is noticed long before, see channels.py.
 TABLE_OPERATION_S = 600.0
 
 # A change in doubt is not sent again after this. For servers that do not say how long they remember answers: an hour.

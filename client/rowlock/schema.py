@@ -158,7 +158,7 @@ class ServerInfo:
     """Who answers.
 
     protocol: counts the features of rowlock.v1. data_folder_id: random, made with the data folder.
-    now_ms: the server's clock, milliseconds since the epoch; of a table, never below a stamp that was given there.
+    now_ms: the server's clock, milliseconds since the epoch; for a table, not below any timestamp that it gave there.
     incarnation_id: changes with each start of the server. uptime_ms: milliseconds since that start.
     limits: what it refuses beyond. address: host:port.
     """

@@ -3,8 +3,9 @@
 All addresses are asked in turn, again and again after a pause. What ends the search:
 
 - a server of our protocol that has recovered, and that serves the folder that is wanted, if one is;
-- at once, a mistake that waiting can't mend: something else answers at an address, or none of the names is known;
-- otherwise the time. Where nobody listens that may be shorter than where a server says that it is still recovering.
+- at once, a mistake that waiting can't mend: something else answers at an address;
+- otherwise the time. Where nobody listens that may be shorter than where a server says that it is still recovering. A
+  name that is not known counts as that: a container's name often appears only when its server starts.
 """
 
 from __future__ import annotations
@@ -74,8 +75,6 @@ class Search:
         is_recovering = any(isinstance(error, ServerRecoveringError) for error in self._met.values())
         pause = _POLICY.pause_s(self._round, draw)
         if now + pause >= (self._deadline if is_recovering else self._absent_deadline):
-            raise self._nobody_answers()
-        if all(_is_unknown_name(address, error) for address, error in self._met.items()):
             raise self._nobody_answers()
         self._round += 1
         self._met = {}

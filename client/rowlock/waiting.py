@@ -39,5 +39,5 @@ class Waiting:
         )
 
     def over(self) -> None:
-        """The call goes on."""
+        """The call has made progress; the next wait is counted from its own start."""
         self._since = None

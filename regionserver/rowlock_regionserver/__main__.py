@@ -137,7 +137,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="change a limit or size, like memstore_bytes_max=2GiB; may be given several times",
+        help="change a limit or size, like memory=1GiB or memory=50%%, from which the others follow; may be repeated",
     )
     parser.add_argument(
         "--embedded",
@@ -157,17 +157,22 @@ def _parser() -> argparse.ArgumentParser:
 def _config(settings: Sequence[str]) -> Config:
     """The configuration with these settings changed; ValueError for one that there isn't or that is no number."""
     from rowlock_regionserver.config import GIB, KIB, MIB, Config
+    from rowlock_regionserver.memory_limit import memory_limit
+    from rowlock_regionserver.memory_plan import planned
 
+    available = memory_limit()
     units = {"": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
     changed: dict[str, int] = {}
     for setting in settings:
-        match = re.fullmatch(r"([a-z_]+)=(\d{1,15})(|KiB|MiB|GiB)", setting)
+        match = re.fullmatch(r"([a-z_]+)=(\d{1,15})(|KiB|MiB|GiB|%)", setting)
         if match is None:
             raise ValueError(f"--config {setting!r} is not NAME=VALUE, where VALUE is a number like 64, 32KiB or 2GiB")
         if match[1] not in Config.__slots__:
             raise ValueError(f"--config {match[1]} is no setting; there are: {', '.join(Config.__slots__)}")
-        changed[match[1]] = int(match[2]) * units[match[3]]
-    return Config(**changed)
+        if match[3] == "%" and (match[1] != "memory" or not 0 < int(match[2]) < 100):
+            raise ValueError(f"--config {setting!r}: only memory may be a share, from 1% to 99% of what there is")
+        changed[match[1]] = available * int(match[2]) // 100 if match[3] == "%" else int(match[2]) * units[match[3]]
+    return planned(changed, available)
 
 
 def _say_error(message: str) -> None:

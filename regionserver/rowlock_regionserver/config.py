@@ -71,14 +71,20 @@ class Config:
     write_numbers_per_leap: int = 1 << 20
     stamp_leap_ms: int = 1000
 
-    # Memory.
-    flush_window_bytes: int = 256 * KIB  # turned into Arrow in one stretch, beside which other threads wait
-    flush_merge_window_bytes: int = 1 * MIB  # the same of all segments that are merged there
+    # Memory. These bounds of the parts go with this `memory`; memory_plan.py makes those for another one.
+    memory: int = 2 * GIB  # all parts together; the process takes 150 MiB more at most (docs/memory.md)
+    memstore_bytes_max: int = 512 * MIB  # all regions; from half of it on they are flushed, beyond it writes refused
     memstore_flush_bytes: int = 128 * MIB  # a region that holds more is flushed
-    memstore_bytes_max: int = 512 * MIB  # all regions; beyond it writes are refused until a flush is done
     immutable_segments_max: int = 16
     block_cache_bytes: int = 64 * MIB
+    index_bytes_max: int = 32 * MIB  # block indexes and Bloom filters of store files: kept free for them
+    flush_threads: int = 4
+    flush_work_bytes_max: int = 48 * MIB  # what flushes read, merge and write; beyond it the next flush waits
+    flush_window_bytes: int = 256 * KIB  # turned into Arrow in one stretch, beside which other threads wait
+    flush_merge_window_bytes: int = 1 * MIB  # the same of all segments that are merged there
     bulk_file_bytes_min: int = 256 * KIB  # a larger bulk batch is written as a file of its own
+    request_bytes_in_flight_max: int = 512 * MIB  # large messages, bulk batches and what waits for a worker
+    request_ids_bytes_max: int = 48 * MIB  # answers kept for repeated requests; beyond it the oldest are forgotten
 
     # Scans.
     scan_batch_bytes: int = 1 * MIB
@@ -88,7 +94,7 @@ class Config:
     scan_lease_ms: int = 10 * 60 * 1000
     scan_heartbeat_ms: int = 100  # so long without a batch, and a scan lets others go on and tells how far it has come
     scans_open_max: int = 1000
-    scan_bytes_held_max: int = 1 * GIB  # of windows and batches that clients have not taken; beyond it none begins
+    scan_bytes_held_max: int = 256 * MIB  # windows, and batches that clients have not taken; beyond it none begins
 
     # Snapshots.
     snapshots_open_max: int = 10_000
@@ -103,12 +109,12 @@ class Config:
     worker_threads: int = 8
     long_work_pause_percent: int = 100  # beside gets and puts, of the time that flushes and bulk batches take; 0: never
     requests_in_flight_max: int = 10_000
-    request_bytes_in_flight_max: int = 256 * MIB  # of large messages and bulk batches, as they came
     answer_bytes_held_max: int = 256 * MIB  # point answers that clients have not taken; beyond it none is made for them
+    connections_max: int = 1000
+    streams_per_connection_max: int = 1000  # beyond it gRPC lets a client's calls wait
     row_lock_wait_ms: int = 10_000  # for calls that bring no deadline
     retry_after_ms: int = 200
     request_ids_forgotten_after_ms: int = 3600 * 1000
-    request_ids_bytes_max: int = 64 * MIB  # of all regions; beyond it the oldest are forgotten
     manifest_answers_bytes_max: int = 64 * KIB  # of kept answers in a manifest; more go to a file of their own
     disk_free_bytes_min: int = 64 * MIB  # below it writes are refused, so that a flush still fits
 

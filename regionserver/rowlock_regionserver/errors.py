@@ -27,12 +27,17 @@ RegionServerError
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import ClassVar, Self
 
+# A request can fail in each of 100,000 rows, so what an error says is bounded, whatever it quotes.
+MESSAGE_CHARACTERS_MAX = 1000
+_LISTED_CHARACTERS_MAX = 200
+
 
 class RegionServerError(Exception):
-    """Base of all; `message` is one sentence: what, where, and what to do."""
+    """Base of all; `message` is one sentence: what, where, and what to do. The middle of a long one is left out."""
 
     can_retry: ClassVar[bool] = False
 
@@ -46,6 +51,7 @@ class RegionServerError(Exception):
         qualifier: bytes = b"",
         retry_after_ms: int = 0,
     ) -> None:
+        message = shortened(message)
         super().__init__(message)
         self.message = message
         self.row = row
@@ -214,3 +220,24 @@ class DataFolderError(RegionServerError):
 
 class FolderInUseError(DataFolderError):
     """Another process serves the data folder."""
+
+
+def shortened(message: str) -> str:
+    """The message, with its beginning and its end, which has the advice, if it is too long as a whole."""
+    if len(message) <= MESSAGE_CHARACTERS_MAX:
+        return message
+    half = MESSAGE_CHARACTERS_MAX // 2 - 3
+    return f"{message[:half]} ... {message[-half:]}"
+
+
+def listed(names: Collection[bytes]) -> str:
+    """The first names, as many as fit an error message, and how many more there are."""
+    shown: list[str] = []
+    characters = 0
+    for name in names:
+        text = name.decode("utf-8", "backslashreplace")
+        characters += len(text) + 2
+        if shown and characters > _LISTED_CHARACTERS_MAX:
+            return f"{', '.join(shown)} and {len(names) - len(shown)} more"
+        shown.append(text)
+    return ", ".join(shown)

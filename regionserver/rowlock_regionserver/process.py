@@ -12,6 +12,8 @@ to walk.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import gc
 import resource
 import sys
@@ -25,6 +27,11 @@ COLLECTOR_THRESHOLDS = (50_000, 50, 1000)
 FILE_LIMITS = (1 << 20, 1 << 16, 10_240)
 # Of the process's limit half is for store files, as far as that makes sense.
 OPEN_STORE_FILES_LEAST, OPEN_STORE_FILES_MOST = 16, 16_384
+# glibc's allocator: numbers of mallopt, and what they are set to. By itself it makes eight arenas a core, each of which
+# keeps what one thread frees from all others; and a large block that was freed once makes it keep all later ones.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+ALLOCATOR_SETTINGS = ((_M_ARENA_MAX, 2), (_M_MMAP_THRESHOLD, 1 << 20), (_M_TRIM_THRESHOLD, 16 << 20))
+_MADV_DONTNEED = 4
 # A real sleep, and short enough to cost a flush some hundredths. os.sched_yield lets go of the interpreter lock too,
 # but takes it back before a thread on another core has woken: 2,000 times in a row at worst, where this took 4.
 GIVE_WAY_SECONDS = 20e-6
@@ -35,14 +42,63 @@ def prepare() -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
     raise_file_limit()
+    set_allocator()
+
+
+def set_allocator() -> None:
+    """Lets the C library give back what is freed. Elsewhere than with glibc it is left as it is."""
+    library = _glibc()
+    if library is not None:
+        for setting, value in ALLOCATOR_SETTINGS:
+            library.mallopt(setting, value)
 
 
 def limit_arrow() -> None:
-    """Keeps Arrow to one thread of each kind: our own threads are those that work, and an idle one costs memory."""
+    """Keeps Arrow to one thread of each kind, and lets it give back what is freed.
+
+    Our own threads are those that work, and an idle one costs memory. Of Arrow's allocators jemalloc gives back by
+    itself and costs least; mimalloc, the default, keeps for each thread what it ever used.
+    """
     import pyarrow as pa
 
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
+    if "jemalloc" in pa.supported_memory_backends():
+        pa.set_memory_pool(pa.jemalloc_memory_pool())
+
+
+def give_back() -> None:
+    """Gives memory that was freed back to the system, after much of it was: 10 to 60 ms for some 100 MiB."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    library = _glibc()
+    if library is not None:
+        library.malloc_trim(0)
+
+
+def forget_pages(address: int, byte_count: int) -> None:
+    """Pages of a file that is mapped there count as this process's memory no more; it may look at them again.
+
+    `address` is a page's. The bytes are the file's, and stay in the system's memory.
+    """
+    library = _c_library()
+    if library is not None:
+        library.madvise(ctypes.c_void_p(address), ctypes.c_size_t(byte_count), _MADV_DONTNEED)
+
+
+@functools.cache
+def _c_library() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(None)
+    except (OSError, TypeError):
+        return None
+
+
+@functools.cache
+def _glibc() -> ctypes.CDLL | None:
+    library = _c_library()
+    return library if library is not None and hasattr(library, "malloc_trim") and hasattr(library, "mallopt") else None
 
 
 def settle() -> None:

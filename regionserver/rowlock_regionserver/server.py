@@ -25,6 +25,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -36,10 +37,15 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.data_folder import DataFolder
 from rowlock_regionserver.embedded import SOCKET, AddressFile, Presence
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.rpc.addresses import AnyAddress, UnixAddress, checked_listen, parsed_address
+from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.memory_limit import memory_limit
+from rowlock_regionserver.memory_plan import planned
+from rowlock_regionserver.rpc.addresses import Address, AnyAddress, UnixAddress, checked_listen, parsed_address
 from rowlock_regionserver.rpc.calls import Calls
 from rowlock_regionserver.rpc.catalog_service import CatalogService
+from rowlock_regionserver.rpc.connections import Connections
 from rowlock_regionserver.rpc.door import CATALOG, REGION_SERVICE, Door
+from rowlock_regionserver.rpc.receiving import ReceiveWatch, senders
 from rowlock_regionserver.rpc.region_service import RegionService, RegionServiceStatistics
 from rowlock_regionserver.rpc.workers import Workers
 
@@ -101,7 +107,7 @@ class Server:
         self._advertise = parsed_address(advertise) if advertise is not None else None
         self._is_insecure = is_insecure
         self._linger_seconds = linger_seconds
-        self._config = config or Config()
+        self._config = config or planned({}, memory_limit())
         self._clock = clock or Clock()
         self._files = files or Files()
         self._on_fatal = on_fatal
@@ -207,27 +213,26 @@ class Server:
                 self._address = await self._bind(door, self._listen)
             folder = await loop.run_in_executor(None, self._take_folder)
             undo.callback(folder.close)
-            # Whoever has the folder next may have a socket of the same name: ours goes before.
+            # The folder's next server may have a socket of the same name: ours is removed before that.
             undo.push_async_callback(door.abandon)
             AddressFile(folder.path, self._files).remove()
             if self._listen is None:
                 self._address = await self._bind(door, UnixAddress(folder.path / SOCKET))
-            calls = Calls(
-                self._config.request_bytes_max,
-                presence.count_changed,
-                data_folder_id=folder.folder_id,
-                retry_after_ms=self._config.retry_after_ms,
-            )
+            ledger = Ledger(self._config)
+            calls = Calls(self._config, ledger, presence.count_changed, data_folder_id=folder.folder_id)
             await door.start(calls)
-            region_server = await loop.run_in_executor(None, self._recover, folder)
+            region_server = await loop.run_in_executor(None, self._recover, folder, ledger)
             undo.callback(lambda: self._unflushed.extend(region_server.stop()))
             workers = Workers(self._config.worker_threads)
             undo.callback(workers.stop)
             self._region_server = region_server
-            regions = RegionService(region_server, workers, calls, self._config, self._clock)
+            regions = RegionService(region_server, workers, calls, self._config, self._clock, ledger)
             self._region_service = regions
             catalog = CatalogService(region_server, workers, self._told_address(), folder.folder_id, self._config)
             calls.serve({CATALOG: catalog.methods(), REGION_SERVICE: regions.methods()})
+            watch = self._watch(ledger, calls.connections)
+            if watch is not None:
+                undo.callback(watch.stop)
             await self._serve_clients(door, folder, presence, stopping)
             calls.stop()
             regions.stop()
@@ -242,7 +247,7 @@ class Server:
         return door.bind(checked, is_open_to_others=self._is_insecure)
 
     def _told_address(self) -> str:
-        """What clients are told; nothing where each may know the socket by another path."""
+        """The address that clients learn; empty for a socket, which each may know by another path."""
         if self._advertise is not None:
             return str(self._advertise)
         return "" if isinstance(self._address, UnixAddress) else self.address
@@ -250,11 +255,19 @@ class Server:
     def _take_folder(self) -> DataFolder:
         return DataFolder.open(self._path, self._files, is_shared=self._is_insecure)
 
-    def _recover(self, folder: DataFolder) -> RegionServer:
-        return RegionServer.open(folder.path, self._config, self._clock, self._files, self._on_fatal)
+    def _recover(self, folder: DataFolder, ledger: Ledger) -> RegionServer:
+        return RegionServer.open(folder.path, self._config, self._clock, self._files, self._on_fatal, ledger)
+
+    def _watch(self, ledger: Ledger, connections: Connections) -> ReceiveWatch | None:
+        """Watches what clients send; nothing for a Unix socket, of which the system does not tell."""
+        if not isinstance(self._address, Address):
+            return None
+        watch = ReceiveWatch(ledger, partial(senders, self._address.port, connections))
+        watch.start()
+        return watch
 
     async def _serve_clients(self, door: Door, folder: DataFolder, presence: Presence, stopping: asyncio.Event) -> None:
-        """From when clients are told that they may come until the server is to stop."""
+        """Serves clients until the server is to stop."""
         await door.open()
         address_file = AddressFile(folder.path, self._files)
         if self._linger_seconds is not None:

@@ -21,7 +21,7 @@ from rowlock_regionserver.cells import Cell
 # More cells, or bytes, than there ever are.
 NO_LIMIT = 1 << 62
 
-# Values up to this are given at once: reading one later costs more than holding it.
+# Values up to this are never away: reading one later costs more than holding it.
 AWAY_BYTES_MIN = 64 * 1024
 
 

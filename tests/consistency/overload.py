@@ -45,7 +45,7 @@ LIMITS = {
     "log_segment_bytes": 1 << 20,
     "log_segment_count_max": 4,
     "log_pending_bytes_max": 256 << 10,
-    "request_bytes_in_flight_max": 2 << 20,
+    "request_bytes_in_flight_max": 5 << 20,  # of which one request may take a fifth
     "scan_window_bytes": 256 << 10,
     "merge_window_bytes_max": 64 << 20,
     "scans_open_max": 2,

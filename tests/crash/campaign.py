@@ -17,6 +17,7 @@ from tests.crash import (
     failed_sync,
     kills,
     power_cuts,
+    short_writes,
     torn_tail,
 )
 from tests.crash.account import Account, Settings
@@ -25,6 +26,7 @@ CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {
     "kills": kills.run,
     "every_call": every_call.run,
     "every_system_call": every_system_call.run,
+    "short_writes": short_writes.run,
     "torn_tail": torn_tail.run,
     "power_cuts": power_cuts.run,
     "bit_flips": bit_flips.run,

@@ -74,3 +74,9 @@ def test_a_call_can_be_made_to_fail(tmp_path: Path) -> None:
     assert told == "0 open pwrite pwrite"
     assert (tmp_path / "file").read_bytes() == str(errno.ENOSPC).encode()
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_write_can_be_shortened(tmp_path: Path) -> None:
+    told = run_traced(tmp_path, WRITES, "Action.SHORTEN if call.number == 3 else Action.GO_ON")
+    assert told == "0 open pwrite pwrite fsync rename"
+    assert (tmp_path / "done").read_bytes() == b"onet"

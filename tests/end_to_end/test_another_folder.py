@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pyarrow as pa
 import pytest
 import rowlock
+from google.protobuf.message import Message
+from rowlock import methods
+from rowlock.catalog import create_request
 from rowlock.client import Client
 from rowlock.servers import Servers
+from rowlock_proto.v1 import catalog_pb2
 
 from tests.end_to_end.server_command import ServerCommand
 
@@ -160,12 +166,23 @@ def test_an_address_file_that_a_killed_server_left_joins_no_other_folders_server
         assert db.tables() == ["mine", "t"]
 
 
-def test_a_client_of_a_folder_makes_no_call_at_all_to_another_folders_server(places: Places) -> None:
+def test_no_call_of_a_folders_client_is_made_by_another_folders_server(places: Places) -> None:
     """Whichever way its connection got there."""
-    with Client(Servers((places.address,), folder_id="0" * 32), timeout_s=0.2) as db:
-        for call in (db.tables, lambda: db.create_table("mine", ["f"]), lambda: db.drop_table("t")):
-            with pytest.raises(rowlock.AnotherFolderError, match="meant for that of"):
-                call()
+    servers = Servers((places.address,), folder_id="0" * 32)
+    with Client(servers, timeout_s=60):
+        calls: list[tuple[methods.Method[Any, Any], Message]] = [
+            (methods.LIST_TABLES, catalog_pb2.ListTablesRequest()),
+            (methods.CREATE_TABLE, create_request("mine", ["f"], "os", ())),
+            (methods.DROP_TABLE, catalog_pb2.DropTableRequest(name="t")),
+        ]
+        for method, request in calls:
+            with pytest.raises(grpc.RpcError) as refused:
+                servers.call_once(places.address, method, request, 60)
+            told = servers.judged(refused.value, places.address)
+            assert type(told) is rowlock.AnotherFolderError
+            assert "meant for that of" in str(told)
+    with rowlock.connect(places.address, timeout=60) as db:
+        assert db.tables() == ["t"]
 
 
 def test_an_embedded_server_of_the_version_before_is_joined(tmp_path: Path) -> None:

@@ -64,6 +64,22 @@ def test_every_operation_on_a_row(rowlock_client: rowlock.Client, table: rowlock
     assert table.rows(["r", "new"]) == [(b"r", {}), (b"new", {b"f:a": b"2", b"f:b": b"3"})]
 
 
+def test_a_text_table_is_read_whatever_its_counters_hold(rowlock_client: rowlock.Client) -> None:
+    """Each number passes through bytes that are not UTF-8, from 128 on."""
+    rowlock_client.create_table("t", ["f"])
+    table = rowlock_client.table("t", encoding="utf-8")
+    table.put("r", {"f:text": "x"})
+    for number in range(1, 301):
+        assert table.increment("r", "f:n") == number
+        row = table.row("r")
+        assert row["f:text"] == "x"
+        assert rowlock.counter_value(row["f:n"]) == number
+        assert table.rows(["r"]) == list(table.scan()) == [("r", row)]
+        assert [cell.value for cell in table.scan().cells()] == list(row.values())
+    assert table.check_and_put("r", "f:n", row["f:n"], {"f:n": row["f:n"]})
+    assert table.counter("r", "f:n") == 300
+
+
 def test_checks_tell_what_they_saw(table: rowlock.Table[bytes]) -> None:
     assert table.check_and_put("r", "f:a", None, {"f:a": "1"})
     missed = table.check_and_put("r", "f:a", None, {"f:a": "2"})
@@ -407,3 +423,19 @@ def test_many_tasks_share_an_asyncio_client(rowlock_server: RowlockServer, table
 
     asyncio.run(body())
     assert table.counter("r", "f:n") == 500
+
+
+def test_batches_are_no_larger_than_a_server_of_little_memory_takes(tmp_path: Path) -> None:
+    mapping = "k BIGINT :key ordered, v BINARY f:v"
+    data = pa.table({"k": range(4000), "v": [bytes(1000)] * 4000})
+    settings = ("--config", "memory=64MiB", "--config", "request_bytes_max=1MiB")
+    with ServerCommand("--data", tmp_path / "data", "--listen", "127.0.0.1:0", *settings) as server:
+        address = server.ready()
+
+        async def put() -> int:
+            async with rowlock.aio.connect(address, timeout=60) as db:
+                return (await db.table("t").put_arrow(data, mapping)).row_count
+
+        with rowlock.connect(address, timeout=60) as db:
+            assert db.create_table("t", ["f"]).put_arrow(data, mapping).row_count == 4000
+        assert asyncio.run(put()) == 4000

@@ -85,10 +85,32 @@ BULK_AND_REQUESTS = [
     ),
     Mutant(
         "a failed append of a bulk batch leaves its number open",
-        "region/bulk_load.py",
-        "                self._mvcc.complete(write_number)  # Nothing was applied: the number completes empty.\n",
-        "                pass\n",
+        "region/numbering.py",
+        "                complete()\n",
+        "",
         f"{BULK}::test_a_batch_that_the_log_refuses_leaves_an_empty_number_and_no_file",
+    ),
+    Mutant(
+        "a bulk batch that the log refuses stays in memory",
+        "region/numbering.py",
+        "                take_back()\n",
+        "",
+        f"{BULK}::test_a_batch_that_the_log_refuses_leaves_an_empty_number_and_no_file",
+    ),
+    Mutant(
+        "a bulk batch that is applied in part stays in memory",
+        "region/apply.py",
+        "                    give_way()\n        except BaseException:\n            take_back()\n",
+        "                    give_way()\n        except BaseException:\n",
+        "unit/region/test_failures.py"
+        "::test_a_bulk_batch_that_can_not_be_applied_is_not_logged_and_changes_nothing[small]",
+    ),
+    Mutant(
+        "a bulk batch is numbered before it has the gate alone",
+        "region/bulk_load.py",
+        "        next_number = self._mvcc.last + 1  # Nobody",
+        "        next_number = self._mvcc.last  # Nobody",
+        f"{BULK}::test_a_batch_is_one_write_and_is_read_back[3]",
     ),
     Mutant(
         "a bulk file is not synced before the log names it",

@@ -41,6 +41,13 @@ DURABILITY = [
         f"{APPENDING}::test_a_short_write_is_continued",
     ),
     Mutant(
+        "a short write of LMDB ends the server",
+        "storefile/container.py",
+        "errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}",
+        "errno.ENOSPC, errno.EDQUOT}",
+        f"{STORE_WRITER}::test_a_write_that_lmdb_could_not_make_whole_leaves_nothing_and_the_next_try_works",
+    ),
+    Mutant(
         "a record's checksum does not know its place",
         "wal/record.py",
         "= google_crc32c.extend\n",

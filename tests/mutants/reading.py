@@ -43,9 +43,9 @@ READING = [
     Mutant(
         "a reader passes the gate",
         "region/region.py",
-        "        return self._read_path.get(rows, selection, may_wait=may_wait)\n",
+        "        return self._read_path.get(rows, selection, may_wait=may_wait, reached=reached)\n",
         "        with self._contents.gate.exclusive():\n"
-        "            return self._read_path.get(rows, selection, may_wait=may_wait)\n",
+        "            return self._read_path.get(rows, selection, may_wait=may_wait, reached=reached)\n",
         f"{INTERLEAVINGS}::test_a_reader_takes_no_lock_that_a_writer_may_hold",
     ),
     # ---- what a read sees, plain

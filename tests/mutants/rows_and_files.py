@@ -75,8 +75,8 @@ ROWS_AND_FILES = [
     Mutant(
         "a long row is read on the event loop",
         "region/read_path.py",
-        "            return self._read(view, rows, selection, read_point, INLINE_CELLS_MAX, is_inline=True)\n",
-        "            return self._read(view, rows, selection, read_point, 1 << 62, is_inline=True)\n",
+        "            return self._read(view, rows, selection, read_point, INLINE_CELLS_MAX, reached, is_inline=True)\n",
+        "            return self._read(view, rows, selection, read_point, 1 << 62, reached, is_inline=True)\n",
         f"{LONG}::test_a_get_of_few_columns_is_made_at_once_and_one_of_the_row_is_not",
     ),
     # ---- many sources

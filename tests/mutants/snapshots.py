@@ -117,14 +117,14 @@ SNAPSHOT_MUTANTS = [
         f"{TIMESTAMPS}::test_a_range_for_a_table_is_never_below_a_stamp_of_it",
     ),
     Mutant(
-        "a stamp may be a time that was told before",
+        "a stamp may lie in a range that was given before",
         "region/stamps.py",
         "                self.given_at = 0\n",
         "                self.given_at = self._clock.now_ms()\n",
         f"{TIMESTAMPS}::test_a_write_that_comes_after_a_range_is_later_than_it",
     ),
     Mutant(
-        "a new region knows no time that was told",
+        "a new region knows no range of all tables",
         "catalog/region_server.py",
         "            self._timestamps.begin(made, replaced)\n",
         "",

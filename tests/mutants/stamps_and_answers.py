@@ -1,4 +1,4 @@
-"""Broken builds of stamps, of the times that are told, and of what is remembered of requests."""
+"""Broken builds of stamps, timestamp ranges and kept answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STAMPS_AND_ANSWERS = [
         "region/stamps.py",
         " or self._last + 1 - now_ms == self._block_ms:",
         ":",
-        f"{STAMPS}::test_a_time_that_was_told_is_passed_over_and_the_end_of_a_block_is_waited_for",
+        f"{STAMPS}::test_stamps_pass_over_a_range_and_wait_at_the_end_of_a_block",
     ),
     Mutant(
         "a reservation reaches a block beyond the newest stamp",
@@ -59,8 +59,12 @@ STAMPS_AND_ANSWERS = [
     Mutant(
         "a call waits for its stamp with its locks held",
         "region/write_path.py",
-        "            self._unlock(rows)\n            if not may_wait:\n                return None\n",
-        "            if not may_wait:\n                return None\n            self._unlock(rows)\n",
+        "            self._unlock(rows, is_alone=is_alone)\n"
+        "            if not may_wait:\n"
+        "                return None\n",
+        "            if not may_wait:\n"
+        "                return None\n"
+        "            self._unlock(rows, is_alone=is_alone)\n",
         f"{STAMPS}::test_a_call_that_may_not_wait_does_nothing_in_a_millisecond_that_gives_no_stamp",
     ),
     Mutant(
@@ -71,23 +75,23 @@ STAMPS_AND_ANSWERS = [
         "            is_own",
         f"{TIMESTAMPS}::test_timestamps_that_clients_send_or_changes_read_move_no_stamps",
     ),
-    # ---- times that are told
+    # ---- timestamp ranges
     Mutant(
-        "the stamps of one table are told for all",
+        "the stamps of one table affect the range of all tables",
         "catalog/timestamps.py",
         "        if not reserve_ms:\n            return TimestampRange(self._clock.now_ms(), 0)\n",
         "",
         f"{TIMESTAMPS}::test_a_range_of_one_table_affects_no_other",
     ),
     Mutant(
-        "a time that is told may be refused",
+        "a timestamp of a range may be refused",
         "region/numbering.py",
         "        return max(self._clock.now_ms() + self._timestamp_ahead_ms_max, self._stamps.newest)\n",
         "        return self._clock.now_ms() + self._timestamp_ahead_ms_max\n",
         f"{TIMESTAMPS}::test_a_range_is_accepted_also_after_a_clock_was_two_days_ahead",
     ),
     Mutant(
-        "a restart forgets times that were reserved",
+        "a restart forgets reserved ranges",
         "region/numbering.py",
         "        if is_reserved:\n",
         "        if False:\n",
@@ -157,7 +161,7 @@ STAMPS_AND_ANSWERS = [
         "region/write_path.py",
         "                if mutation.request is None or error.can_retry:\n",
         "                if True:\n",
-        f"{REPEATED}::test_what_was_made_is_told_so_also_when_it_would_be_refused_now",
+        f"{REPEATED}::test_a_change_that_was_made_is_answered_so_also_when_it_would_be_refused_now",
     ),
     Mutant(
         "a refusal that a retry may get past is kept",
@@ -174,11 +178,11 @@ STAMPS_AND_ANSWERS = [
         f"{REPEATED}::test_a_bulk_batch_that_was_refused_is_not_applied_by_a_copy_that_comes_late",
     ),
     Mutant(
-        "an overflow of a counter that was never published is told as final",
+        "an overflow of a counter that was never published is reported as final",
         "region/write_path.py",
         "failure if number > published else outcome",
         "failure if isinstance(outcome, RowResult) else outcome",
-        f"{REPEATED}::test_what_was_read_and_never_published_is_not_told",
+        f"{REPEATED}::test_an_outcome_that_depends_on_an_unpublished_write_is_unknown",
     ),
     # ---- what is remembered
     Mutant(

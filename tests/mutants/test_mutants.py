@@ -14,6 +14,7 @@ from .bulk_and_requests import BULK_AND_REQUESTS
 from .durability import DURABILITY
 from .edges import EDGES
 from .folders import FOLDERS
+from .memory import MEMORY
 from .reading import READING
 from .recovery import RECOVERY
 from .rows_and_files import ROWS_AND_FILES
@@ -29,6 +30,7 @@ MUTANTS = [
     *DURABILITY,
     *EDGES,
     *FOLDERS,
+    *MEMORY,
     *RECOVERY,
     *SNAPSHOT_MUTANTS,
     *STAMPS_AND_ANSWERS,

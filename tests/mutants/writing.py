@@ -47,20 +47,20 @@ WRITING = [
     Mutant(
         "full memory refuses nothing",
         "region/memory.py",
-        "        if self._bytes_held + byte_count > self._bytes_max:\n",
+        "        if not self._account.has_room(byte_count):\n",
         "        if False:\n",
         f"{WRITES}::test_full_memory_refuses_writes_with_a_retry_delay_and_reads_go_on",
     ),
     Mutant(
         "one call may ask for less than its table promises",
-        "region/write_path.py",
+        "region/table.py",
         "        if asked < own:\n",
         "        if False:\n",
         f"{WRITES}::test_less_durability_than_the_table_promises_is_refused",
     ),
     Mutant(
         "one call can not ask for more than its table promises",
-        "region/write_path.py",
+        "region/table.py",
         "        return asked\n",
         "        return own\n",
         f"{BULK}::test_a_bulk_file_is_durable_before_a_later_sync_makes_its_record_so",
@@ -89,7 +89,7 @@ WRITING = [
     ),
     Mutant(
         "rows are locked in the order asked",
-        "region/write_path.py",
+        "region/stays.py",
         "else sorted(set(rows))",
         "else list(dict.fromkeys(rows))",
         f"{WRITES}::test_the_rows_of_a_batch_are_locked_in_ascending_order",
@@ -104,8 +104,7 @@ WRITING = [
     Mutant(
         "those that hold the gate alone follow each other and let nobody in between",
         "region/gate.py",
-        "                self._turn += 1\n"
-        "                self._let_in, self._shared_waiting = self._shared_waiting, 0\n",
+        "            self._turn += 1\n            self._let_in, self._shared_waiting = self._shared_waiting, 0\n",
         "",
         f"{LOCKS}::test_who_waits_for_the_gate_is_let_in_between_two_that_hold_it_alone",
     ),
@@ -119,13 +118,13 @@ WRITING = [
     Mutant(
         "a write that was checked before an alter is not judged again",
         "region/write_path.py",
-        "        if self.table is not table:",
-        "        if False:",
+        "                    if self.table is not table:\n                        continue\n",
+        "",
         f"{INTERLEAVINGS}::test_a_write_that_meets_an_alter_is_judged_by_the_families_there_are_then",
     ),
     Mutant(
         "what an append holds is not asked for in the log",
-        "region/write_path.py",
+        "region/row_commit.py",
         "        self._log.check_space(record_bytes)\n",
         "",
         f"{SIZES}::test_memory_and_log_are_asked_again_for_what_an_append_holds[log]",
@@ -141,9 +140,9 @@ WRITING = [
     Mutant(
         "unlock before compare",
         "region/write_path.py",
-        "            for i in checked:\n                told[i] = ",
-        "            self._row_locks.release(rows)\n            rows = []\n"
-        "            for i in checked:\n                told[i] = ",
+        "                    for i in stay:\n                        told[i] = ",
+        "                    self._row_locks.release(rows)\n                    rows = []\n"
+        "                    for i in stay:\n                        told[i] = ",
         f"{INTERLEAVINGS}::test_a_writer_compares_after_the_one_before_it_has_applied",
     ),
     Mutant(
@@ -236,14 +235,14 @@ WRITING = [
     # ---- BEGIN, APPEND, APPLY
     Mutant(
         "a number is taken outside of the order lock",
-        "region/write_path.py",
+        "region/row_commit.py",
         "        with log.order:\n            write_number = self._numbering.begin()\n",
         "        write_number = self._numbering.begin()\n        with log.order:\n",
         f"{INTERLEAVINGS}::test_a_write_is_appended_before_any_that_began_after_it",
     ),
     Mutant(
         "a write is applied outside of the order lock",
-        "region/write_path.py",
+        "region/row_commit.py",
         "            self._applier.apply_row(",
         "        self._applier.apply_row(",
         f"{INTERLEAVINGS}::test_a_write_is_not_published_before_it_is_applied",
@@ -259,21 +258,36 @@ WRITING = [
     ),
     Mutant(
         "a failed append leaves its number open",
-        "region/write_path.py",
+        "region/row_commit.py",
         "                mvcc.complete(write_number)  # Nothing was applied: the number completes empty.\n",
         "                pass\n",
         f"{INTERLEAVINGS}::test_a_refused_append_leaves_an_empty_number_behind_and_later_writes_are_published",
     ),
     Mutant(
         "a failed append is applied all the same",
-        "region/write_path.py",
+        "region/row_commit.py",
         "                raise\n            self._applier",
         "            self._applier",
         f"{INTERLEAVINGS}::test_a_refused_append_leaves_an_empty_number_behind_and_later_writes_are_published",
     ),
     Mutant(
-        "a writer completes its own number",
+        "a request of many rows holds the gate to its end",
+        "region/stays.py",
+        "    stay = left[:ROWS_IN_ONE_STAY]\n",
+        "    stay = left\n",
+        "unit/region/test_long_requests.py::test_who_wants_the_gate_alone_has_it_in_the_middle_of_a_request",
+    ),
+    Mutant(
+        "a row of very many puts is applied under the order lock",
         "region/write_path.py",
+        "self._commit.commit_alone if is_alone else self._commit.commit",
+        "self._commit.commit",
+        "unit/region/test_long_requests.py"
+        "::test_a_row_of_very_many_puts_is_applied_without_the_order_lock_and_by_its_place_in_the_request",
+    ),
+    Mutant(
+        "a writer completes its own number",
+        "region/row_commit.py",
         "            complete = partial(mvcc.complete, write_number)\n",
         "            complete = lambda: None\n            mvcc.complete(write_number)\n",
         f"{WRITES}::test_an_unsynced_write_is_neither_answered_nor_read",
@@ -302,7 +316,7 @@ WRITING = [
     ),
     Mutant(
         "fsync is answered when it is only written",
-        "region/write_path.py",
+        "region/row_commit.py",
         "KIND_ROW, payload, durability, complete)",
         "KIND_ROW, payload, Durability.OS, complete)",
         f"{WRITES}::test_an_unsynced_write_is_neither_answered_nor_read",

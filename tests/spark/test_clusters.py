@@ -1,4 +1,4 @@
-"""How rowlock may be brought to executors, each way as docs/spark.md says, and what `check` tells of it."""
+"""How rowlock may be brought to executors, each way as docs/spark.md says, and what `check` reports."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _run(folder: Path, python: Path | str, master: str, server: str, *words: str
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     if "application" in found:
-        # Where a cluster of this machine puts the folders of its executors, whatever it is told.
+        # Where a cluster of this machine puts the folders of its executors, whatever the settings say.
         shutil.rmtree(Path(pyspark.__file__).parent / "work" / found["application"], ignore_errors=True)
     return found
 

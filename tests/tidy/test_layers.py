@@ -23,6 +23,10 @@ _LAYERS: Sequence[frozenset[str]] = (
             "data_folder",
             "ownership",
             "embedded",
+            "ledger",
+            "memory_limit",
+            "memory_plan",
+            "resident",
         }
     ),
     frozenset({"wal", "memstore", "storefile", "scan"}),

@@ -44,7 +44,7 @@ async def put_arrow(
     """See Table.put_arrow."""
     check_timestamp(timestamp)
     parsed = None if mapping is None else as_mapping(mapping)
-    batches = cell_batches(data, parsed, timestamp, checked_batch_bytes(batch_bytes))
+    batches = cell_batches(data, parsed, timestamp, checked_batch_bytes(batch_bytes, servers.request_bytes_max))
     send = BulkSend(
         view.table,
         batches,

@@ -166,7 +166,7 @@ class Client:
         """Writes what a table holds in memory to store files, on every server that has a part of it.
 
         timeout: seconds to wait for each server that is at it; None: ten minutes. Raises DeadlineError when that is
-        over; the server goes on, and a later flush of the table waits for this one.
+        over; the server continues, and a later flush of the table waits for this one.
         """
         check_table_name(name)
         work_s = TABLE_OPERATION_S if timeout is None else checked_timeout(timeout)
@@ -208,7 +208,7 @@ class Client:
         return MakingSnapshot(made)
 
     async def server_info(self, table: str = "") -> ServerInfo:
-        """Who answers: version, clock, limits. table: the clock is never below a stamp that was given there."""
+        """Who answers: version, clock, limits. table: the clock is not below any timestamp that was given there."""
         request = catalog_pb2.ServerInfoRequest(table=table)
         answer = await self._servers.call(methods.SERVER_INFO, request, self._timeout_s)
         return server_info_from(answer, self._servers.catalog_address)

@@ -89,5 +89,6 @@ async def _find(servers: Servers, search: Search) -> None:
             if search.answered(address, info):
                 servers.choose(address)
                 servers.repeated_for_s = repeated_for_s(info.request_ids_remembered_ms)
+                servers.request_bytes_max = info.limits.request_bytes_max or servers.request_bytes_max
                 return
         await asyncio.sleep(search.pause_s(time.monotonic(), random.random()))

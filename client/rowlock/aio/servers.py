@@ -51,6 +51,8 @@ class Servers:
         self.addresses = addresses
         self._folder_id = folder_id
         self._is_held_open = is_held_open
+        # What connecting learns; until then more than any server takes.
+        self.request_bytes_max = 1 << 31
         self._is_closed = False
         # How long a change in doubt may be repeated, as the server says that was connected to.
         self.repeated_for_s = REPEATED_FOR_S

@@ -195,7 +195,7 @@ def _connect(server: str, *, timeout: float) -> Client:
         from rowlock.channels import parse_addresses
         from rowlock.connecting import connected
 
-    # Who types a command wants to hear soon that no server runs; for one that recovers the command waits.
+    # At a prompt the news that no server runs should come soon; a server that recovers is worth waiting for.
     return connected(parse_addresses(server), timeout, absent_s=_ABSENT_SECONDS)
 
 

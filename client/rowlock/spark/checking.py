@@ -86,7 +86,7 @@ def check(spark: SparkSession, server: str | None = None, *, timeout: float = _T
     try:
         frame = spark.read.format("rowlock").option(OPTION, json.dumps(asdict(asked))).load()
         told = [row["place"] for row in frame.collect()]
-    except Exception as error:  # whatever Spark makes of it
+    except Exception as error:  # Spark raises errors of many classes
         failure = f'a read by format("rowlock") fails: {_reason(error)}'
         told = _asked_without_rowlock(spark, asked)
     places = sorted(map(place_of, told), key=lambda place: (place.place != "planning", place.host, place.folder))
@@ -140,7 +140,7 @@ def _asked_without_rowlock(spark: SparkSession, asked: Asked) -> list[str]:
     try:
         frame = spark.range(asked.task_count, numPartitions=asked.task_count).mapInArrow(tell, CHECK_SCHEMA)
         return [row["place"] for row in frame.collect()]
-    except Exception:  # the read has failed as well, and is told
+    except Exception:  # the read has failed as well, and check() reports that
         return []
     finally:
         for module in modules:

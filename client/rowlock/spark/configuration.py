@@ -19,7 +19,7 @@ def configure(spark: SparkSession) -> None:
     """Makes the session, and the calling thread, know the format, as it is installed here. Idempotent.
 
     Spark looks for formats by itself, but once only: where that fails, because no Python process started in time for
-    instance, it goes on without them for as long as its Java lives. It looks in installed packages alone, and not in
+    instance, it knows none for as long as its Java lives. It looks in installed packages alone, and not in
     what --py-files or addArtifacts brought. And it starts the workers of what it has found with the driver's Python.
     None of this holds for a session that was configured: its executors run PYSPARK_PYTHON.
 

@@ -15,7 +15,7 @@ from rowlock.client import Client
 from rowlock.errors import ServerUnavailableError
 from rowlock.servers import Servers
 
-# Spark runs a failed task four times in all unless told otherwise. The first attempt has waited the whole timeout by
+# By default Spark runs a failed task four times in all. The first attempt has waited the whole timeout by
 # then; the others together wait no longer than that.
 _REPEATED_SHARE = 1 / 4
 

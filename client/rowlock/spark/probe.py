@@ -57,6 +57,6 @@ def _reached(server: str, timeout_s: float) -> tuple[bool, str]:
         began = time.monotonic()
         with rowlock.connect(server, timeout=timeout_s) as client:
             version = client.server_info().version
-    except Exception as error:  # whatever it is, it is told
+    except Exception as error:  # the report names it
         return False, f"not reached: {type(error).__name__}: {error}"
     return True, f"rowlock {version}, {(time.monotonic() - began) * 1000:.0f} ms"

@@ -1,4 +1,4 @@
-"""What is said to who streams: there is neither a streaming source nor a sink."""
+"""The refusal of streams: rowlock has neither a streaming source nor a sink."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def no_streaming() -> InvalidArgumentError:
 
 
 class RefusingStreamReader(DataSourceStreamReader):
-    """Says so when Spark asks it first. One that could not be made would be told as an error of PySpark's own."""
+    """Raises when Spark asks it for offsets. PySpark hides an error that is raised while the reader is made."""
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         raise no_streaming()

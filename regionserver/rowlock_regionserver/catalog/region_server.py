@@ -23,7 +23,7 @@ from pathlib import Path
 
 from rowlock_regionserver.catalog.catalog import CatalogState, TableEntry
 from rowlock_regionserver.catalog.ended_snapshots import ended_error
-from rowlock_regionserver.catalog.flushing import FlushThread
+from rowlock_regionserver.catalog.flushing import FlushThreads
 from rowlock_regionserver.catalog.live_catalog import LiveCatalog
 from rowlock_regionserver.catalog.opening import Opened, Opening, region_contents, region_folder, remove_region_folder
 from rowlock_regionserver.catalog.server_statistics import RegionServerStatistics
@@ -45,6 +45,7 @@ from rowlock_regionserver.errors import (
     UnknownOutcomeError,
 )
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.region.bulk_load import BulkNumbers
 from rowlock_regionserver.region.contents import RegionContents, make_region_folder
 from rowlock_regionserver.region.flush import FlushResult
@@ -56,23 +57,27 @@ from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.segment import NO_SPACE
 from rowlock_regionserver.wal.spare import NoSpaceToStopError
 
+OnFatal = Callable[[BaseException], None]
+
 
 class RegionServer:
     """Serves the tables of one folder. Thread-safe. `open` makes one."""
 
     def __init__(
-        self, folder: Path, config: Config, clock: Clock, files: Files, on_fatal: Callable[[BaseException], None]
+        self, folder: Path, config: Config, clock: Clock, files: Files, on_fatal: OnFatal, ledger: Ledger | None = None
     ) -> None:
         self._folder = folder
         self._files = files
         self._on_fatal = on_fatal
         self.incarnation_id = secrets.token_hex(8)
         self._started_at = clock.monotonic()
-        self._memory = MemoryGauge(config, self._wake_flusher)
+        self.ledger = ledger or Ledger(config)
+        self._memory = MemoryGauge(self.ledger.memstores, config, clock, self._wake_flusher)
         self._shared = SharedParts.of(folder / "bulk", config, clock, files, self._memory, self._fail_and_end)
+        self._shared.count_in(self.ledger)
         self.snapshots = Snapshots(config, clock)
         self._log: Log
-        self._flusher: FlushThread | None = None
+        self._flusher: FlushThreads | None = None
         self._bulk_numbers: BulkNumbers
         # Guarded by self._catalog_lock, which a table operation holds from beginning to end; read without it.
         self._catalog_lock = threading.Lock()
@@ -84,21 +89,21 @@ class RegionServer:
         self._failing_lock = threading.Lock()
         # Guarded by self._failing_lock:
         self._has_failed = False
-        # What those are told whose changes the log has given up; set once, by the log's thread.
-        self._given_up: UnknownOutcomeError | None = None
+        self._given_up: UnknownOutcomeError | None = None  # set once, by the log's thread
 
     # Opening and stopping.
 
     @classmethod
     def open(
-        cls, folder: Path, config: Config, clock: Clock, files: Files, on_fatal: Callable[[BaseException], None]
+        cls, folder: Path, config: Config, clock: Clock, files: Files, on_fatal: OnFatal, ledger: Ledger | None = None
     ) -> RegionServer:
         """Recovers what the folder holds and serves it. The caller has the folder's lock.
 
         `on_fatal` is called once, when a sync failed: nothing is acknowledged any more, and the process must end.
+        `ledger`: counts what the server holds; None: one of its own.
         Raises CorruptionError when the catalog is damaged, DataFolderError and OSError.
         """
-        server = cls(folder, config, clock, files, on_fatal)
+        server = cls(folder, config, clock, files, on_fatal, ledger)
         server._begin(Opening(folder, server._shared).open())
         return server
 
@@ -107,12 +112,14 @@ class RegionServer:
         self.set_aside = opened.set_aside
         self._log, self._bulk_numbers = opened.log, opened.bulk_numbers
         self._catalog = LiveCatalog(self._folder, self._files, opened.log, opened.generation, opened.state)
-        self._flusher = FlushThread(
+        self._flusher = FlushThreads(
             self._regions_to_flush,
             self.flush_region,
             self._memory,
+            self.ledger,
             self._log,
             self._shared.config,
+            self._shared.clock,
             self._fail_and_end,
         )
         self._flusher.thread.start()
@@ -137,8 +144,9 @@ class RegionServer:
         self.snapshots.stop()
         if self._flusher is not None:
             self._flusher.stop()
-        left = flush_at_the_end(list(self._regions.values()), self.flush_region)
-        for region in list(self._regions.values()):
+        regions = list(self._regions.values())
+        left = flush_at_the_end(regions, self.flush_region, self._shared.config.flush_threads)
+        for region in regions:
             region.give_back_stamps()
         self._log.close()
         self._shared.open_files.tidy()

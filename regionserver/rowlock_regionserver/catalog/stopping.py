@@ -7,6 +7,7 @@ asked not to be logged is lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from rowlock_regionserver.errors import (
@@ -31,21 +32,27 @@ class Unflushed:
     why: str
 
 
-def flush_at_the_end(regions: Sequence[Region], flush: Callable[[Region], object]) -> list[Unflushed]:
-    """Flushes and closes all regions; gives those that it left. Blocks, but never for disk space.
+def flush_at_the_end(
+    regions: Sequence[Region], flush: Callable[[Region], object], thread_count: int
+) -> list[Unflushed]:
+    """Flushes and closes all regions, several at once; gives those that it left. Blocks, but never for disk space.
 
     `flush` raises UnknownOutcomeError for a region with changes that the log has given up.
     """
-    left: list[Unflushed] = []
-    for region in regions:
+
+    def flush_and_close(region: Region) -> Unflushed | None:
+        left: Unflushed | None = None
         try:
             flush(region)
         except (DiskFullError, TooManyOpenFilesError, UnknownOutcomeError) as error:
-            left.append(Unflushed(region.table.name, region.memstore_bytes, str(error)))
+            left = Unflushed(region.table.name, region.memstore_bytes, str(error))
         except (NotServingRegionError, StoppingError):
             pass  # Dropped a moment ago; or the server ends by a failure, and has said so.
         region.close()
-    return left
+        return left
+
+    with ThreadPoolExecutor(thread_count, thread_name_prefix="last-flush") as pool:
+        return [left for left in pool.map(flush_and_close, regions) if left is not None]
 
 
 def told(left: Sequence[Unflushed]) -> str:

@@ -26,6 +26,7 @@ class ArrowSegment:
     def __init__(self, table: pa.Table) -> None:
         assert table.schema.equals(CELL_SCHEMA), f"not a table of cells: {table.schema}"
         self._table = single_chunk(table)
+        self._bytes_held = _bytes_kept_by(self._table)
         self._cells = CellColumns(self._table)
         self._facts = TableFacts.of(self._table)
         self._row_count = int(changes(SortedCells.of(self._table).row).sum())
@@ -45,8 +46,8 @@ class ArrowSegment:
 
     @property
     def bytes_held(self) -> int:
-        """The buffers that the table keeps alive, whole, also where the table is a slice of them."""
-        return self._table.get_total_buffer_size()
+        """What the table keeps alive: a bulk batch's cells may lie in the message that brought them."""
+        return self._bytes_held
 
     @property
     def row_count(self) -> int:
@@ -159,3 +160,17 @@ class ArrowSegment:
         keys = [(self._cells.row(place), *cell[:3]) for place, cell in enumerate(cells)]
         assert keys == sorted(keys), "the cells are out of order"
         assert self._row_count == len({key[0] for key in keys}), f"{self._row_count} rows counted"
+
+
+def _bytes_kept_by(table: pa.Table) -> int:
+    """What its buffers keep in memory: each once, with all that it was cut from."""
+    kept: dict[int, int] = {}
+    for chunked in table.columns:
+        for array in chunked.chunks:
+            for buffer in array.buffers():
+                whole = buffer
+                while whole is not None and whole.parent is not None:
+                    whole = whole.parent
+                if whole is not None:
+                    kept[whole.address] = whole.size
+    return sum(kept.values())

@@ -52,6 +52,13 @@ class Memstore:
         """Adds one write's cells to the row, as `RowSegment.apply` says. The caller passed the gate shared."""
         return self.active.apply(row, cells, read_spans)
 
+    def take_back(self, row: bytes, write_number: int) -> int:
+        """Removes what `apply` added to the row for a write that the log refused; gives the growth, 0 or less.
+
+        The caller has held the gate alone since it was applied.
+        """
+        return self.active.take_back(row, write_number)
+
     @property
     def active(self) -> RowSegment:
         """The segment that takes writes. It stays the same while the gate is held shared."""

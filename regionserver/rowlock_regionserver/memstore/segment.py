@@ -140,6 +140,26 @@ class RowSegment:
             self._bytes_held += grown
         return grown
 
+    def take_back(self, row: bytes, write_number: int) -> int:
+        """Removes a write's cells from the row, if there are any. Gives the growth of memory, which is 0 or less.
+
+        Right for the newest write only, of which nobody has read: what it hid was not pruned yet.
+        """
+        with self._lock:
+            held = self._rows.get(row, [])
+            kept = [cell for cell in held if -cell[2] != write_number]
+            if len(kept) == len(held):
+                return 0
+            grown = _bytes_of(kept) - _bytes_of(held)
+            self._cell_count -= len(held) - len(kept)
+            held[:] = kept
+            if not kept:
+                del self._rows[row]
+                self._prune_above.pop(row, None)
+                grown -= ROW_BYTES + len(row)
+            self._bytes_held += grown
+        return grown
+
     def seal(self) -> None:
         """No more writes: from here on it is immutable. Ends recovery too."""
         self.recovered()

@@ -9,18 +9,25 @@ import pyarrow as pa
 
 from rowlock_regionserver.cells import Cell, ReadSpans
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
+from rowlock_regionserver.process import give_way
 from rowlock_regionserver.region.bulk_cells import stamped
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.scan.cell_columns import CellColumns
 from rowlock_regionserver.scan.columns import ROW, column, equals_previous, run_starts
 
+# Rows of a batch that are applied before other threads run: half a millisecond.
+_ROWS_IN_ONE_STRETCH = 64
+
+# A row of a bulk batch: its key, the family's number, and its cells in store order.
+BatchRow = tuple[bytes, int, Sequence[Cell]]
+
 
 class Applier:
     """Puts cells into the memstores of one region, and counts their bytes.
 
-    The caller holds the log's order lock inside the gate, or is recovery, which is alone. What the log holds must be
-    applied: `on_failure` is told when that fails, be it for want of memory, because nothing may go on then.
+    What the log holds must be applied: `on_failure` is told when that fails, be it for want of memory, because nothing
+    may go on then.
     """
 
     def __init__(
@@ -36,7 +43,10 @@ class Applier:
         self._on_failure = on_failure
 
     def apply_row(self, row: bytes, cells: Sequence[tuple[int, Sequence[Cell]]]) -> None:
-        """One row's cells by family number, each in store order."""
+        """One row's cells by family number, each in store order.
+
+        The caller holds the log's order lock inside the gate, or is recovery, which is alone.
+        """
         try:
             for family_number, family_cells in cells:
                 memstore = self._stores.of(family_number).memstore
@@ -45,36 +55,80 @@ class Applier:
             self._on_failure(error)
             raise
 
-    def prepared(
+    def apply_row_early(
+        self, row: bytes, cells: Sequence[tuple[int, Sequence[Cell]]], write_number: int
+    ) -> Callable[[], None]:
+        """Applies one row's cells as `apply_early` does a batch's."""
+        return self._apply_rows_early(
+            [(row, family_number, of_family) for family_number, of_family in cells], write_number
+        )
+
+    def apply_early(
         self, tables: Mapping[int, pa.Table], write_number: int, stamp: int, *, as_segments: bool
     ) -> Callable[[], None]:
-        """What applies a bulk batch, BULK_SCHEMA by family number: as immutable segments, or row by row.
+        """Applies a bulk batch, BULK_SCHEMA by family number, before its record is appended: nobody sees it until then.
 
-        The work is done here, which needs no lock: to call what it gives is short.
+        As immutable segments, or row by row, in pieces between which other threads run. Takes time in proportion to
+        the cells, so the caller does not hold the log's order lock. It holds the gate alone, or is recovery. Gives
+        what takes the batch back when the log refuses the record; if applying fails, nothing is left of it.
         """
         numbered = {number: stamped(table, write_number, stamp) for number, table in tables.items()}
         if as_segments:
-            return partial(self._add_segments, {number: ArrowSegment(table) for number, table in numbered.items()})
-        return partial(self._apply_rows, [row for number, table in numbered.items() for row in _rows(number, table)])
+            return self._add_segments({number: ArrowSegment(table) for number, table in numbered.items()})
+        rows = [row for number, table in numbered.items() for row in _rows(number, table)]
+        return self._apply_rows_early(rows, write_number)
 
-    def _apply_rows(self, rows: Sequence[tuple[bytes, int, Sequence[Cell]]]) -> None:
-        for row, family_number, cells in rows:
-            self.apply_row(row, [(family_number, cells)])
+    def _apply_rows_early(self, rows: Sequence[BatchRow], write_number: int) -> Callable[[], None]:
+        take_back = partial(self._take_back, rows, write_number)
+        try:
+            for count, (row, family_number, cells) in enumerate(rows, 1):
+                self._memory.add(self._stores.of(family_number).memstore.apply(row, cells, self._read_spans))
+                if count % _ROWS_IN_ONE_STRETCH == 0:
+                    give_way()
+        except BaseException:
+            take_back()
+            raise
+        return take_back
 
-    def _add_segments(self, segments: Mapping[int, ArrowSegment]) -> None:
+    def _take_back(self, rows: Sequence[BatchRow], write_number: int) -> None:
+        try:
+            for row, family_number, _ in rows:
+                self._memory.add(self._stores.of(family_number).memstore.take_back(row, write_number))
+        except BaseException as error:
+            self._on_failure(error)
+            raise
+
+    def _add_segments(self, segments: Mapping[int, ArrowSegment]) -> Callable[[], None]:
+        added: dict[int, ArrowSegment] = {}
+
         def add() -> None:
             for family_number, segment in segments.items():
                 self._stores.of(family_number).memstore.add_segment(segment)
+                added[family_number] = segment
                 self._memory.add(segment.bytes_held)
 
+        take_back = partial(self._drop_segments, added)
         try:
             self._stores.change(add)
+        except BaseException:
+            take_back()
+            raise
+        return take_back
+
+    def _drop_segments(self, segments: Mapping[int, ArrowSegment]) -> None:
+        def drop() -> None:
+            for family_number, segment in segments.items():
+                self._stores.of(family_number).memstore.drop([segment])
+                self._memory.add(-segment.bytes_held)
+
+        try:
+            self._stores.change(drop)
         except BaseException as error:
             self._on_failure(error)
             raise
 
 
-def _rows(family_number: int, table: pa.Table) -> Iterator[tuple[bytes, int, Sequence[Cell]]]:
+def _rows(family_number: int, table: pa.Table) -> Iterator[BatchRow]:
     columns = CellColumns(table)
     for start in run_starts(equals_previous(column(table, ROW))).tolist():
         row = columns.row(start)

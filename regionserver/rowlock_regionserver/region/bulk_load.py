@@ -4,10 +4,12 @@
    which nobody has while a sync or the gate is waited for.
 2. A large batch is written and synced as a bulk file of its own, so that the log record only names it. One that is not
    to be logged has neither.
-3. Under the exclusive gate, where no row is between COMPARE and APPLY: request id, stamp, BEGIN + APPEND, and APPLY:
-   the cells become an immutable segment of each family's memstore; a small batch goes row by row into the active ones.
-   Readers don't see it yet: its number is not published. If the families have changed since step 1, or the stamp has
-   reached a timestamp that a cell brought in a column of cells without one, nothing is done and all begins again.
+3. Under the exclusive gate, where no row is between COMPARE and APPLY: request id, stamp, APPLY, BEGIN + APPEND. The
+   cells become an immutable segment of each family's memstore; a small batch goes row by row into the active ones.
+   Readers don't see it yet: its number is not published. APPLY can come first because nobody else takes the next
+   number, so the log's order lock is held for the record alone, however many cells there are; when the log refuses the
+   record, the cells are taken back. If the families have changed since step 1, or the stamp has reached a timestamp
+   that a cell brought in a column of cells without one, nothing is done and all begins again.
 4. SYNC and PUBLISH as for a row (write_path.py).
 """
 
@@ -144,9 +146,9 @@ class BulkLoad:
         """False: what the batch was arranged by has changed since, and nothing was done."""
         record: BulkRecord | None = None
         with self._long_work.turn(deadline=options.deadline) as turn:
-            durability = self._write_path.durability(options.durability)
-            is_logged = durability is not Durability.SKIP
             table = self._write_path.table
+            durability = table.durability_of(options.durability)
+            is_logged = durability is not Durability.SKIP
             if batch.column("timestamp").null_count:
                 self._numbering.pass_over_cells()  # Their rows are not read.
             stamp = self._numbering.stamp(options.deadline)
@@ -255,25 +257,12 @@ class BulkLoad:
     ) -> _Applied:
         """BEGIN, APPEND and APPLY, with the gate held alone. Without a record nothing is logged."""
         payload = b"" if record is None else replace(record, stamp=stamp).encode()
-        # Nobody else of this region begins a write, so the number is known before the order lock is taken, and all
-        # regions' writers wait for what is done under that.
-        next_number = self._mvcc.last + 1
-        apply = self._applier.prepared(cells.tables, next_number, stamp, as_segments=as_segments)
-        with self._log.order:
-            write_number = self._numbering.begin()
-            assert write_number == next_number, (write_number, next_number)
-            complete = partial(self._mvcc.complete, write_number)
-            try:
-                if record is None:
-                    self._log.pass_through(complete)
-                else:
-                    self._log.append(self._region_id, write_number, KIND_BULK, payload, durability, complete)
-            except BaseException:
-                self._mvcc.complete(write_number)  # Nothing was applied: the number completes empty.
-                raise
-            if record is not None and record.file_number:
-                self._bulk_files[record.file_number] = write_number
-            apply()
+        next_number = self._mvcc.last + 1  # Nobody else of this region begins a write.
+        take_back = self._applier.apply_early(cells.tables, next_number, stamp, as_segments=as_segments)
+        write_number = self._numbering.append_applied(KIND_BULK, payload, durability, take_back)
+        assert write_number == next_number, (write_number, next_number)
+        if record is not None and record.file_number:
+            self._bulk_files[record.file_number] = write_number
         if request is not None:
             self._requests.keep(request, cells.first_row, write_number, RowResult(timestamp=stamp), is_bulk=True)
         return _Applied(write_number, stamp)

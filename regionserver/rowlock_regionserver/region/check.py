@@ -14,6 +14,7 @@ from rowlock_regionserver.errors import (
     InvalidRequestError,
     LimitExceededError,
     NotServingRegionError,
+    listed,
 )
 from rowlock_regionserver.operations import (
     Change,
@@ -157,10 +158,12 @@ def unknown_family(
     family: bytes, families: Mapping[bytes, Family], table: str, row: bytes = b""
 ) -> FamilyNotFoundError:
     """Names the table, which the checks of reads and filters don't know."""
-    names = ", ".join(name.decode("utf-8", "backslashreplace") for name in families)
     shown = family[:FAMILY_BYTES_SHOWN]
     return FamilyNotFoundError(
-        f"table {table!r} has no column family {shown!r}; it has: {names}", row=row, table=table, family=shown
+        f"table {table!r} has no column family {shown!r}; it has: {listed(families)}",
+        row=row,
+        table=table,
+        family=shown,
     )
 
 

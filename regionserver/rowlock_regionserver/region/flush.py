@@ -159,9 +159,11 @@ class Flusher:
         self._sealed_up_to = None
         self._clean_up_to = sealed.write_number
         self._flushed(sealed.write_number)
+        freed_bytes = sum(segment.bytes_held for _, segments in sealed.segments for segment in segments)
         pieces = _taken_apart(sealed)
         del sealed
         _let_go(pieces)
+        self._memory.flushed(freed_bytes)
         return FlushResult(len(written), sum(file.info.cell_count for _, file in written))
 
     def _left(self, write_number: int) -> _Sealed:
@@ -279,7 +281,6 @@ class Flusher:
                 if family.number in opened:
                     store.files = (opened[family.number], *store.files)
                 store.memstore.drop(segments)
-                self._memory.add(-sum(segment.bytes_held for segment in segments))
 
         self._stores.change(exchange)
 

@@ -90,7 +90,15 @@ class Gate:
 
     @contextlib.contextmanager
     def exclusive(self, deadline: float | None = None) -> Iterator[None]:
-        """Holds the gate alone. Waits for those inside, who never wait for anything but row locks.
+        """Holds the gate alone; see `enter_alone`."""
+        self.enter_alone(deadline)
+        try:
+            yield
+        finally:
+            self.leave_alone()
+
+    def enter_alone(self, deadline: float | None = None) -> None:
+        """Takes the gate alone. Waits for those inside, who never wait for anything but row locks.
 
         DeadlineError when that takes longer than until `deadline`; NotServingRegionError once it is closed.
         """
@@ -105,14 +113,15 @@ class Gate:
                 raise
             self._exclusive_waiting -= 1
             self._is_exclusive = True
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._is_exclusive = self._is_closed
-                self._turn += 1
-                self._let_in, self._shared_waiting = self._shared_waiting, 0
-                self._changed.notify_all()
+
+    def leave_alone(self) -> None:
+        """Ends what `enter_alone` began."""
+        with self._lock:
+            assert self._is_exclusive
+            self._is_exclusive = self._is_closed
+            self._turn += 1
+            self._let_in, self._shared_waiting = self._shared_waiting, 0
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Waits for those inside, and lets nobody in any more."""

@@ -1,52 +1,80 @@
-"""The server's memstores together, in bytes as Python holds them, against their bound."""
+"""The server's memstores together, against their bound: when to flush, and when writes are refused until some is done.
+
+From half of the bound on there is pressure, and regions are flushed until it is over. So writers meet the bound only
+when they are faster than all flushes for as long as it takes to fill the other half; then they are told to come back
+when, at the pace of the last flushes, there will be room.
+"""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
+from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import RegionTooBusyError
+from rowlock_regionserver.ledger import Account
+
+# A pause that is told lies between these parts of retry_after_ms.
+_PAUSE_LEAST, _PAUSE_MOST = 1 / 4, 10
+# Of the pace of flushes that is remembered, what the newest ones say.
+_NEWEST_SHARE = 0.3
 
 
 class MemoryGauge:
-    """Counts what the memstores of all regions hold. Thread-safe."""
+    """What the memstores of all regions hold. Thread-safe."""
 
-    def __init__(self, config: Config, on_growth: Callable[[], None]) -> None:
+    def __init__(self, account: Account, config: Config, clock: Clock, on_growth: Callable[[], None]) -> None:
         """`on_growth` is called whenever another sixteenth of a flush has come; it must not block."""
+        self._account = account
+        self._clock = clock
         self._on_growth = on_growth
-        self._step = max(1, config.memstore_flush_bytes // 16)
-        self._bytes_max = config.memstore_bytes_max
+        self._step = max(1, min(config.memstore_flush_bytes, config.memstore_bytes_max) // 16)
         self._retry_after_ms = config.retry_after_ms
-        self._lock = threading.Lock()
-        # Guarded by self._lock:
-        self._bytes_held = 0
+        # Several threads may change these at once; then a wake-up comes a step late, or a pace is not quite right.
         self._tell_at = self._step
+        self._freed_at = clock.monotonic()
+        self._freed_per_second = 0.0
 
     @property
     def bytes_held(self) -> int:
-        return self._bytes_held
+        return self._account.bytes_held
 
     @property
     def is_under_pressure(self) -> bool:
-        """More than half of the bound is held: flush the largest region."""
-        return self._bytes_held * 2 > self._bytes_max
+        """More than half of the bound is held: flush."""
+        return self.bytes_held > self.pressure_bytes
+
+    @property
+    def pressure_bytes(self) -> int:
+        return self._account.bytes_max // 2
 
     def add(self, byte_count: int) -> None:
         """Counts bytes taken, or given back when negative."""
-        with self._lock:
-            self._bytes_held += byte_count
-            has_grown = self._bytes_held >= self._tell_at
-            if has_grown or byte_count < 0:
-                self._tell_at = self._bytes_held + self._step
-        if has_grown:
+        self._account.add(byte_count)
+        held = self._account.bytes_held
+        if byte_count < 0:
+            self._tell_at = held + self._step
+        elif held >= self._tell_at:
+            self._tell_at = held + self._step
             self._on_growth()
+
+    def flushed(self, byte_count: int) -> None:
+        """Gives back what a flush has freed."""
+        now = self._clock.monotonic()
+        seconds, self._freed_at = max(now - self._freed_at, 1e-3), now
+        pace = byte_count / seconds
+        self._freed_per_second += (pace - self._freed_per_second) * (_NEWEST_SHARE if self._freed_per_second else 1.0)
+        self.add(-byte_count)
 
     def check(self, byte_count: int) -> None:
         """Raises RegionTooBusyError when so much more would pass the bound. CHECK, so nothing is changed yet."""
-        if self._bytes_held + byte_count > self._bytes_max:
-            raise RegionTooBusyError(
-                f"the memstores hold {self._bytes_held} bytes of memstore_bytes_max = {self._bytes_max}, and a flush "
-                "is under way; nothing was changed, try again a little later",
-                retry_after_ms=self._retry_after_ms,
-            )
+        if not self._account.has_room(byte_count):
+            raise self._account.refusal(byte_count, self._pause_ms(byte_count))
+
+    def _pause_ms(self, byte_count: int) -> int:
+        """How long it takes until there is room, as far as that can be known."""
+        if not self._freed_per_second:
+            return self._retry_after_ms
+        too_much = self.bytes_held + byte_count - self._account.bytes_max
+        pause_ms = 1000 * max(0, too_much) / self._freed_per_second
+        most, least = self._retry_after_ms * _PAUSE_MOST, self._retry_after_ms * _PAUSE_LEAST
+        return int(max(least, min(most, pause_ms)))

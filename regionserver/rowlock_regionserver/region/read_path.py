@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import cast
 
 from rowlock_regionserver.cells import Compression, Family, ReadPoint
 from rowlock_regionserver.config import KIB
@@ -27,7 +28,7 @@ from rowlock_regionserver.scan.scanner import Scan, scan
 from rowlock_regionserver.scan.selection import check_plan, check_selection
 from rowlock_regionserver.scan.split_points import Part, RowWeights, parts, scaled
 from rowlock_regionserver.scan.wide_rows import RowReading
-from rowlock_regionserver.sources import LongRowError, loaded
+from rowlock_regionserver.sources import AWAY_BYTES_MIN, FoundAnswer, LongRowError, loaded
 from rowlock_regionserver.storefile.reader import StoreFile
 
 # A row of more cells is read in parts: by vector operations, and no further than its answer may be large.
@@ -47,11 +48,19 @@ class ReadPath:
         self._config = contents.shared.config
         self._open_files = contents.shared.open_files
 
-    def get(self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool) -> list[list[AnswerCell]] | None:
+    def get(
+        self,
+        rows: Sequence[bytes],
+        selection: Selection,
+        *,
+        may_wait: bool,
+        reached: Callable[[int], None] = lambda byte_count: None,
+    ) -> list[Sequence[AnswerCell]] | None:
         """The cells of each row, in the order asked, all at one read point; an absent row has none.
 
         None: a block would have to be read from the disk, or more cells than the event loop has time for, and
-        `may_wait` is False. Raises LimitExceededError when the answer would be larger than a message may be.
+        `may_wait` is False. Raises LimitExceededError when the answer would be larger than a message may be. `reached`
+        is called after each row with the bytes of all rows so far, and may raise.
         """
         table = self._stores.served.table
         try:
@@ -65,22 +74,30 @@ class ReadPath:
         try:
             served = self._stores.served
             if served.table is table:
-                return self._get(served.view, rows, selection, read_point, may_wait=may_wait)
+                return self._get(served.view, rows, selection, read_point, reached, may_wait=may_wait)
         finally:
             self._mvcc.close_read_point(read_point)
-        return self.get(rows, selection, may_wait=may_wait)  # Altered just now: judge by the families there are.
+        # Altered just now: judge by the families that there are.
+        return self.get(rows, selection, may_wait=may_wait, reached=reached)
 
     def _get(
-        self, view: View, rows: Sequence[bytes], selection: Selection, read_point: ReadPoint, *, may_wait: bool
-    ) -> list[list[AnswerCell]] | None:
+        self,
+        view: View,
+        rows: Sequence[bytes],
+        selection: Selection,
+        read_point: ReadPoint,
+        reached: Callable[[int], None],
+        *,
+        may_wait: bool,
+    ) -> list[Sequence[AnswerCell]] | None:
         if may_wait:
-            return self._read(view, rows, selection, read_point, _LONG_ROW_CELLS)
+            return self._read(view, rows, selection, read_point, _LONG_ROW_CELLS, reached)
         if self._stores.has_files:
             families = _families_read(selection)
             if not all(is_row_in_memory(view, row, families) for row in rows):
                 return None
         try:
-            return self._read(view, rows, selection, read_point, INLINE_CELLS_MAX, is_inline=True)
+            return self._read(view, rows, selection, read_point, INLINE_CELLS_MAX, reached, is_inline=True)
         except LongRowError:
             return None
 
@@ -91,14 +108,15 @@ class ReadPath:
         selection: Selection,
         read_point: ReadPoint,
         cells_max: int,
+        reached: Callable[[int], None],
         *,
         is_inline: bool = False,
-    ) -> list[list[AnswerCell]]:
+    ) -> list[Sequence[AnswerCell]]:
         """Stops where the answer becomes too large: what was read until then is all that is held.
 
         Raises LongRowError when a row has more than `cells_max`, or all together, and it `is_inline`.
         """
-        answer: list[list[AnswerCell]] = []
+        answer: list[Sequence[AnswerCell]] = []
         byte_count = 0  # Without lengths and timestamps, so never more than the message will have.
         for row in rows:
             try:
@@ -108,11 +126,13 @@ class ReadPath:
                     raise
                 cells, byte_count = self._read_long(view, row, selection, read_point, byte_count, rows[0])
             else:
-                byte_count += sum([len(family) + len(qualifier) + len(value) for family, qualifier, _, value in found])
+                row_bytes = sum([len(family) + len(qualifier) + len(value) for family, qualifier, _, value in found])
+                byte_count += row_bytes
                 check_answer(byte_count, rows[0], self._config)
                 if is_inline:
                     cells_max -= len(found)
-                cells = [(family, qualifier, at, loaded(value)) for family, qualifier, at, value in found]
+                cells = _with_values(found, row_bytes)
+            reached(byte_count)
             answer.append(cells)
         return answer
 
@@ -214,6 +234,13 @@ class ReadPath:
         except FamilyNotFoundError as error:
             raise unknown_family(error.family, table.by_name, table.name) from None
         return table
+
+
+def _with_values(found: list[FoundAnswer], byte_count: int) -> list[AnswerCell]:
+    """The cells with all values. Only a large value is ever away, so of a small row nothing is copied."""
+    if byte_count > AWAY_BYTES_MIN:
+        return [(family, qualifier, timestamp, loaded(value)) for family, qualifier, timestamp, value in found]
+    return cast("list[AnswerCell]", found)  # looking at each value to prove it would cost as much as the copy
 
 
 def _check_same_families(numbers: Mapping[bytes, int], table_then: Table) -> None:

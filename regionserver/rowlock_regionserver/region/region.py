@@ -152,11 +152,18 @@ class Region:
         self._check_serving()
         self._bulk_load.put(batch, request, options, done)
 
-    def get(self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool) -> list[list[AnswerCell]] | None:
+    def get(
+        self,
+        rows: Sequence[bytes],
+        selection: Selection,
+        *,
+        may_wait: bool,
+        reached: Callable[[int], None] = lambda byte_count: None,
+    ) -> list[Sequence[AnswerCell]] | None:
         """Reads rows at one read point; see ReadPath.get."""
         self._check_serving()
         self._long_work.meet_request()
-        return self._read_path.get(rows, selection, may_wait=may_wait)
+        return self._read_path.get(rows, selection, may_wait=may_wait, reached=reached)
 
     def scan(
         self,

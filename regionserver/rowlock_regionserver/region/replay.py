@@ -165,7 +165,7 @@ class Replay:
         else:
             tables = decode_tables(record.cells)
         known = {number: cells for number, cells in tables.items() if number in self._names}
-        self._applier.prepared(known, write_number, record.stamp, as_segments=record.file_number != 0)()
+        self._applier.apply_early(known, write_number, record.stamp, as_segments=record.file_number != 0)
         if record.request is not None:
             result = RowResult(timestamp=record.stamp)
             self._requests.keep(record.request, record.first_row, write_number, result, is_bulk=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.process import open_store_files_of_this_process
 from rowlock_regionserver.region.long_work import LongWork, turn_count_of_this_machine
 from rowlock_regionserver.region.memory import MemoryGauge
@@ -51,3 +52,9 @@ class SharedParts:
         cache = BlockCache(config.block_cache_bytes)
         request_ids = RequestIdMemory(config.request_ids_bytes_max)
         return cls(bulk_folder, config, clock, files, memory, long_work, cache, request_ids, open_files, on_fatal)
+
+    def count_in(self, ledger: Ledger) -> None:
+        """Lets the ledger follow what these parts count by themselves."""
+        ledger.block_cache.follow(lambda: self.cache.bytes_held)
+        ledger.indexes.follow(lambda: self.cache.index_bytes_held)
+        ledger.request_ids.follow(lambda: self.request_ids.bytes_held)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rowlock_regionserver.cells import Durability, Family
+from rowlock_regionserver.errors import InvalidRequestError
 
 
 @dataclass(frozen=True)
@@ -33,3 +34,16 @@ class Table:
     @cached_property
     def name_by_number(self) -> Mapping[int, bytes]:
         return {family.number: family.name for family in self.families}
+
+    def durability_of(self, asked: Durability | None) -> Durability:
+        """What a call gets that asked for this. Raises InvalidRequestError for less than the table's."""
+        own = self.durability
+        if asked is None or asked == own:
+            return own
+        if asked < own:
+            raise InvalidRequestError(
+                f"durability {asked.name.lower()} is less than table {self.name!r} promises, {own.name.lower()}; "
+                "one call may ask for more, not for less: alter the table instead",
+                table=self.name,
+            )
+        return asked

@@ -4,13 +4,16 @@ A row mutation is atomic over all its families. Its steps, in this order:
 
 1. CHECK             table, families, sizes, range; memory and disk below their limits. Nothing is changed yet. What
                      turns out large only with what COMPARE read is judged once more before 5.
-2. LOCK              the gate shared, then the row locks in ascending order of row.
+2. LOCK              the gate shared, then the row locks in ascending order of row. A request of many rows takes steps
+                     2 to 7 for a few of them at a time.
 3. COMPARE           request ids, conditions, increments: read the row's newest state, also what is not published.
 4. STAMP             timestamps for cells without one; never below what COMPARE read. A call gets one stamp, once its
                      rows are locked. If it must wait for the stamp (stamps.py), it releases the locks and repeats 2.
 5. BEGIN + APPEND    under the log's order lock: take the write number, append the log record.
 6. APPLY             into the memstores, still under the order lock: whoever swaps the log's buffer to sync it finds
                      the cells of every record in it applied, so a synced number may be published at once.
+                     A bulk batch, or a row's mutation of very many puts, holds the gate alone and goes 6, 5: nobody
+                     else has the next number, and nobody sees the cells before it is published.
 7. UNLOCK            row locks and gate. The log is not synced yet: one sync carries many writers, even of one row.
 8. SYNC              the log's thread makes the record as durable as was asked (group commit). A caller that is alone
                      waits for it for a moment (brief_wait.py).
@@ -42,12 +45,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from rowlock_regionserver.cells import Durability
-from rowlock_regionserver.config import KIB
-from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, UnknownOutcomeError
+from rowlock_regionserver.errors import RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.memstore.segment import CELL_BYTES
 from rowlock_regionserver.operations import (
     Change,
-    RequestId,
     RowMutation,
     RowOutcome,
     RowResult,
@@ -56,7 +57,7 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.region.answer_size import AnswerSize, room_for_cells
 from rowlock_regionserver.region.brief_wait import BriefWait
 from rowlock_regionserver.region.changes import RowChanger, are_puts, only_puts
-from rowlock_regionserver.region.check import check_in_region, check_mutation, check_record
+from rowlock_regionserver.region.check import check_in_region, check_mutation
 from rowlock_regionserver.region.conditional import (
     NewestRow,
     changed_timestamp_max,
@@ -67,11 +68,13 @@ from rowlock_regionserver.region.conditional import (
 from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.numbering import Numbering
 from rowlock_regionserver.region.repeated import is_definite_without_change, repeated
+from rowlock_regionserver.region.row_commit import RowCommit
 from rowlock_regionserver.region.row_locks import RowLocks
 from rowlock_regionserver.region.row_state import RowState
+from rowlock_regionserver.region.stays import distinct_ascending, next_stay
 from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, is_row_in_memory, row_cell_count
+from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.wal.log import Log
-from rowlock_regionserver.wal.mutation import KIND_ROW, UnnumberedCell, encode_row, number_cells
 
 Done = Callable[[list[RowOutcome]], None]
 DoneEach = Callable[[list[int], list[RowOutcome]], None]
@@ -80,8 +83,6 @@ Told = tuple[RowOutcome, int, int]
 
 # Log bytes of a mutation beyond its cells' own bytes, generously.
 _RECORD_OVERHEAD_BYTES = 256
-# While the cells that a change answers take less, its record is about as large as CHECK could know.
-_ANSWER_BYTES_SMALL = 16 * KIB
 
 
 class WritePath:
@@ -102,7 +103,7 @@ class WritePath:
         self._gate = contents.gate
         self._requests = contents.requests
         self._memory = contents.memory
-        self._applier = contents.applier
+        self._commit = RowCommit(contents, numbering, log)
         self._row_locks = row_locks
         self._numbering = numbering
         self._log = log
@@ -171,60 +172,68 @@ class WritePath:
     ) -> dict[int, Told] | None:
         """Steps 1 to 7. What is to be told of each mutation, by its place; None when it would have to wait.
 
-        `is_one_answer`: the cells that all of them answer must have room in one message.
+        `is_one_answer`: the cells that all of them answer must have room in one message. When some were made and the
+        next ones can't be, for a deadline say, that is the outcome of each of these.
         """
-        table = self.table
-        durability = self.durability(options.durability)
         told: dict[int, Told] = {}
         refused: dict[int, RegionServerError] = {}
-        checked = self._check(mutations, told, refused)
-        if not checked:
-            return told
         room = self._config.request_bytes_max
         if is_one_answer and len(mutations) > 1:
             room = room_for_cells(mutations, room)
-        rows = _distinct_ascending([mutations[i].row for i in checked])
-        stamp = self._lock_and_stamp(rows, options.deadline, may_wait=may_wait)
-        if stamp is None:
-            return None
-        if self.table is not table:  # Altered between CHECK and LOCK: judge by the families there are now.
-            self._unlock(rows)
-            return self._make(mutations, options, may_wait=may_wait, is_one_answer=is_one_answer)
+        left: Sequence[int] = range(len(mutations))
+        table: Table | None = None
+        durability = Durability.FSYNC
+        is_begun = False
         try:
-            if not may_wait and not self._is_quick(mutations, checked):
-                return None
-            for i in checked:
-                told[i] = self._change_row(mutations[i], refused.get(i), stamp, durability, room)
-                if is_one_answer:
-                    room = min(room - told[i][2], self._config.request_bytes_max)
-        finally:
-            self._unlock(rows)
+            while left:
+                if self.table is not table:  # Or altered since CHECK: judge by the families that there are now.
+                    table = self.table
+                    durability = table.durability_of(options.durability)
+                    refused.clear()
+                    left = self._check(mutations, left, told, refused)
+                    continue
+                stay, is_alone = next_stay(mutations, left) if may_wait else (left, False)
+                rows = distinct_ascending([mutations[i].row for i in stay])
+                stamp = self._lock_and_stamp(rows, options.deadline, may_wait=may_wait, is_alone=is_alone)
+                if stamp is None:
+                    return None
+                try:
+                    if self.table is not table:
+                        continue
+                    if not may_wait and not self._is_quick(mutations, stay):
+                        return None
+                    is_begun = True
+                    for i in stay:
+                        told[i] = self._change_row(
+                            mutations[i], refused.get(i), stamp, durability, room, is_alone=is_alone
+                        )
+                        if is_one_answer:
+                            room = min(room - told[i][2], self._config.request_bytes_max)
+                finally:
+                    self._unlock(rows, is_alone=is_alone)
+                left = left[len(stay) :]
+        except RegionServerError as error:
+            if not is_begun:
+                raise
+            told.update((i, (error.without_frames(), 0, 0)) for i in left)
         return told
 
-    def durability(self, asked: Durability | None) -> Durability:
-        """What a call gets that asked for this. Raises InvalidRequestError for less than the table's."""
-        own = self.table.durability
-        if asked is None or asked == own:
-            return own
-        if asked < own:
-            raise InvalidRequestError(
-                f"durability {asked.name.lower()} is less than table {self.table.name!r} promises, {own.name.lower()}; "
-                "one call may ask for more, not for less: alter the table instead",
-                table=self.table.name,
-            )
-        return asked
-
     def _check(
-        self, mutations: Sequence[RowMutation], told: dict[int, Told], refused: dict[int, RegionServerError]
+        self,
+        mutations: Sequence[RowMutation],
+        places: Sequence[int],
+        told: dict[int, Told],
+        refused: dict[int, RegionServerError],
     ) -> list[int]:
-        """1 CHECK. The mutations that continue; the errors of the others are put into `told`.
+        """1 CHECK of the mutations at these places. Those that continue; the others' errors are put into `told`.
 
         Mutations with an error in `refused` continue too: an earlier copy of the request may have another answer.
         """
         timestamp_max = self._numbering.timestamp_max
         checked: list[int] = []
         byte_count = cell_count = 0
-        for i, mutation in enumerate(mutations):
+        for i in places:
+            mutation = mutations[i]
             try:
                 byte_count += check_mutation(mutation, self.table, self._config, timestamp_max) + _RECORD_OVERHEAD_BYTES
                 check_in_region(mutation.row, self._start, self._stop, self._region_id)
@@ -242,20 +251,23 @@ class WritePath:
             self._log.check_space(byte_count)
         return checked
 
-    def _lock_and_stamp(self, rows: Sequence[bytes], deadline: float, *, may_wait: bool) -> int | None:
+    def _lock_and_stamp(self, rows: Sequence[bytes], deadline: float, *, may_wait: bool, is_alone: bool) -> int | None:
         """2 LOCK, and the stamp for 4. None when it would have to wait and may not; then nothing is locked."""
-        while self._lock(rows, deadline, may_wait=may_wait):
+        while self._lock(rows, deadline, may_wait=may_wait, is_alone=is_alone):
             stamp = self._numbering.next_stamp()
             if stamp is not None:
                 return stamp
-            self._unlock(rows)
+            self._unlock(rows, is_alone=is_alone)
             if not may_wait:
                 return None
             self._numbering.wait_for_stamp(deadline)
         return None
 
-    def _lock(self, rows: Sequence[bytes], deadline: float, *, may_wait: bool) -> bool:
-        """2 LOCK. False when it would have to wait and may not."""
+    def _lock(self, rows: Sequence[bytes], deadline: float, *, may_wait: bool, is_alone: bool) -> bool:
+        """2 LOCK. False when it would have to wait and may not. A caller alone inside the gate needs no row lock."""
+        if is_alone:
+            self._gate.enter_alone(deadline)
+            return True
         if may_wait:
             self._gate.enter(deadline)
             try:
@@ -271,8 +283,11 @@ class WritePath:
             return False
         return True
 
-    def _unlock(self, rows: Sequence[bytes]) -> None:
+    def _unlock(self, rows: Sequence[bytes], *, is_alone: bool) -> None:
         """7 UNLOCK."""
+        if is_alone:
+            self._gate.leave_alone()
+            return
         self._row_locks.release(rows)
         self._gate.leave()
 
@@ -289,11 +304,19 @@ class WritePath:
         return not whole or sum(row_cell_count(view, row) for row in whole) <= INLINE_CELLS_MAX
 
     def _change_row(
-        self, mutation: RowMutation, refusal: RegionServerError | None, stamp: int, durability: Durability, room: int
+        self,
+        mutation: RowMutation,
+        refusal: RegionServerError | None,
+        stamp: int,
+        durability: Durability,
+        room: int,
+        *,
+        is_alone: bool,
     ) -> Told:
         """Steps 3 to 6 for one row, whose lock is held. An error concerns this row only, and changed nothing.
 
-        `refusal`: what CHECK found. `room`: what the cells that are answered may take.
+        `refusal`: what CHECK found. `room`: what the cells that are answered may take. `is_alone`: inside the gate,
+        with a long mutation.
         """
         request = mutation.request
         if request is not None:
@@ -309,9 +332,11 @@ class WritePath:
             and mutation.condition is None
             and are_puts(mutation.changes)
         ):
-            cells = only_puts(mutation.changes, self.table.by_name, stamp)
+            result = RowResult(timestamp=stamp)
+            commit = self._commit.commit_alone if is_alone else self._commit.commit
             try:
-                return self._begin_append_apply(mutation.row, cells, request, RowResult(timestamp=stamp), durability)
+                cells = only_puts(mutation.changes, self.table.by_name, stamp)
+                return result, commit(self.table, mutation.row, cells, request, result, durability), 0
             except RegionServerError as error:
                 return error.without_frames(), 0, 0
         told = (refusal, 0, 0) if refusal is not None else self._read_and_change(mutation, stamp, durability, room)
@@ -362,44 +387,7 @@ class WritePath:
         if not cells:  # Deletes of versions that are not there.
             return RowResult(is_met, seen), state.newest_write_number, answer.byte_count
         result = changer.result(seen, condition_met=is_met)
-        return self._begin_append_apply(mutation.row, cells, mutation.request, result, durability, answer.byte_count)
-
-    def _begin_append_apply(
-        self,
-        row: bytes,
-        change: Sequence[tuple[int, Sequence[UnnumberedCell]]],
-        request: RequestId | None,
-        result: RowResult,
-        durability: Durability,
-        answer_bytes: int = 0,
-    ) -> tuple[RowResult, int, int]:
-        """5 BEGIN + APPEND and 6 APPLY."""
-        payload = encode_row(row, change, request, result, self.table.number_by_name)
-        if answer_bytes > _ANSWER_BYTES_SMALL:
-            self._check_again(row, len(payload))
-        log, mvcc = self._log, self._mvcc
-        with log.order:
-            write_number = self._numbering.begin()
-            complete = partial(mvcc.complete, write_number)
-            try:
-                if durability is Durability.SKIP:
-                    log.pass_through(complete)
-                else:
-                    log.append(self._region_id, write_number, KIND_ROW, payload, durability, complete)
-            except BaseException:
-                mvcc.complete(write_number)  # Nothing was applied: the number completes empty.
-                raise
-            self._applier.apply_row(row, [(family, number_cells(cells, write_number)) for family, cells in change])
-        if request is not None:
-            self._requests.keep(request, row, write_number, result)
-        return result, write_number, answer_bytes
-
-    def _check_again(self, row: bytes, record_bytes: int) -> None:
-        """1 CHECK once more, for a change whose size depends on what it read; nothing is changed yet."""
-        check_record(record_bytes, row, self._config)
-        self._memory.check(record_bytes)
-        self._log.check_space(record_bytes)
-
-
-def _distinct_ascending(rows: list[bytes]) -> Sequence[bytes]:
-    return rows if len(rows) == 1 else sorted(set(rows))
+        write_number = self._commit.commit(
+            self.table, mutation.row, cells, mutation.request, result, durability, answer.byte_count
+        )
+        return result, write_number, answer.byte_count

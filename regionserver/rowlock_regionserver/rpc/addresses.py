@@ -72,7 +72,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class UnixAddress:
-    """A Unix socket, which is a file: who may write to it may connect."""
+    """A Unix socket, which is a file: users who may write to it may connect."""
 
     path: Path  # absolute
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from rowlock_proto.v1.region_pb2 import GetAnswer, MutateAnswer, PointAnswers
-from rowlock_proto.v1.types_pb2 import Cell
+from rowlock_proto.v1.types_pb2 import Cell, Error
 
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.operations import AnswerCell, RowOutcome
@@ -18,13 +18,17 @@ from rowlock_regionserver.rpc.failures import error_message
 
 logger = logging.getLogger(__name__)
 
+# Errors of one answer that are told in full. A request that is wrong is often wrong in each of its rows.
+ERRORS_IN_FULL_MAX = 100
 
-def get_answer(request_id: int, rows: Sequence[Sequence[AnswerCell]]) -> bytes:
-    """The answer of a get."""
+
+def get_answer(request_id: int, rows: list[Sequence[AnswerCell]]) -> bytes:
+    """The answer of a get. The rows are taken out of the list: a large answer is not held three times, but twice."""
     message = PointAnswers()
     answer = message.answers.add()
     answer.id = request_id
     fill_get_answer(answer.get, rows)
+    rows.clear()
     return message.SerializeToString()
 
 
@@ -76,12 +80,17 @@ def fill_get_answer(message: GetAnswer, rows: Sequence[Sequence[AnswerCell]]) ->
 
 
 def fill_mutate_answer(message: MutateAnswer, outcomes: Iterable[RowOutcome]) -> None:
-    """Writes the outcomes, in their order, into the message."""
+    """Writes the outcomes, in their order, into the message. Errors after the first ones are told in short."""
     message.SetInParent()
+    error_count = 0
     for outcome in outcomes:
         result = message.results.add()
         if isinstance(outcome, RegionServerError):
-            result.error.CopyFrom(error_message(outcome, "changing a row"))
+            error = error_message(outcome, "changing a row")
+            error_count += 1
+            if error_count > ERRORS_IN_FULL_MAX:
+                error.message = f"{Error.Code.Name(error.code)}; the first errors of this answer say more"
+            result.error.CopyFrom(error)
             continue
         result.condition_met = outcome.condition_met
         result.timestamp = outcome.timestamp

@@ -3,8 +3,10 @@
 1. Batches of one stream are begun in order: the next one's steps up to APPLY start when those of the one before ended,
    while that one is still being synced.
 2. At most two batches are in the server unanswered; the third is read when the first is answered.
-3. A batch that is refused is answered with its error, and the stream goes on. Bytes that are no BulkBatch end it.
-4. A batch that was begun is carried out, whether its client is still there or not.
+3. A batch that came waits, as its bytes, until there is room for arranging it and in the memstores; meanwhile nothing
+   more is read, so the client waits too. If there is none in time, or no room even to wait, it is told to come again.
+4. A batch that is refused is answered with its error, and the stream goes on. Bytes that are no BulkBatch end it.
+5. A batch that was begun is carried out, whether its client is still there or not.
 """
 
 from __future__ import annotations
@@ -19,17 +21,22 @@ from rowlock_proto.v1.region_pb2 import BulkAnswer, BulkBatch
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import InvalidRequestError, StoppingError
+from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, StoppingError
+from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.memory_plan import REQUEST_COST
 from rowlock_regionserver.operations import RequestId, WriteOptions
 from rowlock_regionserver.region.bulk_load import BulkOutcome, BulkResult
-from rowlock_regionserver.rpc.budget import ByteBudget
 from rowlock_regionserver.rpc.bulk_batches import bulk_table
+from rowlock_regionserver.rpc.bulk_rooms import Rooms
 from rowlock_regionserver.rpc.changes import check_client_id, request_id
 from rowlock_regionserver.rpc.enums import durability
 from rowlock_regionserver.rpc.failures import error_message, parsed
+from rowlock_regionserver.rpc.tasks import cancel
 from rowlock_regionserver.rpc.workers import Workers
 
 UNANSWERED_BATCHES_MAX = 2
+# Longer than that a batch is not kept waiting: its client would take the silence for a server that is gone.
+_ROOM_WAIT_SECONDS = 1.0
 
 
 class BulkRegion(Protocol):
@@ -52,13 +59,14 @@ class BulkStreams:
         self,
         region: Callable[[int], BulkRegion],
         workers: Workers,
-        budget: ByteBudget,
+        ledger: Ledger,
         config: Config,
         clock: Clock,
     ) -> None:
         self._region = region  # Raises NotServingRegionError.
         self._workers = workers
-        self._budget = budget
+        self._ledger = ledger
+        self._rooms = Rooms(ledger, min(config.row_lock_wait_ms / 1000, _ROOM_WAIT_SECONDS))
         self._config = config
         self._clock = clock
         self._loop = asyncio.get_running_loop()
@@ -68,6 +76,7 @@ class BulkStreams:
         """Begins no batch from now on. What was begun is answered, then the streams end with SERVER_STOPPING."""
         if not self._stopping.done():
             self._stopping.set_result(None)
+        self._rooms.stop()
 
     async def serve(
         self,
@@ -91,7 +100,7 @@ class BulkStreams:
             await reader
         finally:
             for task in (reader, beginner, answerer):
-                task.cancel()
+                cancel(task)
         if self._stopping.done():
             raise StoppingError("the server is stopping; send the batches that were not answered again")
 
@@ -101,18 +110,19 @@ class BulkStreams:
         slots: asyncio.Semaphore,
         arrived: asyncio.Queue[bytes | None],
     ) -> None:
-        data: bytes | None = b""
         try:
-            while data is not None:
+            while True:
                 await slots.acquire()
                 reading: asyncio.Future[bytes | None] = self._loop.create_task(read())
                 try:
                     await asyncio.wait((reading, self._stopping), return_when=asyncio.FIRST_COMPLETED)
                     data = None if self._stopping.done() else await reading
                 finally:
-                    reading.cancel()
-                if data is not None:
-                    arrived.put_nowait(data)
+                    cancel(reading)
+                if data is None:
+                    return
+                arrived.put_nowait(data)
+                del data, reading  # Else the last batch would be held until the next one comes.
         finally:
             arrived.put_nowait(None)
 
@@ -122,7 +132,9 @@ class BulkStreams:
         """What was wrong with the bytes that ended the stream; None when it ended by itself."""
         try:
             while (data := await arrived.get()) is not None:
-                begun.put_nowait(await self._begin(data))
+                beginning = self._begin(data)
+                del data
+                begun.put_nowait(await beginning)
         except InvalidRequestError as error:
             return error
         finally:
@@ -131,13 +143,15 @@ class BulkStreams:
 
     async def _begin(self, data: bytes) -> asyncio.Future[BulkAnswer]:
         answered: asyncio.Future[BulkAnswer] = self._loop.create_future()
-        refusal = self._budget.take(len(data))
-        if refusal is not None:
+        byte_count = REQUEST_COST * len(data)
+        try:
+            await self._rooms.take(byte_count, len(data))
+        except RegionServerError as refusal:
             answered.set_result(_answer(refusal))
             return answered
 
         def give_answer(answer: BulkAnswer) -> None:
-            self._budget.give(len(data))
+            self._ledger.requests.give(byte_count)
             answered.set_result(answer)
 
         def tell(outcome: BulkResult | Exception) -> None:
@@ -147,17 +161,22 @@ class BulkStreams:
             with contextlib.suppress(RuntimeError):  # The loop is closed: nobody is there to be told.
                 self._loop.call_soon_threadsafe(give_answer, answer)
 
+        applying = self._loop.run_in_executor(self._workers.streams, self._apply, data, tell)
+        del data
         # Shielded, so that it is carried out, and what it holds given back, when this stream is cancelled.
-        await asyncio.shield(self._loop.run_in_executor(self._workers.streams, self._apply, data, tell))
+        not_a_batch = await asyncio.shield(applying)
+        if not_a_batch is not None:
+            raise not_a_batch
         return answered
 
-    def _apply(self, data: bytes, told: Callable[[BulkResult | Exception], None]) -> None:
-        """Carries out a batch up to APPLY, in a worker; `told` is called once. Raises when it is no BulkBatch."""
+    def _apply(self, data: bytes, told: Callable[[BulkResult | Exception], None]) -> InvalidRequestError | None:
+        """Carries out a batch up to APPLY, in a worker; `told` is called once. Gives why the bytes are no BulkBatch."""
         try:
             message = parsed(BulkBatch, data)
+            del data
         except InvalidRequestError as error:
             told(error)
-            raise
+            return error.without_frames()
         try:
             config = self._config
             check_client_id(message.client_id)
@@ -169,6 +188,7 @@ class BulkStreams:
             region.bulk_put(table, request, options, told)
         except Exception as error:
             told(error)
+        return None
 
     async def _answer_all(
         self,

@@ -3,17 +3,21 @@ error told in the protocol's way.
 
 Methods get and give bytes, not message objects: a message that can't be parsed is then told like any other error, and
 the large ones are put together by hand (scan_batches.py).
+
+To gRPC every method is one of streams, which on the wire is the same. So a call's one message is read here, and counted
+in the ledger if it is large, and its one answer is written here, and counted until it is.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 
+from rowlock_regionserver.config import KIB, Config
 from rowlock_regionserver.errors import (
     AnotherFolderError,
     LimitExceededError,
@@ -21,9 +25,16 @@ from rowlock_regionserver.errors import (
     RegionServerError,
     StoppingError,
 )
+from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.memory_plan import REQUEST_COST
+from rowlock_regionserver.rpc.connections import Connections
 from rowlock_regionserver.rpc.failures import end_call, error_message
+from rowlock_regionserver.rpc.outbox import ANSWER_COST
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
+# A larger message is counted while it is worked on.
+SMALL_MESSAGE_BYTES_MAX = 256 * KIB
+
 # A method that takes one message has it as its first argument; one that takes a stream reads it from the context. A
 # method that answers one message returns it; one that answers a stream writes it to the context.
 Method = Callable[[bytes, Context], Awaitable[bytes | None]]
@@ -45,18 +56,15 @@ class Calls:
     """The calls that are under way. Used on the event loop."""
 
     def __init__(
-        self,
-        request_bytes_max: int,
-        when_count_changed: Callable[[int], None],
-        *,
-        data_folder_id: str = "",
-        retry_after_ms: int = 0,
+        self, config: Config, ledger: Ledger, when_count_changed: Callable[[int], None], *, data_folder_id: str = ""
     ) -> None:
         """`when_count_changed` is told how many calls are under way, each time one begins or ends."""
-        self._request_bytes_max = request_bytes_max
+        self._request_bytes_max = config.request_bytes_max
+        self._ledger = ledger
+        self.connections = Connections(config.connections_max, config.retry_after_ms)
         self._when_count_changed = when_count_changed
         self._data_folder_id = data_folder_id
-        self._retry_after_ms = retry_after_ms
+        self._retry_after_ms = config.retry_after_ms
         self._state = _State.RECOVERING
         self._methods: dict[str, Mapping[str, Method]] = {}  # by the service's name
         self._open_count = 0
@@ -100,57 +108,82 @@ class Calls:
             )
         return None
 
-    def check_size(self, data: bytes) -> bytes:
-        """The message, unless it is too long to be looked at."""
-        if len(data) > self._request_bytes_max:
+    def reader(self, context: Context) -> Callable[[], Coroutine[None, None, bytes | None]]:
+        """What reads the next message of a call under way; None when the client has sent its last one, or is gone.
+
+        LimitExceededError for one that is too long to be looked at.
+        """
+        connection = self.connections.of(context.peer())
+        assert connection is not None, "a call of no connection"
+
+        async def read() -> bytes | None:
+            message: object = await context.read()
+            return self._checked(connection.met(message)) if isinstance(message, bytes) else None
+
+        return read
+
+    def _checked(self, message: bytes) -> bytes:
+        if len(message) > self._request_bytes_max:
             raise LimitExceededError(
-                f"the message has {len(data)} bytes, more than request_bytes_max = {self._request_bytes_max}; "
+                f"the message has {len(message)} bytes, more than request_bytes_max = {self._request_bytes_max}; "
                 "send several smaller ones",
                 limit="request_bytes_max",
                 limit_value=self._request_bytes_max,
-                found=len(data),
+                found=len(message),
             )
-        return data
+        return message
 
     def handler(self, service: ServiceDescriptor) -> grpc.GenericRpcHandler:
         """What gRPC asks for the methods of the service."""
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         for method in service.methods:
-            make = {
-                (False, False): grpc.unary_unary_rpc_method_handler,
-                (False, True): grpc.unary_stream_rpc_method_handler,
-                (True, True): grpc.stream_stream_rpc_method_handler,
-            }[method.client_streaming, method.server_streaming]
-            handlers[method.name] = make(
-                self._guarded(service.full_name, method.name, takes_stream=method.client_streaming)
-            )
+            guarded = self._guarded(service.full_name, method.name, takes_stream=method.client_streaming)
+            handlers[method.name] = grpc.stream_stream_rpc_method_handler(guarded)
         return grpc.method_handlers_generic_handler(service.full_name, handlers)
 
-    def _guarded(self, service: str, name: str, *, takes_stream: bool) -> Method:
-        async def call(request: bytes, context: Context) -> bytes | None:
+    def _guarded(self, service: str, name: str, *, takes_stream: bool) -> Callable[[object, Context], Awaitable[None]]:
+        async def call(_: object, context: Context) -> None:
             self._count(1)
+            peer = context.peer()
+            self.connections.enter(peer)
             try:
+                self.connections.check()
                 refusal = self._refusal(context)
                 if refusal is not None:
                     raise refusal
                 method = self._methods[service][name]
-                return await method(request if takes_stream else self.check_size(request), context)
+                await (method(b"", context) if takes_stream else self._answer(method, context))
+                return
             except grpc.aio.AbortError:
                 raise
-            except grpc.aio.InternalError:
+            except (grpc.aio.InternalError, grpc.aio.UsageError):
                 # gRPC could not read or write: the client is gone, and there is nobody to tell.
-                return b""
+                return
             except Exception as error:
                 failure = error_message(error, f"serving {name}")
             finally:
+                self.connections.leave(peer)
                 self._count(-1)
             # The call counts as ended, since a client that reads nothing could make this last for ever.
-            return await end_call(context, failure)
+            await end_call(context, failure)
 
         return call
 
-
-async def read_message(context: Context) -> bytes | None:
-    """The next message of the client's stream; None when it has sent its last one, or is gone."""
-    message: object = await context.read()
-    return message if isinstance(message, bytes) else None
+    async def _answer(self, method: Method, context: Context) -> None:
+        """Of a method that takes one message."""
+        request = await self.reader(context)()
+        if request is None:
+            return  # The client is gone.
+        byte_count = REQUEST_COST * len(request)
+        if len(request) > SMALL_MESSAGE_BYTES_MAX:
+            with self._ledger.requests.taken(byte_count):
+                answer = await method(request, context)
+        else:
+            answer = await method(request, context)
+        del request
+        if answer is not None:
+            self._ledger.answers.add(ANSWER_COST * len(answer))
+            try:
+                await context.write(answer)
+            finally:
+                self._ledger.answers.give(ANSWER_COST * len(answer))

@@ -14,7 +14,7 @@ from grpc_reflection.v1alpha import reflection
 from rowlock_proto.unix_sockets import SocketName
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 
-from rowlock_regionserver.config import MIB, Config
+from rowlock_regionserver.config import KIB, MIB, Config
 from rowlock_regionserver.rpc.addresses import Address, AnyAddress, ListenError, UnixAddress
 from rowlock_regionserver.rpc.calls import Calls
 
@@ -25,6 +25,8 @@ _OURS = (CATALOG.full_name, REGION_SERVICE.full_name)
 
 # How much longer than a request may be a message may be, before gRPC ends the call with a less friendly word than ours.
 _MESSAGE_SLACK_BYTES = 1 * MIB
+# What gRPC takes of a stream that nobody reads from at the moment.
+_UNREAD_BYTES_MAX = 256 * KIB
 # A client whose machine vanished is noticed after both together, and its streams and scans end.
 KEEPALIVE_MS = 60_000
 KEEPALIVE_TIMEOUT_MS = 20_000
@@ -40,6 +42,12 @@ def _options(config: Config) -> list[tuple[str, int]]:
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", config.request_bytes_max + _MESSAGE_SLACK_BYTES),
         ("grpc.max_send_message_length", -1),
+        # Connections beyond connections_max hear so by their first call; many more are not taken at all.
+        ("grpc.max_allowed_incoming_connections", 2 * config.connections_max),
+        ("grpc.max_concurrent_streams", config.streams_per_connection_max),
+        # What a stream may send before somebody reads it: gRPC would raise it to many MiB on a quick network.
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.http2.lookahead_bytes", _UNREAD_BYTES_MAX),
         # Clients hold one connection for hours, often idle, and may ping to learn whether we are still there.
         ("grpc.http2.min_ping_interval_without_data_ms", _PING_INTERVAL_MS),
         ("grpc.http2.max_ping_strikes", 0),

@@ -26,7 +26,7 @@ class Flushes:
         self._next: dict[str, asyncio.Task[FlushResult]] = {}
 
     async def flush(self, table: str) -> FlushResult:
-        """Waits for a flush that begins from now on. Who stops waiting stops nothing."""
+        """Waits for a flush that begins from now on. A caller that stops waiting stops nothing."""
         task = self._next.get(table)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._run(table, self._running.get(table)))

@@ -1,10 +1,19 @@
-"""What a stream has to send: answers gather here while the message before is being written."""
+"""What a stream has to send: answers gather here while the message before is being written.
+
+An answer is counted in the ledger from the moment it is there until gRPC has written it, which may take as long as the
+client does not read: twice, since gRPC copies what it writes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+
+from rowlock_regionserver.ledger import Account
+
+# How often an answer is held while it is written.
+ANSWER_COST = 2
 
 
 class Outbox:
@@ -14,11 +23,13 @@ class Outbox:
     `message_bytes_max` allows.
     """
 
-    def __init__(self, write: Callable[[bytes], Awaitable[None]], message_bytes_max: int) -> None:
+    def __init__(self, write: Callable[[bytes], Awaitable[None]], message_bytes_max: int, account: Account) -> None:
         self._write = write
         self._message_bytes_max = message_bytes_max
+        self._account = account
         self._answers: list[bytes] = []
-        self._byte_count = 0
+        self._waiting_bytes = 0
+        self._writing_bytes = 0
         self._coming_lock = threading.Lock()
         # Guarded by self._coming_lock:
         self._coming_bytes = 0
@@ -29,19 +40,28 @@ class Outbox:
         self._written = asyncio.Event()
 
     @property
-    def byte_count(self) -> int:
-        """Bytes that wait to be written."""
-        return self._byte_count
-
-    @property
     def unread_bytes(self) -> int:
-        """The same and what is coming. From any thread."""
-        return self._byte_count + self._coming_bytes
+        """Bytes that wait to be written, are being written, and are coming. From any thread."""
+        return self._waiting_bytes + self._writing_bytes + self._coming_bytes
 
-    def coming(self, byte_count: int) -> None:
-        """Answers of so many bytes will be added; negative: they were. From any thread."""
+    def coming(self, byte_count: int, *, must_fit: bool) -> bool:
+        """An answer of so many bytes will be added. False, with `must_fit`: all answers together leave no room for it.
+
+        From any thread.
+        """
+        if not must_fit:
+            self._account.add(ANSWER_COST * byte_count)
+        elif not self._account.try_take(ANSWER_COST * byte_count):
+            return False
         with self._coming_lock:
             self._coming_bytes += byte_count
+        return True
+
+    def came(self, byte_count: int) -> None:
+        """What was `coming` is added next."""
+        with self._coming_lock:
+            self._coming_bytes -= byte_count
+        self._account.give(ANSWER_COST * byte_count)
 
     @property
     def is_empty(self) -> bool:
@@ -51,8 +71,9 @@ class Outbox:
     def add(self, answer: bytes) -> None:
         """Puts the answer behind those that wait. Dropped when the stream is gone."""
         if not self._is_closed:
+            self._account.add(ANSWER_COST * len(answer))
             self._answers.append(answer)
-            self._byte_count += len(answer)
+            self._waiting_bytes += len(answer)
 
     async def flush(self) -> None:
         """Writes what waits, unless somebody is at it, who will then write this too."""
@@ -61,7 +82,7 @@ class Outbox:
         self._is_writing = True
         try:
             while self._answers:
-                await self._write(self._next_message())
+                await self._write_one(self._next_message())
         except BaseException:
             self.close()
             raise
@@ -69,6 +90,14 @@ class Outbox:
             self._is_writing = False
             if self.is_empty:
                 self._written.set()
+
+    async def _write_one(self, message: bytes) -> None:
+        self._writing_bytes = len(message)
+        try:
+            await self._write(message)
+        finally:
+            self._account.give(ANSWER_COST * self._writing_bytes)
+            self._writing_bytes = 0
 
     def flush_soon(self) -> None:
         """The same from a callback: a task of its own writes, one for all that is added before it begins."""
@@ -94,19 +123,20 @@ class Outbox:
         """Drops what waits and whatever comes."""
         self._is_closed = True
         self._answers.clear()
-        self._byte_count = 0
+        self._account.give(ANSWER_COST * self._waiting_bytes)
+        self._waiting_bytes = 0
         self._written.set()
 
     def _next_message(self) -> bytes:
         answers = self._answers
-        if self._byte_count <= self._message_bytes_max:
+        if self._waiting_bytes <= self._message_bytes_max:
             self._answers = []
-            self._byte_count = 0
+            self._waiting_bytes = 0
             return answers[0] if len(answers) == 1 else b"".join(answers)
         count, byte_count = 0, 0
         while count < len(answers) and (not count or byte_count + len(answers[count]) <= self._message_bytes_max):
             byte_count += len(answers[count])
             count += 1
         self._answers = answers[count:]
-        self._byte_count -= byte_count
+        self._waiting_bytes -= byte_count
         return b"".join(answers[:count])

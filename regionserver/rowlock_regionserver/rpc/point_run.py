@@ -8,16 +8,26 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from functools import partial
+from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 from rowlock_proto.v1.region_pb2 import PointRequest
 
-from rowlock_regionserver.errors import DeadlineError, InvalidRequestError, RegionTooBusyError, UnknownOutcomeError
+from rowlock_regionserver.errors import (
+    DeadlineError,
+    InvalidRequestError,
+    RegionServerError,
+    RegionTooBusyError,
+    UnknownOutcomeError,
+)
+from rowlock_regionserver.ledger import Account
+from rowlock_regionserver.memory_plan import MAKING_COST, REQUEST_COST, ROW_COST
 from rowlock_regionserver.operations import AnswerCell, RowMutation, RowOutcome, RowResult, Selection, WriteOptions
 from rowlock_regionserver.region.check import check_answer
 from rowlock_regionserver.rpc.answers import error_answer, get_answer, mutate_answer
 from rowlock_regionserver.rpc.changes import Mutations, TooLongError, check_client_id, row_mutations
 from rowlock_regionserver.rpc.enums import durability
+from rowlock_regionserver.rpc.outbox import ANSWER_COST
 from rowlock_regionserver.rpc.reads import rows_of, selection
 
 if TYPE_CHECKING:
@@ -35,9 +45,12 @@ class PointRegion(Protocol):
     """A region as point operations see it. Thread-safe."""
 
     def get(
-        self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool
-    ) -> Sequence[Sequence[AnswerCell]] | None:
-        """The rows' cells, in the order asked; None: it would have to wait for a disk and may not."""
+        self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool, reached: Callable[[int], None]
+    ) -> list[Sequence[AnswerCell]] | None:
+        """The rows' cells, in the order asked; None: it would have to wait for a disk and may not.
+
+        `reached` is told after each row how many bytes they are by now; it may raise.
+        """
 
     def mutate(
         self,
@@ -69,8 +82,11 @@ class Asker(Protocol):
     def unread_bytes(self) -> int:
         """Its answers that wait to be sent, and those that are coming. Read from any thread."""
 
-    def coming(self, byte_count: int) -> None:
-        """A worker has made an answer of so many bytes; negative: it is there. From any thread."""
+    def coming(self, byte_count: int, *, must_fit: bool) -> bool:
+        """An answer of so many bytes was made. False: it must fit, and all answers leave no room. From any thread."""
+
+    def came(self, byte_count: int) -> None:
+        """What was coming is answered next; on the loop."""
 
     def answered(self, answer: bytes, count: int = 1) -> None:
         """Takes a PointAnswers message with the answers of so many requests; on the loop, once for each request."""
@@ -81,20 +97,52 @@ def got(points: Points, request: PointRequest, *, may_wait: bool) -> bytes | Non
     config = points.config
     get = request.get
     rows = rows_of(get, config)
-    cells = points.region(request.region_id).get(rows, selection(get, config), may_wait=may_wait)
-    if cells is None:
-        return None
-    answer = get_answer(request.id, cells)
+    with AnswerRoom(points.answers, points.few_bytes) as room:
+        asked = selection(get, config)
+        cells = points.region(request.region_id).get(rows, asked, may_wait=may_wait, reached=room.reached)
+        if cells is None:
+            return None
+        answer = get_answer(request.id, cells)
     check_answer(len(answer), rows[0], config)  # Its exact size; the region has added up what is in it.
     return answer
 
 
-def got_inline(points: Points, request: PointRequest) -> bytes | None:
+class AnswerRoom:
+    """What the answer to a get takes while it is made: cells, message and bytes. A context; used by one thread."""
+
+    def __init__(self, account: Account, few_bytes: int) -> None:
+        self._account = account
+        self._few_bytes = few_bytes
+        self._taken = 0
+
+    def reached(self, byte_count: int) -> None:
+        """So many bytes of cells were read. Raises RegionTooBusyError or LimitExceededError when that is too much."""
+        if byte_count > self._few_bytes:
+            more = MAKING_COST * byte_count - self._taken
+            self._account.take(more)
+            self._taken += more
+
+    def __enter__(self) -> AnswerRoom:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._taken:
+            self._account.give(self._taken)
+
+
+def got_inline(points: Points, request: PointRequest, asker: Asker) -> bytes | None:
     """2 Try, on the loop, for a get: it leaves nothing behind, so it needs no run. None: it would have to wait."""
     try:
-        return got(points, request, may_wait=False) if len(request.get.rows) <= INLINE_ROWS_MAX else None
+        answer = got(points, request, may_wait=False) if len(request.get.rows) <= INLINE_ROWS_MAX else None
     except Exception as error:
         return error_answer(request.id, error, "making a point request")
+    if answer is not None and len(answer) > points.few_bytes:
+        if not asker.coming(len(answer), must_fit=True):
+            return error_answer(request.id, points.answer_refusal(), "")
+        asker.came(len(answer))
+    return answer
 
 
 class PointRun:
@@ -105,6 +153,7 @@ class PointRun:
         "_client_id",
         "_deadline",
         "_future",
+        "_held_bytes",
         "_is_answered",
         "_mutations",
         "_points",
@@ -132,15 +181,26 @@ class PointRun:
         self._future: Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_answered = False
+        self._held_bytes = 0
 
     def try_inline(self, *, is_alone: bool) -> bool:
         """2 Try, on the loop. False: it would have to wait, or is large; nothing was done."""
         return len(self._request.mutate.mutations) <= INLINE_ROWS_MAX and self._run(may_wait=False, is_alone=is_alone)
 
-    def hand_over(self, pool: Executor, loop: asyncio.AbstractEventLoop, timeout: float) -> None:
-        """3 Hand over, on the loop."""
+    def hand_over(self, pool: Executor, loop: asyncio.AbstractEventLoop, timeout: float, *, is_counted: bool) -> None:
+        """3 Hand over, on the loop. `is_counted`: the message that it came in is, until all of it is answered."""
+        try:
+            self._hold((0 if is_counted else REQUEST_COST * self._request.ByteSize()) + _rows_bytes(self._request))
+        except RegionServerError as refusal:
+            self._answer(error_answer(self._request.id, refusal, ""))
+            return
         self._timer = loop.call_later(timeout, self._give_up)
         self._future = pool.submit(self._run_in_worker)
+
+    def _hold(self, byte_count: int) -> None:
+        """Counts what it takes until it is answered. Raises RegionTooBusyError or LimitExceededError."""
+        self._points.requests.take(byte_count)
+        self._held_bytes = byte_count
 
     def _give_up(self) -> None:
         """The deadline has passed. What a worker has begun looks at the deadline by itself."""
@@ -177,11 +237,16 @@ class PointRun:
         except Exception as error:
             answer = error_answer(request.id, error, "making a point request")
         if may_wait:
-            self._asker.coming(len(answer))
-            self._points.on_loop(partial(self._answer_coming, answer))
+            self._answer_from_worker(answer)
         else:
             self._answer(answer)
         return True
+
+    def _answer_from_worker(self, answer: bytes) -> None:
+        if not self._asker.coming(len(answer), must_fit=len(answer) > self._points.few_bytes):
+            answer = error_answer(self._request.id, self._points.answer_refusal(), "")
+            self._asker.coming(len(answer), must_fit=False)
+        self._points.on_loop(partial(self._answer_coming, answer))
 
     def _mutate(self, *, may_wait: bool, is_alone: bool) -> bool:
         points, request = self._points, self._request
@@ -221,7 +286,7 @@ class PointRun:
         return outcomes_answer(self._points, self._asker, self._request.id, outcomes)
 
     def _answer_coming(self, answer: bytes) -> None:
-        self._asker.coming(-len(answer))
+        self._asker.came(len(answer))
         self._answer(answer)
 
     def _answer(self, answer: bytes) -> None:
@@ -231,7 +296,14 @@ class PointRun:
         if self._timer is not None:
             self._timer.cancel()
         self._points.finished()
+        if self._held_bytes:
+            self._points.requests.give(self._held_bytes)
         self._asker.answered(answer)
+
+
+def _rows_bytes(request: PointRequest) -> int:
+    """What the rows of a request take beyond their own bytes, while it is made."""
+    return ROW_COST * max(len(request.mutate.mutations), len(request.get.rows))
 
 
 def outcomes_answer(points: Points, asker: Asker, request_id: int, outcomes: Sequence[RowOutcome]) -> bytes:
@@ -239,7 +311,10 @@ def outcomes_answer(points: Points, asker: Asker, request_id: int, outcomes: Seq
     try:
         if have_cells(outcomes) and (refusal := points.unread_refusal(asker)) is not None:
             return error_answer(request_id, _untold(refusal), "")
-        return mutate_answer(request_id, outcomes)
+        answer = mutate_answer(request_id, outcomes)
+        if len(answer) > points.few_bytes and not points.answers.has_room(ANSWER_COST * len(answer)):
+            return error_answer(request_id, _untold(points.answer_refusal()), "")
+        return answer
     except Exception as error:
         return error_answer(request_id, error, "answering a change")
 

@@ -6,9 +6,9 @@ The outline of one request, which is accepted and answered exactly once:
 2. Try: read from its message and made on the loop with may_wait=False. Most end here, because a thread's hand-over
    costs more than they do. What is large or long by its look goes to a worker at once. For a change that is alone in
    the server the loop waits until it is synced, some milliseconds at most.
-3. Hand over: what would have to wait is done by a worker with may_wait=True. If the deadline passes before a worker
-   is free, it is answered DEADLINE_EXCEEDED and never begun; REGION_TOO_BUSY, if clients have left too many answers
-   unread, this one too.
+3. Hand over: what would have to wait is done by a worker with may_wait=True, and counted in the ledger until it is
+   answered. If the deadline passes before a worker is free, it is answered DEADLINE_EXCEEDED and never begun;
+   REGION_TOO_BUSY, if there is no room for it, or if clients have left too many answers unread, this one too.
 4. Answer: on the loop. A change's comes when the log's thread says that it is published, carried by completions.py.
 
 Neighbouring puts of one message share 2 and 4, see put_company.py.
@@ -26,17 +26,19 @@ from dataclasses import dataclass
 from rowlock_proto.v1.region_pb2 import PointRequest
 
 from rowlock_regionserver.clock import Clock
-from rowlock_regionserver.config import Config
+from rowlock_regionserver.config import MIB, Config
 from rowlock_regionserver.errors import RegionTooBusyError
+from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.rpc.answers import error_answer
-from rowlock_regionserver.rpc.budget import ByteBudget
 from rowlock_regionserver.rpc.completions import Completions
-from rowlock_regionserver.rpc.outbox import Outbox
+from rowlock_regionserver.rpc.outbox import ANSWER_COST
 from rowlock_regionserver.rpc.point_run import Asker, PointRegion, PointRun, got_inline
 from rowlock_regionserver.rpc.workers import Workers
 
-# Of answer_bytes_held_max: nobody has to add up what all clients leave unread for one that leaves less.
+# Of answer_bytes_held_max: who leaves less unread is never refused for what others leave.
 _FEW_UNREAD_SHARE = 256
+# More that one stream leaves unread, and it is not read from either. Of all answers together fewer, when they are many.
+_UNREAD_BYTES_MAX = 1 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Points:
         workers: Workers,
         config: Config,
         clock: Clock,
+        ledger: Ledger,
         open_calls: Callable[[], int],
     ) -> None:
         """`open_calls`: how many calls of any kind the server has under way."""
@@ -69,8 +72,9 @@ class Points:
         self._loop_thread = threading.get_ident()
         self._open_calls = open_calls
         self._completions = Completions(self._loop, lambda: self._in_flight)
-        self.outboxes: set[Outbox] = set()  # of the streams that are open; changed on the loop
-        self.large_messages = ByteBudget(config.request_bytes_in_flight_max, config.retry_after_ms)
+        self.requests = ledger.requests
+        self.answers = ledger.answers
+        self.few_bytes = config.answer_bytes_held_max // ANSWER_COST // _FEW_UNREAD_SHARE
         self._in_flight = 0
         self._accepted_count = 0
         self._handed_over_count = 0
@@ -102,7 +106,7 @@ class Points:
             return
         self._accepted_count += 1
         is_get = request.HasField("get")
-        if is_get and not is_large and (answer := got_inline(self, request)) is not None:
+        if is_get and not is_large and (answer := got_inline(self, request, asker)) is not None:
             asker.answered(answer)
             return
         is_alone = not has_company and not self._in_flight and self._open_calls() == 1
@@ -112,7 +116,7 @@ class Points:
         run = PointRun(self, request, client_id, sequence_floor, asker, deadline)
         if is_large or is_get or not run.try_inline(is_alone=is_alone):
             self._handed_over_count += 1
-            run.hand_over(self.workers.points, self._loop, timeout_ms / 1000)
+            run.hand_over(self.workers.points, self._loop, timeout_ms / 1000, is_counted=is_large)
 
     def reserve(self, count: int) -> bool:
         """Whether so many requests may be in flight besides; they are then, until they are `finished`."""
@@ -131,21 +135,26 @@ class Points:
             retry_after_ms=self.config.retry_after_ms,
         )
 
+    @property
+    def unread_bytes_max(self) -> int:
+        """What a stream may leave unread before nothing more is read from it. From any thread."""
+        bytes_max = min(self.config.request_bytes_max, _UNREAD_BYTES_MAX)
+        return bytes_max if self.answers.has_room(ANSWER_COST * bytes_max) else self.few_bytes
+
     def unread_refusal(self, asker: Asker) -> RegionTooBusyError | None:
         """Why no more answers should be made for this asker now. From any thread.
 
         Who leaves few unread is never refused for what others leave.
         """
-        bytes_max = self.config.answer_bytes_held_max
-        if asker.unread_bytes <= bytes_max // _FEW_UNREAD_SHARE:
+        if asker.unread_bytes <= self.few_bytes or self.answers.has_room(ANSWER_COST):
             return None
-        # A tuple, since the loop may change the set meanwhile.
-        unread_bytes = sum([outbox.unread_bytes for outbox in tuple(self.outboxes)])
-        if unread_bytes <= bytes_max:
-            return None
+        return self.answer_refusal()
+
+    def answer_refusal(self) -> RegionTooBusyError:
+        """Why there is no room for an answer."""
         return RegionTooBusyError(
-            f"{unread_bytes} bytes of answers wait for clients to read them, some of them for this one, which is "
-            f"beyond answer_bytes_held_max = {bytes_max}; read them and try again",
+            f"{self.answers.bytes_held} bytes are held by answers that wait for clients to read them, of "
+            f"answer_bytes_held_max = {self.answers.bytes_max}; read yours and try again",
             retry_after_ms=self.config.retry_after_ms,
         )
 

@@ -13,13 +13,15 @@ from rowlock_proto.v1 import region_pb2
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import StoppingError
+from rowlock_regionserver.ledger import Account, Ledger
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.rpc.bulk import BulkRegion, BulkStreams
-from rowlock_regionserver.rpc.calls import Calls, Context, Method, read_message
+from rowlock_regionserver.rpc.calls import Calls, Context, Method
 from rowlock_regionserver.rpc.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
 from rowlock_regionserver.rpc.failures import end_call, parsed
 from rowlock_regionserver.rpc.flushes import Flushes
+from rowlock_regionserver.rpc.outbox import ANSWER_COST
 from rowlock_regionserver.rpc.point_run import PointRegion
 from rowlock_regionserver.rpc.points import Points, PointStatistics
 from rowlock_regionserver.rpc.reads import scan_plan
@@ -66,16 +68,18 @@ class RegionServiceStatistics:
 class RegionService:
     """The methods of rowlock.v1.RegionService. Used on the event loop."""
 
-    def __init__(self, engine: RegionEngine, workers: Workers, calls: Calls, config: Config, clock: Clock) -> None:
+    def __init__(
+        self, engine: RegionEngine, workers: Workers, calls: Calls, config: Config, clock: Clock, ledger: Ledger
+    ) -> None:
         self._engine = engine
         self._workers = workers
         self._calls = calls
         self._config = config
         self._loop = asyncio.get_running_loop()
-        self._points = Points(engine.region, workers, config, clock, lambda: calls.open_count)
-        self._scans = Scans(workers, config, clock)
+        self._points = Points(engine.region, workers, config, clock, ledger, lambda: calls.open_count)
+        self._scans = Scans(workers, config, clock, ledger)
         self._flushes = Flushes(engine.flush, workers.tables)
-        self._bulk = BulkStreams(engine.region, workers, self._points.large_messages, config, clock)
+        self._bulk = BulkStreams(engine.region, workers, ledger, config, clock)
         self._stopping: asyncio.Future[None] = self._loop.create_future()
         self._conversations_open = 0
 
@@ -123,13 +127,16 @@ class RegionService:
             conversation.leave()
 
     async def _read_all(self, conversation: Conversation, context: Context) -> None:
+        read = self._calls.reader(context)
         while not self._stopping.done():
             conversation.is_reading = True
-            data = await read_message(context)
+            data = await read()
             conversation.is_reading = False
             if data is None:
                 return
-            await conversation.take(self._calls.check_size(data))
+            taking = conversation.take(data)
+            del data  # Else the last message would be held until the next one comes.
+            await taking
 
     async def _get(self, data: bytes, context: Context) -> bytes:
         call = await self._parsed(region_pb2.GetCall, data)
@@ -162,7 +169,7 @@ class RegionService:
         remaining = context.time_remaining()
         if remaining is not None:
             request.timeout_ms = max(1, min(int(remaining * 1000), _TIMEOUT_MS_MAX))
-        asker = OneAnswer(self._loop.create_future())
+        asker = OneAnswer(self._loop.create_future(), self._points.answers)
         try:
             self._points.accept(request, client_id, sequence_floor, asker, is_large=is_large)
             answers = region_pb2.PointAnswers.FromString(await asker.future)
@@ -194,11 +201,7 @@ class RegionService:
         return parts_message(region.parts(*plan_to_cut(message, self._config))).SerializeToString()
 
     async def _bulk_put(self, _: bytes, context: Context) -> None:
-        async def read() -> bytes | None:
-            data = await read_message(context)
-            return None if data is None else self._calls.check_size(data)
-
-        await self._bulk.serve(read, context.write)
+        await self._bulk.serve(self._calls.reader(context), context.write)
 
     async def _flush(self, data: bytes, _: Context) -> bytes:
         message = parsed(region_pb2.FlushRequest, data)
@@ -210,13 +213,20 @@ class RegionService:
 class OneAnswer:
     """Waits for the answer of one request that came as a call of its own."""
 
-    def __init__(self, future: asyncio.Future[bytes]) -> None:
+    def __init__(self, future: asyncio.Future[bytes], account: Account) -> None:
         self.future = future
+        self._account = account
         self.is_gone = False
         self.unread_bytes = 0  # never many: it has one answer
 
-    def coming(self, byte_count: int) -> None:
-        pass
+    def coming(self, byte_count: int, *, must_fit: bool) -> bool:
+        if must_fit:
+            return self._account.try_take(ANSWER_COST * byte_count)
+        self._account.add(ANSWER_COST * byte_count)
+        return True
+
+    def came(self, byte_count: int) -> None:
+        self._account.give(ANSWER_COST * byte_count)
 
     def answered(self, answer: bytes, count: int = 1) -> None:
         if not self.future.done():

@@ -8,8 +8,9 @@
    get their turns. What it found is sent then, perhaps no row, with the row reached: the client hears that it goes on.
 2. A scan that is left frees its read point at once: at the end of the window that a running step is at, or now.
 3. A client that doesn't take the next batch within the lease is told LEASE_EXPIRED; its read point is freed before.
-4. There are at most scans_open_max, and none begins while those hold scan_bytes_held_max for clients that don't read;
-   what is beyond is refused with REGION_TOO_BUSY.
+4. There are at most scans_open_max, and none begins while there is no room for a window beside what those hold that
+   are open, for clients that don't read perhaps; what is beyond is refused with REGION_TOO_BUSY. While they hold more
+   than half of scan_bytes_held_max, each one's turn ends with its window, by which windows become small.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from typing import Protocol
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import LeaseExpiredError, RegionTooBusyError, StoppingError
+from rowlock_regionserver.ledger import Account, Holding, Ledger
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.rpc.scan_batches import scan_batch
-from rowlock_regionserver.rpc.scan_memory import ScanMemory
+from rowlock_regionserver.rpc.tasks import cancel
 from rowlock_regionserver.rpc.workers import Workers
 from rowlock_regionserver.scan.batches import ScanAnswer
 
@@ -58,8 +60,9 @@ class ScannedRegion(Protocol):
 class OpenScan:
     """One scan, stepped by worker threads. Thread-safe."""
 
-    def __init__(self, region: ScannedRegion, plan: ScanPlan, memory: ScanMemory, config: Config, clock: Clock) -> None:
-        self._memory = memory
+    def __init__(self, region: ScannedRegion, plan: ScanPlan, account: Account, config: Config, clock: Clock) -> None:
+        self._account = account
+        self._window_bytes = config.scan_window_bytes
         self._turn_seconds = config.scan_heartbeat_ms / 1000
         self._clock = clock
         self._lock = threading.Lock()  # held for a whole step
@@ -69,7 +72,7 @@ class OpenScan:
         )
         self._answers: Answers | None = None
         self._read_point = 0
-        self._held = 0
+        self._holding = Holding(account)
         self._failure: Exception | None = None
         self._turn_ends_at = 0.0
         # Raised by whoever leaves the scan, read after each window and each step.
@@ -110,13 +113,16 @@ class OpenScan:
         self._turn_ends_at = self._clock.monotonic() + self._turn_seconds
 
     def _is_turn_over(self) -> bool:
-        return self._is_left or self._clock.monotonic() >= self._turn_ends_at
+        is_over = self._is_left or self._clock.monotonic() >= self._turn_ends_at
+        # Windows become smaller with each turn that ends, and what was read is sent.
+        return is_over or self._account.is_half_full
 
     def _next(self) -> bytes | None:
         if self._context is None or self._is_left:
             return None
         if self._answers is None:
-            self._memory.admit()
+            if not self._account.has_room(self._window_bytes):
+                raise self._account.refusal(self._window_bytes)
             self._read_point, self._answers = self._context.__enter__()
         answer = _next(self._answers)
         if answer is None or self._is_left:
@@ -126,7 +132,7 @@ class OpenScan:
             # While there are full batches, their number is what ends the step.
             self._begin_turn()
         # The windows that this batch and the next ones are cut from, and what was read ahead.
-        self._hold(self._answers.bytes_held)
+        self._holding.set(self._answers.bytes_held)
         return scan_batch(
             answer.table,
             answer.row_count,
@@ -134,10 +140,6 @@ class OpenScan:
             read_point=self._read_point,
             row_reached=answer.row_reached,
         )
-
-    def _hold(self, byte_count: int) -> None:
-        self._memory.change(byte_count - self._held)
-        self._held = byte_count
 
     def leave(self) -> None:
         """Frees the read point and all else, at the latest when the step that is running ends. Doesn't wait for it."""
@@ -147,7 +149,7 @@ class OpenScan:
             try:
                 context, self._context = self._context, None
                 was_entered, self._answers = self._answers is not None, None
-                self._hold(0)
+                self._holding.set(0)
                 if context is not None and was_entered:
                     context.__exit__(None, None, None)
             finally:
@@ -174,11 +176,11 @@ class ScanStatistics:
 class Scans:
     """The scans of a server. Used on the event loop."""
 
-    def __init__(self, workers: Workers, config: Config, clock: Clock) -> None:
+    def __init__(self, workers: Workers, config: Config, clock: Clock, ledger: Ledger) -> None:
         self._workers = workers
         self._config = config
         self._clock = clock
-        self._memory = ScanMemory(config.scan_bytes_held_max, config.retry_after_ms)
+        self._account = ledger.scans
         self._loop = asyncio.get_running_loop()
         self._stopping: asyncio.Future[None] = self._loop.create_future()
         self._open_count = 0
@@ -187,7 +189,7 @@ class Scans:
 
     def statistics(self) -> ScanStatistics:
         """From any thread."""
-        return ScanStatistics(self._open_count, self._memory.held, self._opened_count, self._lease_expired_count)
+        return ScanStatistics(self._open_count, self._account.bytes_held, self._opened_count, self._lease_expired_count)
 
     def stop(self) -> None:
         """Ends every scan with SERVER_STOPPING, where it stands."""
@@ -205,7 +207,7 @@ class Scans:
             )
         self._open_count += 1
         self._opened_count += 1
-        scan = OpenScan(region, plan, self._memory, self._config, self._clock)
+        scan = OpenScan(region, plan, self._account, self._config, self._clock)
         try:
             await self._write_batches(scan, write)
         finally:
@@ -216,15 +218,20 @@ class Scans:
     async def _write_batches(self, scan: OpenScan, write: Callable[[bytes], Coroutine[None, None, None]]) -> None:
         pool = self._workers.streams
         count = 1
-        while batches := await self._loop.run_in_executor(pool, scan.step, count):
-            count = min(2 * count, STEP_BATCHES_MAX)
-            byte_count = sum(map(len, batches))
-            self._memory.change(byte_count)
-            try:
-                for batch in batches:
-                    await self._write(write(batch))
-            finally:
-                self._memory.change(-byte_count)
+        unread = Holding(self._account)
+        try:
+            while batches := await self._loop.run_in_executor(pool, scan.step, count):
+                count = min(2 * count, STEP_BATCHES_MAX)
+                unread.set(sum(map(len, batches)))
+                # From the last one on, so that each is let go when it was written.
+                batches.reverse()
+                while batches:
+                    # Twice what is being written, which gRPC copies.
+                    unread.set(sum(map(len, batches)) + len(batches[-1]))
+                    await self._write(write(batches.pop()))
+                unread.set(0)
+        finally:
+            unread.set(0)
 
     async def _write(self, writing: Coroutine[None, None, None]) -> None:
         """Waits until gRPC has taken the batch, as long as the lease lasts."""
@@ -245,4 +252,4 @@ class Scans:
                 )
             await task
         finally:
-            task.cancel()
+            cancel(task)

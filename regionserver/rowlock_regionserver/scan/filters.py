@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import FamilyNotFoundError, FilterTypeError, LimitExceededError
+from rowlock_regionserver.errors import FamilyNotFoundError, FilterTypeError, LimitExceededError, listed
 from rowlock_regionserver.operations import (
     AllOf,
     AnyOf,
@@ -72,9 +72,10 @@ def _check(row_filter: RowFilter, family_names: Collection[bytes], config: Confi
 def check_family(family: bytes, family_names: Collection[bytes]) -> None:
     """Raises FamilyNotFoundError unless the table has the family."""
     if family not in family_names:
-        known = ", ".join(repr(name) for name in sorted(family_names))
         shown = family[:FAMILY_BYTES_SHOWN]
-        raise FamilyNotFoundError(f"the table has no column family {shown!r}; it has {known}", family=shown)
+        raise FamilyNotFoundError(
+            f"the table has no column family {shown!r}; it has: {listed(family_names)}", family=shown
+        )
 
 
 def check_qualifier(family: bytes, qualifier: bytes, config: Config) -> None:

@@ -143,17 +143,13 @@ class SourceChunks:
         given: list[Chunk] = []
         left: list[Chunk] = []
         for chunk in held.chunks:
-            if edge is None or self._is_before(_last(chunk, self._reverse), edge):
-                given.append(chunk)
-            elif not self._is_before(_first(chunk, self._reverse), edge):
-                left.append(chunk)
-            else:
-                cut = first_at_or_after(chunk.table, edge)
-                parts = [_slice(chunk, 0, cut), _slice(chunk, cut, chunk.table.num_rows)]
-                if self._reverse:
-                    parts.reverse()
-                given.append(parts[0])
-                left.append(parts[1])
+            first_part, last_part = (chunk, None) if edge is None else _cut(chunk, edge)
+            if edge is not None and self._reverse:
+                first_part, last_part = last_part, first_part
+            if first_part is not None:
+                given.append(first_part)
+            if last_part is not None:
+                left.append(last_part)
         held.chunks = left
         if edge is not None and held.frontier is not None and not self._is_beyond(held.frontier, edge):
             self.wide_row = self.wide_row or (held.wide_row if held.frontier == edge else None)
@@ -190,10 +186,6 @@ class SourceChunks:
                 held.frontier = first + b"\x00" if self._reverse else first
         self.bytes_held = byte_count
 
-    def _is_before(self, row: bytes, edge: bytes) -> bool:
-        """The row belongs to what is given up to the edge."""
-        return row >= edge if self._reverse else row < edge
-
     def _is_beyond(self, frontier: bytes, edge: bytes) -> bool:
         return frontier < edge if self._reverse else frontier > edge
 
@@ -215,13 +207,19 @@ def _first(chunk: Chunk, reverse: bool) -> bytes:
     return last_row(chunk.table) if reverse else first_row(chunk.table)
 
 
-def _last(chunk: Chunk, reverse: bool) -> bytes:
-    return first_row(chunk.table) if reverse else last_row(chunk.table)
+def _cut(chunk: Chunk, row: bytes) -> tuple[Chunk | None, Chunk | None]:
+    """What a chunk has before a row, and from it on."""
+    place, count = first_at_or_after(chunk.table, row), chunk.table.num_rows
+    if place in (0, count):
+        return (chunk, None) if place else (None, chunk)
+    return _slice(chunk, 0, place), _slice(chunk, place, count)
 
 
 def _slice(chunk: Chunk, start: int, stop: int) -> Chunk:
     """Some of the cells of a chunk."""
     table = chunk.table.slice(start, stop - start)
     away = tuple([(place - start, value) for place, value in chunk.away if start <= place < stop])
-    held = table.get_total_buffer_size() if chunk.bytes_held else 0
+    held = chunk.bytes_held
+    if held and chunk.table.column(0).num_chunks > 1:  # Parts of one piece of memory keep all of it.
+        held = table.get_total_buffer_size()
     return replace(chunk, table=table, away=away, bytes_held=held)

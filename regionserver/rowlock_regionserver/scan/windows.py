@@ -20,7 +20,7 @@ import numpy as np
 from rowlock_regionserver.cells import DELETE_FAMILY, Family, ReadPoint
 from rowlock_regionserver.scan.columns import KIND, QUALIFIER, Column, column, kinds, single_chunk, single_chunk_keys
 from rowlock_regionserver.scan.masks import is_one_of
-from rowlock_regionserver.scan.merge import joined_rows, merged
+from rowlock_regionserver.scan.merge import joined_rows, merged, sorted_cells
 from rowlock_regionserver.scan.ranges import RowRange
 from rowlock_regionserver.scan.sorted_run import SortedRun, slices_within
 from rowlock_regionserver.scan.source_chunks import SourceChunks
@@ -127,14 +127,15 @@ class WindowReader:
     def _seen(self, family: Family, chunks: Sequence[Chunk]) -> FamilyCells:
         """What the read point sees of one family's chunks."""
         runs = [SortedRun.of(chunk) for chunk in chunks]
-        if all(self._is_plain(chunk, family) for chunk in chunks):
+        is_plain = all(self._is_plain(chunk, family) for chunk in chunks)
+        if is_plain:
             joined = joined_rows(runs)
             if joined is not None:
                 return FamilyCells(family, joined, 1)
         qualifiers = None if self._columns_read is None else self._columns_read[family.name]
         if qualifiers is not None:
             runs = [_narrowed(run, qualifiers) for run in runs]
-        run = merged(runs)
+        run = sorted_cells(runs) if is_plain else merged(runs)
         run = SortedRun(single_chunk(run.keys), run.values)
         return FamilyCells(family, run.kept(visible(run.keys, self._read_point, family)), family.versions)
 

@@ -48,13 +48,16 @@ class StoreFileStatistics:
 class Blocks:
     """Safe to read from many threads. Reads block on the disk unless said otherwise, and raise CorruptionError."""
 
-    def __init__(self, handle: Handle, index: BlockIndex, cache: BlockCache, files: Files) -> None:
+    def __init__(
+        self, handle: Handle, index: BlockIndex, cache: BlockCache, files: Files, index_bytes: int = 0
+    ) -> None:
+        """`index_bytes`: what index and Bloom filter hold, which the cache counts."""
         self.handle = handle
         self.index = index
         self._path: Path = handle.path
         self._files = files
         self._cache = cache
-        self._reader = cache.new_reader()
+        self._reader = cache.new_reader(index_bytes)
         self._lock = threading.Lock()
         # Guarded by self._lock:
         self._read_count = 0
@@ -150,7 +153,7 @@ class Blocks:
         extents = [self.index.extent(number) for number in numbers]
         with self.handle as descriptor:
             payloads = read_payloads(self._files, descriptor, self._path, extents)
-        self._count(len(payloads), sum(payload.size for payload in payloads))
+        self._count(len(payloads), sum([payload.size for payload in payloads]))
         return [
             decoded(payload, extent.header.cell_count, self._path, extent.offset)
             for payload, extent in zip(payloads, extents, strict=True)

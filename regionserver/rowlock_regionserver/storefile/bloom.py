@@ -19,6 +19,9 @@ import xxhash
 SPACE_BITS_PER_ROW = 16
 BITS_PER_ROW = 5
 
+# What is computed at once, of which each row takes some 50 bytes.
+_ROWS_AT_ONCE = 1 << 16
+
 Words = npt.NDArray[np.uint64]
 
 
@@ -31,12 +34,17 @@ def build(hashes: Words) -> Words:
     """The filter's words; always at least one."""
     word_count = max(1, -(-len(hashes) * SPACE_BITS_PER_ROW // 64))
     words = np.zeros(word_count, dtype=np.uint64)
+    for first in range(0, len(hashes), _ROWS_AT_ONCE):
+        _set(words, hashes[first : first + _ROWS_AT_ONCE])
+    return words
+
+
+def _set(words: Words, hashes: Words) -> None:
     masks = np.zeros(len(hashes), dtype=np.uint64)
     for bit in range(BITS_PER_ROW):
         masks |= np.uint64(1) << ((hashes >> np.uint64(6 * bit)) & np.uint64(63))
-    places = ((hashes >> np.uint64(32)) * np.uint64(word_count)) >> np.uint64(32)
+    places = ((hashes >> np.uint64(32)) * np.uint64(len(words))) >> np.uint64(32)
     np.bitwise_or.at(words, places.astype(np.intp), masks)
-    return words
 
 
 def may_hold(words: memoryview, row: bytes) -> bool:

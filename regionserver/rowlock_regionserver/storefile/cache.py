@@ -36,16 +36,26 @@ class BlockCache:
         # Readers that are gone. Filled without the lock: a finalizer may run anywhere, also in a thread that holds it.
         self._gone: deque[int] = deque()
         self._lock = threading.Lock()
-        # Guarded by self._lock:
+        # Guarded by self._lock; the counts are read without it too:
         self._blocks: OrderedDict[int, Block] = OrderedDict()
-        self._bytes_held = 0
+        self._index_bytes: dict[int, int] = {}  # by reader
+        self.bytes_held = 0
+        self.index_bytes_held = 0  # of readers, which are open beside the cache and no part of its bound
         self._hit_count = 0
         self._miss_count = 0
         self._evicted_count = 0
 
-    def new_reader(self) -> int:
-        """A number under which one open store file keeps its blocks, never used again."""
-        return next(self._reader_numbers) << _READER_BITS
+    def new_reader(self, index_bytes: int = 0) -> int:
+        """A number under which one open store file keeps its blocks, never used again.
+
+        `index_bytes`: what its index and its Bloom filter hold until it is gone, which is counted here too.
+        """
+        reader = next(self._reader_numbers) << _READER_BITS
+        with self._lock:
+            self._drop_gone()
+            self._index_bytes[reader] = index_bytes
+            self.index_bytes_held += index_bytes
+        return reader
 
     def reader_is_gone(self, reader: int) -> None:
         """Its blocks may be dropped. Takes no lock, so a finalizer may call it."""
@@ -77,19 +87,19 @@ class BlockCache:
             self._drop_gone()
             before = self._blocks.pop(key, None)
             if before is not None:
-                self._bytes_held -= before.bytes_held
+                self.bytes_held -= before.bytes_held
             self._blocks[key] = block
-            self._bytes_held += block.bytes_held
-            while self._bytes_held > self.bytes_max:
+            self.bytes_held += block.bytes_held
+            while self.bytes_held > self.bytes_max:
                 _, oldest = self._blocks.popitem(last=False)
-                self._bytes_held -= oldest.bytes_held
+                self.bytes_held -= oldest.bytes_held
                 self._evicted_count += 1
 
     def statistics(self) -> BlockCacheStatistics:
         with self._lock:
             self._drop_gone()
             return BlockCacheStatistics(
-                self._bytes_held, len(self._blocks), self._hit_count, self._miss_count, self._evicted_count
+                self.bytes_held, len(self._blocks), self._hit_count, self._miss_count, self._evicted_count
             )
 
     def _drop_gone(self) -> None:
@@ -98,11 +108,15 @@ class BlockCache:
             return
         gone = set()
         while self._gone:
-            gone.add(self._gone.popleft() >> _READER_BITS)
+            reader = self._gone.popleft()
+            gone.add(reader >> _READER_BITS)
+            self.index_bytes_held -= self._index_bytes.pop(reader, 0)
         for key in [key for key in self._blocks if key >> _READER_BITS in gone]:
-            self._bytes_held -= self._blocks.pop(key).bytes_held
+            self.bytes_held -= self._blocks.pop(key).bytes_held
 
     def _check(self) -> None:
         with self._lock:
             held = sum(block.bytes_held for block in self._blocks.values())
-            assert held == self._bytes_held <= self.bytes_max, f"{held}, {self._bytes_held}, {self.bytes_max}"
+            assert held == self.bytes_held <= self.bytes_max, f"{held}, {self.bytes_held}, {self.bytes_max}"
+            index_bytes = sum(self._index_bytes.values())
+            assert index_bytes == self.index_bytes_held, f"{index_bytes}, {self.index_bytes_held}"

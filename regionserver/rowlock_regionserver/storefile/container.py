@@ -21,6 +21,7 @@ import lmdb
 import pyarrow as pa
 
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.process import forget_pages
 from rowlock_regionserver.storefile import format as layout
 
 # Address space only. Doubled when it is too small.
@@ -29,21 +30,26 @@ MAP_BYTES = 1 << 30
 # LMDB holds what a transaction wrote in memory until its commit, which writes it in one stretch: half a millisecond.
 TRANSACTION_BYTES = 1 << 20
 
-# So much more than its values a transaction may take on disk.
-_PAGES_SPARE_BYTES = 1 << 20
+_NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
+# Of the map, what may count as the process's memory while it is looked through.
+_MAPPED_BYTES_MAX = 8 << 20
+
+# What LMDB says when the disk does not take a write, or takes only a part of it, which it calls EIO. LMDB never syncs
+# here, so no page of an earlier write can have failed: nothing was promised, and another try is safe.
+_NOT_TAKEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 _Entry = tuple[bytes, bytes]
 
 
 class Container:
-    """Context manager: leaving it closes LMDB's environment, whatever happened. OSError when the disk refuses."""
+    """Context manager: leaving it closes LMDB's environment, whatever happened. OSError when the disk refuses;
+    ENOSPC when it did not take all of a write."""
 
     def __init__(self, path: Path, files: Files, map_bytes: int = MAP_BYTES) -> None:
         """A file that is there is replaced."""
         # LMDB would add to it, and follow a link; an empty file it takes for a new one.
         files.close(files.create(path))
         self._path = path
-        self._files = files
         self._pending: list[_Entry] = []
         self._pending_bytes = 0
         self._environment: Any = files.with_descriptor(path, lambda: self._opened(map_bytes))  # Any: lmdb has no types
@@ -53,7 +59,7 @@ class Container:
             self.page_bytes: int = self._environment.stat()["psize"]
         except lmdb.Error as error:
             self._environment.close()
-            raise self._os_error(error, 0) from error
+            raise self._os_error(error) from error
 
     def _opened(self, map_bytes: int) -> Any:  # Any: as above
         try:
@@ -68,7 +74,7 @@ class Container:
                 lock=False,
             )
         except lmdb.Error as error:
-            raise self._os_error(error, 0) from error
+            raise self._os_error(error) from error
 
     def __enter__(self) -> Container:
         return self
@@ -119,9 +125,10 @@ class Container:
                 # The transaction is undone; nothing else is open, so the map may grow.
                 self._environment.set_mapsize(2 * self._environment.info()["map_size"])
             except lmdb.Error as error:
-                raise self._os_error(error, sum(len(value) for _, value in entries)) from error
+                raise self._os_error(error) from error
 
     def _offsets(self, database: object) -> Iterator[int]:
+        first_start: int | None = None
         with self._environment.begin(db=database, buffers=True) as transaction:
             for _, value in transaction.cursor():
                 address = pa.py_buffer(value).address
@@ -129,12 +136,15 @@ class Container:
                 start = address - address % self.page_bytes
                 (page_number,) = struct.unpack("<Q", pa.foreign_buffer(start, 8).to_pybytes())
                 yield page_number * self.page_bytes + address - start
+                # With each page that is looked at the system maps those around it, in the end all of the file.
+                if first_start is None or start < first_start:
+                    first_start = start
+                elif start - first_start > _MAPPED_BYTES_MAX:
+                    forget_pages(first_start, start - first_start)
+                    first_start = start
 
-    def _os_error(self, error: Exception, byte_count: int) -> OSError:
-        for number in (errno.EMFILE, errno.ENFILE):
-            if os.strerror(number) in str(error):
-                return OSError(number, f"LMDB: {error}", str(self._path))
-        # LMDB says EIO when the disk takes only a part of a write, as one does that is just getting full.
-        full = isinstance(error, lmdb.DiskError)
-        full = full or self._files.free_bytes(self._path.parent) < byte_count + _PAGES_SPARE_BYTES
-        return OSError(errno.ENOSPC if full else errno.EIO, f"LMDB: {error}", str(self._path))
+    def _os_error(self, error: lmdb.Error) -> OSError:
+        number = error.code if error.code in _NO_DESCRIPTOR else errno.EIO
+        if error.code in _NOT_TAKEN:
+            number = errno.ENOSPC
+        return OSError(number, f"LMDB: {error}", str(self._path))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import google_crc32c
@@ -35,33 +36,36 @@ class Extent:
 
 def read_exactly(files: Files, descriptor: int, path: Path, byte_count: int, offset: int) -> pa.Buffer:
     """So many bytes of the file. CorruptionError when it ends before, or when the disk can't read them."""
-    (buffer,) = _read_pieces(files, descriptor, path, [byte_count], offset)
+    # Arrow's pool gives memory again that it gave before. Fresh memory costs more to map than the bytes to read.
+    buffer = pa.allocate_buffer(byte_count)
+    _read_into(files, descriptor, path, [memoryview(buffer)], offset)
     return buffer
 
 
-def _read_pieces(files: Files, descriptor: int, path: Path, byte_counts: Sequence[int], offset: int) -> list[pa.Buffer]:
-    """Pieces of the file that lie one behind the other, by one read, each in memory of its own.
-
-    So whoever keeps one of them does not keep the others.
-    """
-    # Arrow's pool gives memory again that it gave before. Fresh memory costs more to map than the bytes to read.
-    buffers = [pa.allocate_buffer(byte_count) for byte_count in byte_counts]
-    left = [memoryview(buffer) for buffer in buffers if buffer.size]
+def _read_into(files: Files, descriptor: int, path: Path, pieces: list[memoryview], offset: int) -> None:
+    """Fills the pieces, none empty, with what lies there, by one read."""
+    left = pieces
+    byte_count = sum([piece.nbytes for piece in pieces])
     place = 0
-    byte_count = sum(byte_counts)
     try:
-        while left:
+        while place < byte_count:
             count = files.pread_into(descriptor, left, offset + place)
             if count == 0:
                 raise CorruptionError(path, offset, f"{byte_count} bytes", f"the file's end after {place}")
             place += count
-            while left and count >= left[0].nbytes:
-                count -= left.pop(0).nbytes
-            if count:
-                left[0] = left[0][count:]
+            if place < byte_count:
+                left = _rest(left, count)
     except OSError as error:
         raise CorruptionError(path, offset + place, f"{byte_count - place} readable bytes", f"{error}") from error
-    return buffers
+
+
+def _rest(pieces: list[memoryview], byte_count: int) -> list[memoryview]:
+    """What of the pieces is behind the first bytes."""
+    for index, piece in enumerate(pieces):
+        if byte_count < piece.nbytes:
+            return [piece[byte_count:], *pieces[index + 1 :]]
+        byte_count -= piece.nbytes
+    return []
 
 
 def read_payload(files: Files, descriptor: int, path: Path, extent: Extent) -> pa.Buffer:
@@ -82,13 +86,17 @@ def read_payload_at_once(files: Files, descriptor: int, path: Path, extent: Exte
 
 def read_payloads(files: Files, descriptor: int, path: Path, extents: Sequence[Extent]) -> list[pa.Buffer]:
     """The payloads of values that ascend and lie close together: by one read, and each verified."""
-    byte_counts: list[int] = []
-    place = extents[0].offset
-    for extent in extents:
-        byte_counts += [extent.offset - place, extent.stop - extent.offset]
-        place = extent.stop
-    pieces = _read_pieces(files, descriptor, path, byte_counts, extents[0].offset)
-    return [_verified_payload(piece, path, extent) for piece, extent in zip(pieces[1::2], extents, strict=True)]
+    gaps = [extent.offset - before.stop for before, extent in pairwise(extents)]
+    passed_over = memoryview(bytearray(max(gaps, default=0)))
+    # Each in memory of its own: whoever keeps one of them does not keep the others.
+    buffers = [pa.allocate_buffer(extent.stop - extent.offset) for extent in extents]
+    pieces = [memoryview(buffers[0])]
+    for gap, buffer in zip(gaps, buffers[1:], strict=True):
+        if gap:
+            pieces.append(passed_over[:gap])
+        pieces.append(memoryview(buffer))
+    _read_into(files, descriptor, path, pieces, extents[0].offset)
+    return [_verified_payload(buffer, path, extent) for buffer, extent in zip(buffers, extents, strict=True)]
 
 
 def _verified_payload(value: pa.Buffer, path: Path, extent: Extent) -> pa.Buffer:

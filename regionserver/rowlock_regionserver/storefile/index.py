@@ -13,6 +13,8 @@ from rowlock_regionserver.storefile.format import BLOCK_MAGIC, HEADER_BYTES, Hea
 
 # LMDB rounds values up to pages and puts a header before each: less than this.
 _GAP_BYTES_MAX = 8192
+# What an entry takes beside the bytes of its rows: six places in lists, four numbers of 32 bytes, two rows of 33.
+_ENTRY_BYTES = 6 * 8 + 4 * 32 + 2 * 33
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,12 @@ class BlockIndex:
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    @property
+    def bytes_held(self) -> int:
+        """As Python holds it: lists of numbers and of rows."""
+        row_bytes = sum(map(len, self.first_rows)) + sum(map(len, self.last_rows))
+        return row_bytes + _ENTRY_BYTES * len(self)
 
     def blocks_of_row(self, row: bytes) -> range:
         """Numbers of the blocks that hold the row if any does."""

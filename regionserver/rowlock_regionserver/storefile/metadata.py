@@ -41,6 +41,11 @@ class Metadata:
     bloom_words: Words  # empty: no filter
     index: BlockIndex
 
+    @property
+    def bytes_held(self) -> int:
+        """What the filter and the index hold, as Python holds them."""
+        return self.bloom_words.nbytes + self.index.bytes_held
+
 
 def encode(metadata: Metadata) -> bytes:
     """The payload."""

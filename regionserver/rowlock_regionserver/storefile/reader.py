@@ -55,7 +55,7 @@ class StoreFile:
             handle.unused()
             open_files.tidy()
             raise
-        return cls(info, Blocks(handle, contents.index, cache, files), contents.bloom_words)
+        return cls(info, Blocks(handle, contents.index, cache, files, contents.bytes_held), contents.bloom_words)
 
     def __init__(self, info: StoreFileInfo, blocks: Blocks, bloom_words: bloom.Words) -> None:
         self.path = blocks.handle.path

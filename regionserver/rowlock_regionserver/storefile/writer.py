@@ -67,7 +67,10 @@ def write_store_file(
         with contextlib.suppress(OSError):
             files.remove_if_there(written)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFullError(f"no space for {path}; free some, nothing was changed") from error
+            raise DiskFullError(
+                f"the disk did not take all of {path} ({error.strerror}); nothing was changed. "
+                "Free some space if it is full"
+            ) from error
         raise
     return info
 

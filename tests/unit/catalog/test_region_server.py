@@ -269,3 +269,19 @@ def test_a_missing_log_is_not_taken_for_a_new_one(open_server: Open, tmp_path: P
         path.unlink()
     with pytest.raises(CorruptionError, match="the segments of log"):
         RegionServer.open(tmp_path, Config(), Clock(), Files(), _no_fatal)
+
+
+def test_what_files_keep_in_memory_is_counted_in_the_ledger(open_server: Open) -> None:
+    server = open_server()
+    server.create_table("t", FAMILIES)
+    put(server, b"r")
+    held = server.ledger.statistics()
+    assert held["memstore_bytes_max"].bytes_held == server.statistics().memstore_bytes > 0
+    assert held["index_bytes_max"].bytes_held == 0
+    (region,) = server.regions_of("t")
+    server.flush_region(region)
+    assert cells(server, b"r") == [b"v"]
+    held = server.ledger.statistics()
+    assert held["memstore_bytes_max"].bytes_held == 0
+    assert held["index_bytes_max"].bytes_held > 0
+    assert held["block_cache_bytes"].bytes_held > 0

@@ -93,7 +93,7 @@ def test_what_a_stop_can_not_flush_is_told_and_stays_in_the_log(serving: Serving
     serving.fill("regions")
     (left,) = serving.stop()
     assert (left.table, left.byte_count > 0) == ("t", True)
-    assert "no space" in left.why
+    assert "No space" in left.why
     serving.empty()
     again = serving.opened(serving.disk.root)
     assert serving.has(again, "t", b"r")

@@ -148,7 +148,7 @@ def test_a_batch_that_a_busy_server_refuses_comes_again_long_after_the_timeout(
         send.finish()
 
 
-def test_what_is_waited_for_after_progress_is_counted_anew(caplog: pytest.LogCaptureFixture) -> None:
+def test_progress_ends_a_wait_and_the_next_one_begins_at_zero(caplog: pytest.LogCaptureFixture) -> None:
     send, _ = send_of(["a"], ["b"])
     for now in (0.0, 8.0):
         put_on_stream(send)

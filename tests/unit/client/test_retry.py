@@ -72,11 +72,12 @@ def test_a_server_that_goes_away_while_it_is_busy_has_the_timeout_from_its_last_
         attempts.failed(ServerUnavailableError("gone"), 61.0, was_sent=False)
 
 
-def test_a_full_disk_is_waited_for_as_long_as_the_timeout() -> None:
+@pytest.mark.parametrize("error", [DiskFullError("full"), NotServingRegionError("closed")])
+def test_a_full_disk_or_a_closed_region_is_waited_for_as_long_as_the_timeout(error: RowlockError) -> None:
     attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE, busy_s=100.0)
-    attempts.failed(DiskFullError("full"), 5.0, was_sent=False)
-    with pytest.raises(DiskFullError):
-        attempts.failed(DiskFullError("full"), 10.0, was_sent=False)
+    attempts.failed(error, 5.0, was_sent=False)
+    with pytest.raises(type(error)):
+        attempts.failed(error, 10.0, was_sent=False)
 
 
 @pytest.mark.parametrize("error", [TableNotFoundError("no"), NotACounterError("no"), DeadlineError("late")])

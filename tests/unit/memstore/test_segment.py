@@ -291,14 +291,21 @@ def test_what_came_before_a_tombstone_is_not_pruned(kind: int) -> None:
 # ---- memory
 
 
-def test_memory_is_counted_about_as_python_holds_it() -> None:
+@pytest.mark.parametrize(("cell_count", "value_bytes"), [(6, 100), (1, 5), (1, 1000)])
+def test_memory_is_counted_about_as_python_holds_it(cell_count: int, value_bytes: int) -> None:
     def mutations() -> Iterator[tuple[bytes, list[Cell]]]:
         for number in range(5000):
             yield (
                 b"row%06d" % ((number * 7919) % 5000),
                 [
-                    (b"qualifier%d" % place, -(1_700_000_000_000 + number), -((1 << 31) + number), 0, b"%0100d" % place)
-                    for place in range(6)
+                    (
+                        b"qualifier%d" % place,
+                        -(1_700_000_000_000 + number),
+                        -((1 << 31) + number),
+                        0,
+                        b"%0*d" % (value_bytes, place),
+                    )
+                    for place in range(cell_count)
                 ],
             )
 
@@ -311,7 +318,7 @@ def test_memory_is_counted_about_as_python_holds_it() -> None:
         held = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    assert 0.85 < segment.bytes_held / held < 1.15, f"{segment.bytes_held} bytes counted, {held} held"
+    assert 0.85 < segment.bytes_held / held < 1.3, f"{segment.bytes_held} bytes counted, {held} held"
 
 
 # ---- threads

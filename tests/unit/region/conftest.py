@@ -132,7 +132,7 @@ class Engine:
     def cells(self, row: bytes, versions: int = 1) -> list[AnswerCell]:
         answer = self.region.get([row], Selection(versions=versions), may_wait=True)
         assert answer is not None
-        return answer[0]
+        return list(answer[0])
 
     def values(self, row: bytes) -> dict[bytes, bytes]:
         """Newest values by `family:qualifier`."""

@@ -371,22 +371,26 @@ def test_a_batch_and_its_repetition_are_answered_when_they_are_published(
     engine.server.stop()
 
 
+@pytest.mark.parametrize("count", [3, 500])
 def test_a_batch_that_the_log_refuses_leaves_an_empty_number_and_no_file(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
+    held = engine.server.statistics().memstore_bytes
+
     def refuse(*_: object) -> None:
         raise StoppingError("closed")
 
     with monkeypatch.context() as patched:
         patched.setattr(engine.server._log, "append", refuse)
         with pytest.raises(StoppingError):
-            engine.bulk(bulk_batch(*many(500)))
+            engine.bulk(bulk_batch(*many(count)))
     # Else the next write would wait for ever.
     assert engine.region.statistics().mvcc.open_writes == 0
     assert engine.scan() == []
+    assert engine.server.statistics().memstore_bytes == held
     assert list((engine.folder / "bulk").iterdir()) == []
-    engine.bulk(bulk_batch(*many(500)))
-    assert len(engine.scan()) == 500
+    engine.bulk(bulk_batch(*many(count)))
+    assert len(engine.scan()) == count
 
 
 @pytest.mark.parametrize("count", [3, 500])

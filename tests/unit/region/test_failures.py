@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import Clock
@@ -22,7 +23,8 @@ from rowlock_regionserver.storefile.reader import StoreFile
 
 from .conftest import WAIT_S, Engine, abandon, bulk_batch
 
-LARGE = bulk_batch(*[(b"%04d" % i, b"f", b"q", None, b"v" * 100) for i in range(100)])
+LARGE = bulk_batch(*[(b"%04d" % i, b"fg"[i % 2 :][:1], b"q", None, b"v" * 100) for i in range(100)])
+SMALL = bulk_batch(*[(b"%04d" % i, b"fg"[i % 2 :][:1], b"q", None, b"v") for i in range(10)])
 
 
 def running(folder: Path, files: Files | None = None, config: Config | None = None) -> Engine:
@@ -34,22 +36,49 @@ def no_memory(*_: object, **named: object) -> int:
     raise MemoryError
 
 
-@pytest.mark.parametrize("part", ["apply", "add_segment"])
 def test_a_change_that_is_logged_and_can_not_be_applied_ends_the_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = running(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr(Memstore, part, no_memory)
+        patched.setattr(Memstore, "apply", no_memory)
         with pytest.raises(MemoryError):
-            engine.change(b"r", Put(b"f", b"q", b"v")) if part == "apply" else engine.bulk(LARGE)
+            engine.change(b"r", Put(b"f", b"q", b"v"))
     assert [type(error) for error in engine.fatal] == [MemoryError]
     with pytest.raises(NotServingRegionError):
         engine.cells(b"r")
     engine.fatal.clear()
     engine.crash()
-    assert len(engine.scan()) == (1 if part == "apply" else 100), "it is in the log"
+    assert len(engine.scan()) == 1, "it is in the log"
     engine.server.stop()
+
+
+@pytest.mark.parametrize(("batch", "part"), [(LARGE, "add_segment"), (SMALL, "apply")], ids=["large", "small"])
+def test_a_bulk_batch_that_can_not_be_applied_is_not_logged_and_changes_nothing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, batch: pa.Table, part: str
+) -> None:
+    apply = getattr(Memstore, part)
+    calls: list[object] = []
+
+    def fail_the_second_time(*arguments: object) -> object:
+        calls.append(arguments)
+        return apply(*arguments) if len(calls) == 1 else no_memory()
+
+    engine.change(b"0000", Put(b"f", b"q", b"before"))
+    held = engine.server.statistics().memstore_bytes
+    records = engine.server._log.statistics().appended_records
+    with monkeypatch.context() as patched:
+        patched.setattr(Memstore, part, fail_the_second_time)
+        with pytest.raises(MemoryError):
+            engine.bulk(batch)
+    assert engine.fatal == []
+    assert engine.server.statistics().memstore_bytes == held
+    assert engine.server._log.statistics().appended_records == records
+    assert [cell[4] for cell in engine.scan()] == [b"before"]
+    engine.bulk(batch)
+    assert len(engine.scan()) == batch.num_rows
+    engine.crash()
+    assert len(engine.scan()) == batch.num_rows
 
 
 def test_a_flush_thread_that_meets_the_unexpected_ends_the_server(

@@ -137,8 +137,8 @@ class Held:
 def between_compare_and_begin(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Held:
     """An increment of row `r` that has read the row and does not have its number yet."""
     hold = Hold()
-    write_path = engine.region._write_path
-    monkeypatch.setattr(write_path, "_begin_append_apply", hold.before(write_path._begin_append_apply))
+    row_commit = engine.region._write_path._commit
+    monkeypatch.setattr(row_commit, "commit", hold.before(row_commit.commit))
     thread = in_background(lambda: engine.change(b"r", Increment(b"f", b"n", 1)))
     hold.wait_reached(thread)
     return Held(hold, thread)

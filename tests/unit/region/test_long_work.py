@@ -13,6 +13,7 @@ from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DeadlineError, DiskFullError, InvalidRequestError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.operations import Put
 from rowlock_regionserver.process import GIVE_WAY_SECONDS
 from rowlock_regionserver.region.long_work import LongWork
@@ -27,7 +28,7 @@ class Case:
     def __init__(self, pause_percent: int = 100) -> None:
         self.clock = ManualClock()
         self.slept: list[float] = []
-        self.memory = MemoryGauge(Config(), lambda: None)
+        self.memory = MemoryGauge(Ledger(Config()).memstores, Config(), self.clock, lambda: None)
         self.long_work = LongWork(pause_percent, self.memory, self.clock, 1, self.slept.append)
 
     def work(self, seconds: float) -> None:

@@ -188,15 +188,15 @@ def test_a_bulk_batch_that_was_refused_is_not_applied_by_a_copy_that_comes_late(
     assert isinstance(engine.bulk(batch, request(2)), BulkResult)
 
 
-def test_what_was_made_is_told_so_also_when_it_would_be_refused_now(engine: Engine) -> None:
+def test_a_change_that_was_made_is_answered_so_also_when_it_would_be_refused_now(engine: Engine) -> None:
     batch = bulk_batch((b"b", b"g", b"q", None, b"v"))
     first = engine.change(b"r", Put(b"g", b"q", b"v"), request=request(1))
     engine.bulk(batch, request(2))
     engine.server.alter_table("t", drop_families=[b"g"])
     assert engine.change(b"r", Put(b"g", b"q", b"v"), request=request(1)) == first._replace(repeated_request=True)
-    told = engine.bulk(batch, request(2))
-    assert isinstance(told, UnknownOutcomeError)
-    assert "applied before" in told.message
+    outcome = engine.bulk(batch, request(2))
+    assert isinstance(outcome, UnknownOutcomeError)
+    assert "applied before" in outcome.message
 
 
 def test_a_refusal_that_a_retry_may_get_past_is_not_kept(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ FINAL = {
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_what_was_read_and_never_published_is_not_told(broken: Engine, together: bool) -> None:
+def test_an_outcome_that_depends_on_an_unpublished_write_is_unknown(broken: Engine, together: bool) -> None:
     """An overflow of a counter that the failed sync took back, say. What rests on published writes alone is final."""
     files = broken.files
     assert isinstance(files, BrokenFiles)

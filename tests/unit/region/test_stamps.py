@@ -70,16 +70,16 @@ def test_stamps_come_back_under_calls_in_every_millisecond() -> None:
     assert waits / (len(ahead) + waits) < 0.07
 
 
-def test_a_time_that_was_told_is_passed_over_and_the_end_of_a_block_is_waited_for() -> None:
+def test_stamps_pass_over_a_range_and_wait_at_the_end_of_a_block() -> None:
     clock = ManualClock(LEFT_OUT_EVERY_MS + 1)
     stamps = Stamps(clock, BLOCK_MS)
     stamps.pass_over(clock.now_ms())
     assert stamps.next() == clock.now_ms() + 1
-    told = clock.now_ms() + BLOCK_MS - 1
-    stamps.pass_over(told)
+    range_end = clock.now_ms() + BLOCK_MS - 1
+    stamps.pass_over(range_end)
     assert stamps.next() is None, "it would be a whole block ahead"
     clock.advance(1)
-    assert stamps.next() == told + 1
+    assert stamps.next() == range_end + 1
 
 
 def lives(clock: ManualClock, count: int) -> Iterator[Stamps]:

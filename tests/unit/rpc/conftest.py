@@ -43,7 +43,9 @@ def run(region: FakeRegion, workers: Workers, config: Config) -> Run:
             await test(client)
             region.gate.set()
             await until(lambda: client.points.statistics().in_flight == 0)
-            assert client.points.large_messages.taken == 0
+            client.conversation.leave()
+            client.may_write.set()
+            await until(lambda: client.ledger.bytes_held == 0)
 
         run_on_loop(on_loop)
 

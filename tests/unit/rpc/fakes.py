@@ -65,14 +65,15 @@ class FakeRegion:
             assert self.gate.wait(30)
 
     def get(
-        self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool
-    ) -> Sequence[Sequence[AnswerCell]] | None:
+        self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool, reached: Callable[[int], None]
+    ) -> list[Sequence[AnswerCell]] | None:
         if rows[0].startswith(b"slow") and not may_wait:
             return None
         self._wait(rows[0])
         self.begun.append(rows[0])
         if rows[0] == b"bug":
             raise ZeroDivisionError("a bug")
+        reached(len(self.value) * len(rows))
         return [[(b"f", b"q", 1, self.value)] for _ in rows]
 
     def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:

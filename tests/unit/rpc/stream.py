@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from rowlock_proto.v1 import region_pb2, types_pb2
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.rpc.conversation import Conversation
 from rowlock_regionserver.rpc.points import Points
 from rowlock_regionserver.rpc.workers import Workers
@@ -23,7 +24,8 @@ class Client:
     def __init__(self, region: FakeRegion, workers: Workers, config: Config) -> None:
         self.clock = ManualClock()
         self.open_calls = 1
-        self.points = Points(region.region, workers, config, self.clock, lambda: self.open_calls)
+        self.ledger = Ledger(config)
+        self.points = Points(region.region, workers, config, self.clock, self.ledger, lambda: self.open_calls)
         self.messages: list[Answers] = []
         self._arrived = asyncio.Event()
         self.may_write = asyncio.Event()

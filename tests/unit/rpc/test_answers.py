@@ -6,7 +6,7 @@ from rowlock_proto.v1.region_pb2 import GetAnswer, MutateAnswer, PointAnswers
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.errors import NotACounterError
 from rowlock_regionserver.operations import RowOutcome, RowResult
-from rowlock_regionserver.rpc.answers import error_answer, get_answer, mutate_answer
+from rowlock_regionserver.rpc.answers import ERRORS_IN_FULL_MAX, error_answer, get_answer, mutate_answer
 
 
 def test_answers_joined_are_one_message_with_all_of_them() -> None:
@@ -64,3 +64,12 @@ def test_an_empty_mutate_answer_is_still_an_answer() -> None:
     assert answer.WhichOneof("answer") == "mutate"
     assert answer.mutate == MutateAnswer()
     assert answer.get == GetAnswer()
+
+
+def test_errors_after_the_first_ones_are_told_in_short_with_all_their_evidence() -> None:
+    outcomes = [NotACounterError("x" * 500, row=b"%d" % number, table="t") for number in range(ERRORS_IN_FULL_MAX + 2)]
+    answer = mutate_answer(1, outcomes)
+    errors = [result.error for result in PointAnswers.FromString(answer).answers[0].mutate.results]
+    assert {len(error.message) for error in errors[:ERRORS_IN_FULL_MAX]} == {500}
+    assert errors[-1].message == "NOT_A_COUNTER; the first errors of this answer say more"
+    assert (errors[-1].row, errors[-1].table, errors[-1].code) == (b"101", "t", Error.NOT_A_COUNTER)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
+import threading
 import weakref
 
 import pyarrow as pa
@@ -13,8 +15,9 @@ from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError, RegionTooBusyError, StoppingError
+from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.memory_plan import REQUEST_COST
 from rowlock_regionserver.region.bulk_load import BulkResult
-from rowlock_regionserver.rpc.budget import ByteBudget
 from rowlock_regionserver.rpc.bulk import BulkStreams
 from rowlock_regionserver.rpc.bulk_batches import BULK_SCHEMA
 from rowlock_regionserver.rpc.workers import Workers
@@ -37,10 +40,12 @@ def batch(row: bytes, region_id: int = REGION_ID, client_id: bytes = b"") -> byt
 class Stream:
     """A bulk stream and its client."""
 
-    def __init__(self, region: FakeRegion, workers: Workers, bytes_max: int = 1 << 20) -> None:
-        config = Config()
-        self.budget = ByteBudget(bytes_max, 100)
-        self.streams = BulkStreams(region.region, workers, self.budget, config, Clock())
+    def __init__(
+        self, region: FakeRegion, workers: Workers, config: Config | None = None, streams: BulkStreams | None = None
+    ) -> None:
+        config = config or Config()
+        self.ledger = Ledger(config)
+        self.streams = streams or BulkStreams(region.region, workers, self.ledger, config, Clock())
         self._sent: asyncio.Queue[bytes | None] = asyncio.Queue()
         self.answers: list[BulkAnswer] = []
         self._arrived = asyncio.Event()
@@ -85,7 +90,7 @@ def test_the_next_batch_begins_while_the_one_before_is_synced_and_no_further(
         await stream.serving
         assert [(answer.cell_count, answer.timestamp) for answer in stream.answers] == [(1, 10), (2, 20), (3, 30)]
         assert stream.answers[1].repeated_request
-        assert stream.budget.taken == 0
+        assert stream.ledger.requests.bytes_held == 0
 
     run(test)
 
@@ -119,7 +124,7 @@ def test_a_batch_that_is_refused_is_told_and_the_stream_goes_on(region: FakeRegi
         await stream.serving
         codes = [answer.error.code for answer in stream.answers]
         assert codes == [Error.NOT_SERVING_REGION, Error.INVALID_ARGUMENT, Error.INVALID_ARGUMENT, 0]
-        assert stream.budget.taken == 0
+        assert stream.ledger.requests.bytes_held == 0
 
     run(test)
 
@@ -166,25 +171,156 @@ def test_bytes_that_are_no_batch_end_the_stream_after_the_answers_before(region:
         with pytest.raises(InvalidRequestError, match="BulkBatch"):
             await stream.serving
         assert len(stream.answers) == 1
-        assert stream.budget.taken == 0
+        assert stream.ledger.requests.bytes_held == 0
 
     run(test)
 
 
-def test_too_many_bytes_in_flight_are_refused(region: FakeRegion, workers: Workers) -> None:
+def room_for(count: float, **settings: int) -> Config:
+    """For so many batches that are worked on."""
+    return Config(request_bytes_in_flight_max=int(count * REQUEST_COST * len(batch(b"1"))), **settings)
+
+
+def test_a_batch_waits_until_there_is_room_for_it(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
-        stream = Stream(region, workers, bytes_max=len(batch(b"1")) + 1)
-        stream.send(batch(b"1"))
+        stream = Stream(region, workers, room_for(1.3))
+        stream.send(batch(b"1"), batch(b"2"), None)
         await until(lambda: len(region.unpublished_bulk) == 1)
-        stream.send(batch(b"2"))
-        for _ in range(10):  # All that is left is on the loop.
-            await asyncio.sleep(0)
+        await until(lambda: stream.ledger.requests.bytes_held > REQUEST_COST * len(batch(b"1")))
+        assert rows(region) == [b"1"]
         region.unpublished_bulk[0](BulkResult(1, 1, 1))
-        await stream.until(2)
-        assert stream.answers[1].error.code == Error.REGION_TOO_BUSY
-        stream.send(batch(b"3"), None)
         await until(lambda: len(region.unpublished_bulk) == 2)
         region.unpublished_bulk[1](BulkResult(1, 1, 1))
+        await stream.serving
+        assert [answer.HasField("error") for answer in stream.answers] == [False, False]
+        assert stream.ledger.requests.bytes_held == 0
+
+    run(test)
+
+
+def test_a_batch_waits_until_there_is_room_in_the_memstores(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        stream = Stream(region, workers, Config(memstore_bytes_max=2000))
+        stream.ledger.memstores.add(1900)
+        stream.send(batch(b"1"), None)
+        await until(lambda: stream.ledger.requests.bytes_held > 0)
+        assert rows(region) == []
+        await asyncio.to_thread(stream.ledger.memstores.give, 1900)  # As a flush does.
+        await until(lambda: len(region.unpublished_bulk) == 1)
+        region.unpublished_bulk[0](BulkResult(1, 1, 1))
+        await stream.serving
+
+    run(test)
+
+
+@pytest.mark.parametrize("short_of", ["request_bytes_in_flight_max", "memstore_bytes_max"])
+def test_a_batch_that_waited_too_long_is_told_to_come_again(
+    region: FakeRegion, workers: Workers, short_of: str
+) -> None:
+    async def test() -> None:
+        stream = Stream(region, workers, room_for(1.5, row_lock_wait_ms=1, memstore_bytes_max=2000))
+        is_memstores = short_of == "memstore_bytes_max"
+        account, held = (
+            (stream.ledger.memstores, 1900)
+            if is_memstores
+            else (stream.ledger.requests, REQUEST_COST * len(batch(b"1")))
+        )
+        account.add(held)
+        stream.send(batch(b"1"))
+        await stream.until(1)
+        error = stream.answers[0].error
+        assert (error.code, error.can_retry) == (Error.REGION_TOO_BUSY, True)
+        assert short_of in error.message
+        account.give(held)
+        stream.send(batch(b"2"), None)
+        await until(lambda: len(region.unpublished_bulk) == 1)
+        region.unpublished_bulk[0](BulkResult(1, 1, 1))
+        await stream.serving
+        assert rows(region) == [b"2"]
+
+    run(test)
+
+
+def test_when_too_many_wait_for_any_of_them_to_begin_the_next_is_refused_at_once(
+    region: FakeRegion, workers: Workers
+) -> None:
+    async def test() -> None:
+        config = room_for(1.3)
+        first = Stream(region, workers, config)
+        others = [Stream(region, workers, config, first.streams) for _ in range(3)]
+        first.send(batch(b"1"))
+        await until(lambda: len(region.unpublished_bulk) == 1)
+        for other in others:
+            other.send(batch(b"2"), None)
+        await others[1].until(1)
+        await others[2].until(1)
+        assert {other.answers[0].error.code for other in others[1:]} == {Error.REGION_TOO_BUSY}
+        first.send(None)
+        region.unpublished_bulk[0](BulkResult(1, 1, 1))
+        await until(lambda: len(region.unpublished_bulk) == 2)
+        region.unpublished_bulk[1](BulkResult(1, 1, 1))
+        await asyncio.gather(first.serving, *(other.serving for other in others))
+        assert first.ledger.requests.bytes_held == 0
+
+    run(test)
+
+
+@pytest.mark.parametrize("limit", ["request_bytes_in_flight_max", "memstore_bytes_max"])
+def test_a_batch_that_never_fits_is_refused_for_good(region: FakeRegion, workers: Workers, limit: str) -> None:
+    async def test() -> None:
+        stream = Stream(region, workers, Config(**{limit: 100}))
+        stream.send(batch(b"1"), None)
+        await stream.serving
+        error = stream.answers[0].error
+        assert (error.code, error.limit, error.can_retry) == (Error.LIMIT_EXCEEDED, limit, False)
+
+    run(test)
+
+
+def test_a_batch_that_waits_when_the_server_stops_is_told_so(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        stream = Stream(region, workers, room_for(1.3))
+        stream.send(batch(b"1"), batch(b"2"))
+        await until(lambda: len(region.unpublished_bulk) == 1)
+        await until(lambda: stream.ledger.requests.bytes_held > REQUEST_COST * len(batch(b"1")))
+        stream.streams.stop()
+        region.unpublished_bulk[0](BulkResult(1, 1, 1))
+        with pytest.raises(StoppingError):
+            await stream.serving
+        assert stream.answers[0].cell_count == 1
+        assert stream.ledger.requests.bytes_held == 0
+
+    run(test)
+
+
+def test_a_batch_whose_client_goes_while_it_waits_gives_its_bytes_back(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        stream = Stream(region, workers, room_for(1.3))
+        stream.send(batch(b"1"), batch(b"2"))
+        await until(lambda: len(region.unpublished_bulk) == 1)
+        await until(lambda: stream.ledger.requests.bytes_held > REQUEST_COST * len(batch(b"1")))
+        stream.serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stream.serving
+        region.unpublished_bulk[0](BulkResult(1, 1, 1))
+        await until(lambda: stream.ledger.requests.bytes_held == 0)
+        assert rows(region) == [b"1"]
+
+    run(test)
+
+
+def test_a_stream_that_waits_for_its_client_holds_no_batch(region: FakeRegion, workers: Workers) -> None:
+    async def test() -> None:
+        stream = Stream(region, workers)
+        sent = batch(b"1")
+        references = sys.getrefcount(sent)
+        stream.send(sent)
+        await until(lambda: len(region.unpublished_bulk) == 1)
+        region.unpublished_bulk.pop()(BulkResult(1, 1, 1))
+        region.bulk_batches.clear()
+        await stream.until(1)
+        await until(lambda: sys.getrefcount(sent) == references)
+        stream.send(None)
         await stream.serving
 
     run(test)
@@ -198,11 +334,31 @@ def test_a_client_that_is_gone_leaves_its_batch_to_be_carried_out(region: FakeRe
         stream.serving.cancel()
         with pytest.raises(asyncio.CancelledError):
             await stream.serving
-        assert stream.budget.taken
+        assert stream.ledger.requests.bytes_held
         region.gate.set()
         await until(lambda: len(region.unpublished_bulk) == 1)
         region.unpublished_bulk[0](BulkResult(1, 1, 1))
-        await until(lambda: stream.budget.taken == 0)
+        await until(lambda: stream.ledger.requests.bytes_held == 0)
+
+    run(test)
+
+
+def test_a_client_that_sends_no_batch_and_leaves_at_once_is_no_error_of_ours(
+    region: FakeRegion, workers: Workers
+) -> None:
+    async def test() -> None:
+        may_end = threading.Event()
+        for _ in range(2):  # All threads there are.
+            workers.streams.submit(may_end.wait)
+        stream = Stream(region, workers)
+        stream.send(b"\xff\xff")
+        await until(lambda: stream.ledger.requests.bytes_held > 0)
+        stream.serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stream.serving
+        may_end.set()
+        await until(lambda: stream.ledger.requests.bytes_held == 0)
+        gc.collect()  # asyncio tells of errors that nobody asked for when they go.
 
     run(test)
 
@@ -220,7 +376,7 @@ def test_a_batch_that_is_published_after_its_client_went_gives_its_bytes_back(
         with pytest.raises(asyncio.CancelledError):
             await stream.serving
         region.unpublished_bulk[0](BulkResult(1, 1, 1))
-        await until(lambda: stream.budget.taken == 0)
+        await until(lambda: stream.ledger.requests.bytes_held == 0)
 
     run(test)
 
@@ -232,7 +388,7 @@ def test_a_batch_whose_client_went_before_it_began_gives_its_bytes_back(region: 
             stream.send(batch(b"slow"))
             await asyncio.to_thread(region.waiting.acquire)
         streams[2].send(batch(b"3"))
-        await until(lambda: streams[2].budget.taken > 0)
+        await until(lambda: streams[2].ledger.requests.bytes_held > 0)
         streams[2].serving.cancel()
         with pytest.raises(asyncio.CancelledError):
             await streams[2].serving
@@ -240,7 +396,7 @@ def test_a_batch_whose_client_went_before_it_began_gives_its_bytes_back(region: 
         await until(lambda: len(region.unpublished_bulk) == 3)
         for done in region.unpublished_bulk:
             done(BulkResult(1, 1, 1))
-        await until(lambda: not any(stream.budget.taken for stream in streams))
+        await until(lambda: not any(stream.ledger.requests.bytes_held for stream in streams))
         for stream in streams[:2]:
             stream.send(None)
             await stream.serving

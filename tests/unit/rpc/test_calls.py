@@ -11,6 +11,8 @@ import grpc
 import pytest
 from google.rpc.status_pb2 import Status
 from rowlock_proto.v1.types_pb2 import Error
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.rpc.calls import Calls, Context, Method
 from rowlock_regionserver.rpc.door import CATALOG
 
@@ -24,6 +26,16 @@ class Call:
 
     metadata: Sequence[tuple[str, str]] = ()
     told: list[Error] = field(default_factory=list)
+    written: list[bytes] = field(default_factory=list)
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:50000"
+
+    async def read(self) -> bytes:
+        return b"asked"
+
+    async def write(self, message: bytes) -> None:
+        self.written.append(message)
 
     def invocation_metadata(self) -> Sequence[tuple[str, str]]:
         return self.metadata
@@ -42,10 +54,11 @@ async def answered(data: bytes, context: Context) -> bytes:
 
 
 def calls_of_a_folder() -> tuple[Calls, Method]:
-    calls = Calls(1 << 20, lambda _: None, data_folder_id=FOLDER, retry_after_ms=50)
+    config = Config(retry_after_ms=50)
+    calls = Calls(config, Ledger(config), lambda _: None, data_folder_id=FOLDER)
     details: Any = type("Details", (), {"method": "/rowlock.v1.Catalog/ListTables"})
     handler: Any = calls.handler(CATALOG).service(details)
-    method: Method = handler.unary_unary
+    method: Method = handler.stream_stream
     return calls, method
 
 
@@ -57,12 +70,15 @@ def outcome(method: Method, metadata: Sequence[tuple[str, str]] = ()) -> bytes |
     """The answer, or the code that the call was told."""
     call: Any = Call(metadata)
     try:
-        return asyncio.run(method(b"asked", call)) or b""  # type: ignore[arg-type]  # a coroutine
+        asyncio.run(method(b"", call))  # type: ignore[arg-type]  # a coroutine
     except grpc.aio.AbortError:
         (error,) = call.told
         assert error.can_retry
         code: Error.Code = error.code
         return code
+    (answer,) = call.written
+    assert isinstance(answer, bytes)
+    return answer
 
 
 def test_a_call_is_let_in_when_the_server_has_recovered_until_it_stops() -> None:

@@ -52,7 +52,8 @@ def test_calls_that_come_while_a_flush_runs_share_the_next_one(pool: ThreadPoolE
         engine.may_end["u"].release()
         engine.may_end["t"].release()
         assert ((await first).cell_count, (await other).cell_count) == (1, 2)
-        await until(lambda: engine.begun == ["t", "u", "t"])
+        await until(lambda: len(engine.begun) == 3 or later[0].done())
+        assert engine.begun == ["t", "u", "t"]
         last = asyncio.create_task(flushes.flush("t"))
         engine.may_end["t"].release()
         assert {(await each).cell_count for each in later} == {3}

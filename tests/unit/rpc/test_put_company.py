@@ -279,7 +279,7 @@ def test_a_bug_is_told_to_each(run: Run, caplog: pytest.LogCaptureFixture) -> No
     assert "ZeroDivisionError" in caplog.text
 
 
-@pytest.mark.parametrize("config", [Config(answer_bytes_held_max=100, request_bytes_max=1000)])
+@pytest.mark.parametrize("config", [Config(answer_bytes_held_max=1000, request_bytes_max=1000)])
 def test_answers_with_cells_are_bounded_as_those_of_other_changes_are(run: Run, region: FakeRegion) -> None:
     region.results = ((b"f", b"q", 1, bytes(300)),)
 

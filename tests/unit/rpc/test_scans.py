@@ -10,8 +10,8 @@ from rowlock_proto.v1.region_pb2 import ScanBatch
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import LeaseExpiredError, RegionTooBusyError, StoppingError
+from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.operations import ScanPlan
-from rowlock_regionserver.rpc.scan_memory import ScanMemory
 from rowlock_regionserver.rpc.scans import OpenScan, Scans
 from rowlock_regionserver.rpc.workers import Workers
 
@@ -25,7 +25,10 @@ def plan(batches: int, *, is_held: bool = False) -> ScanPlan:
 
 
 def open_scan(region: FakeRegion) -> OpenScan:
-    return OpenScan(region, plan(2), ScanMemory(1 << 30, 1), Config(), ManualClock())
+    return OpenScan(region, plan(2), Ledger(Config()).scans, Config(), ManualClock())
+
+
+SCARCE = Config(scan_bytes_held_max=200, scan_window_bytes=100)
 
 
 class Reader:
@@ -44,7 +47,7 @@ class Reader:
 
 def test_every_batch_arrives_in_order_with_the_read_point(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
-        scans, reader = Scans(workers, Config(), ManualClock()), Reader()
+        scans, reader = Scans(workers, Config(), ManualClock(), Ledger(Config())), Reader()
         reader.may_take.set()
         await scans.serve(region, plan(5), reader.write)
         assert [(batch.read_point, batch.row_count) for batch in reader.batches] == [(11, 1)] * 5
@@ -57,7 +60,7 @@ def test_every_batch_arrives_in_order_with_the_read_point(region: FakeRegion, wo
 
 def test_nothing_is_made_before_the_batches_of_the_last_step_are_taken(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
-        scans, reader = Scans(workers, Config(), ManualClock()), Reader()
+        scans, reader = Scans(workers, Config(), ManualClock(), Ledger(Config())), Reader()
         serving = asyncio.create_task(scans.serve(region, plan(20), reader.write))
         await reader.arrived.wait()
         await asyncio.to_thread(workers.streams.submit(lambda: None).result)  # A step that was asked for would be done.
@@ -70,7 +73,7 @@ def test_nothing_is_made_before_the_batches_of_the_last_step_are_taken(region: F
 
 
 def test_a_step_makes_as_many_batches_as_are_asked(region: FakeRegion) -> None:
-    scan = OpenScan(region, plan(5), ScanMemory(1 << 30, 1), Config(), ManualClock())
+    scan = OpenScan(region, plan(5), Ledger(Config()).scans, Config(), ManualClock())
     assert [len(scan.step(count)) for count in (1, 2, 4, 4)] == [1, 2, 2, 0]
     assert region.open_scans == 0
 
@@ -78,7 +81,7 @@ def test_a_step_makes_as_many_batches_as_are_asked(region: FakeRegion) -> None:
 def test_batches_before_a_failure_are_given_and_the_failure_comes_next(
     region: FakeRegion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = ScanMemory(1 << 30, 1)
+    memory = Ledger(Config()).scans
     scan = OpenScan(region, plan(5), memory, Config(), ManualClock())
     made = [b"1", b"2"]
     monkeypatch.setattr("rowlock_regionserver.rpc.scans.scan_batch", lambda *_, **__: made.pop(0))
@@ -86,12 +89,15 @@ def test_batches_before_a_failure_are_given_and_the_failure_comes_next(
     with pytest.raises(IndexError):
         scan.step(4)
     assert region.open_scans == 0
-    assert memory.held == 0
+    assert memory.bytes_held == 0
 
 
 def test_a_client_that_takes_nothing_loses_its_read_point(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
-        scans, reader = Scans(workers, Config(scan_lease_ms=1), ManualClock()), Reader()
+        scans, reader = (
+            Scans(workers, Config(scan_lease_ms=1), ManualClock(), Ledger(Config(scan_lease_ms=1))),
+            Reader(),
+        )
         with pytest.raises(LeaseExpiredError, match="scan_lease_ms = 1"):
             await scans.serve(region, plan(5), reader.write)
         await until(lambda: region.open_scans == 0)
@@ -103,7 +109,7 @@ def test_a_client_that_takes_nothing_loses_its_read_point(region: FakeRegion, wo
 
 def test_a_call_that_is_cancelled_frees_the_read_point(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
-        scans, reader = Scans(workers, Config(), ManualClock()), Reader()
+        scans, reader = Scans(workers, Config(), ManualClock(), Ledger(Config())), Reader()
         serving = asyncio.create_task(scans.serve(region, plan(5), reader.write))
         await reader.arrived.wait()
         assert region.open_scans == 1
@@ -115,7 +121,7 @@ def test_a_call_that_is_cancelled_frees_the_read_point(region: FakeRegion, worke
 
 def test_a_scan_left_in_the_middle_of_a_step_ends_with_that_step(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
-        scans, reader = Scans(workers, Config(), ManualClock()), Reader()
+        scans, reader = Scans(workers, Config(), ManualClock(), Ledger(Config())), Reader()
         serving = asyncio.create_task(scans.serve(region, plan(5, is_held=True), reader.write))
         await asyncio.to_thread(region.waiting.acquire)
         serving.cancel()
@@ -160,7 +166,10 @@ def test_a_step_that_fails_closes_the_scan(region: FakeRegion, monkeypatch: pyte
 
 def test_more_scans_than_the_limit_are_refused(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
-        scans, reader = Scans(workers, Config(scans_open_max=1), ManualClock()), Reader()
+        scans, reader = (
+            Scans(workers, Config(scans_open_max=1), ManualClock(), Ledger(Config(scans_open_max=1))),
+            Reader(),
+        )
         serving = asyncio.create_task(scans.serve(region, plan(2), reader.write))
         await reader.arrived.wait()
         with pytest.raises(RegionTooBusyError, match="scans_open_max") as refused:
@@ -178,10 +187,10 @@ def test_no_scan_begins_while_others_hold_too_much_for_clients_that_do_not_read(
     region: FakeRegion, workers: Workers
 ) -> None:
     async def test() -> None:
-        scans, reader = Scans(workers, Config(scan_bytes_held_max=1), ManualClock()), Reader()
+        scans, reader = Scans(workers, SCARCE, ManualClock(), Ledger(SCARCE)), Reader()
         serving = asyncio.create_task(scans.serve(region, plan(2), reader.write))
         await reader.arrived.wait()
-        assert scans.statistics().bytes_held > 1
+        assert scans.statistics().bytes_held > 100
         with pytest.raises(RegionTooBusyError, match="scan_bytes_held_max") as refused:
             await scans.serve(region, plan(2), reader.write)
         assert refused.value.retry_after_ms > 0
@@ -197,7 +206,7 @@ def test_no_scan_begins_while_others_hold_too_much_for_clients_that_do_not_read(
 
 def test_stopping_ends_a_scan_where_it_stands(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
-        scans, reader = Scans(workers, Config(), ManualClock()), Reader()
+        scans, reader = Scans(workers, Config(), ManualClock(), Ledger(Config())), Reader()
         serving = asyncio.create_task(scans.serve(region, plan(5), reader.write))
         await reader.arrived.wait()
         scans.stop()
@@ -211,7 +220,7 @@ def test_stopping_ends_a_scan_where_it_stands(region: FakeRegion, workers: Worke
 def test_a_scan_that_meets_no_row_tells_how_far_it_has_come_when_its_time_is_over(region: FakeRegion) -> None:
     clock = ManualClock()
     region.after_window = lambda _: clock.advance(50)
-    scan = OpenScan(region, ScanPlan(), ScanMemory(1 << 30, 1), Config(scan_heartbeat_ms=120), clock)
+    scan = OpenScan(region, ScanPlan(), Ledger(Config()).scans, Config(scan_heartbeat_ms=120), clock)
     for row_reached in (b"row2", b"row5", b"row8"):
         (message,) = scan.step(4)
         batch = ScanBatch.FromString(message)
@@ -220,10 +229,21 @@ def test_a_scan_that_meets_no_row_tells_how_far_it_has_come_when_its_time_is_ove
     assert region.open_scans == 0
 
 
+def test_while_scans_hold_half_of_what_they_may_each_turn_ends_with_its_window(region: FakeRegion) -> None:
+    scans = Ledger(Config()).scans
+    scans.take(scans.bytes_max // 2 + 1)
+    clock = ManualClock()
+    region.after_window = lambda _: clock.advance(10)
+    scan = OpenScan(region, ScanPlan(), scans, Config(scan_heartbeat_ms=100), clock)
+    row_reached = [ScanBatch.FromString(message).row_reached for _ in range(2) for message in scan.step(4)]
+    assert row_reached == [b"row0", b"row1"]
+    scan.leave()
+
+
 def test_while_there_are_batches_a_step_lasts_until_it_has_as_many_as_asked(region: FakeRegion) -> None:
     clock = ManualClock()
     region.after_window = lambda _: clock.advance(90)
-    scan = OpenScan(region, plan(5), ScanMemory(1 << 30, 1), Config(scan_heartbeat_ms=100), clock)
+    scan = OpenScan(region, plan(5), Ledger(Config()).scans, Config(scan_heartbeat_ms=100), clock)
     assert [len(scan.step(count)) for count in (1, 4, 4)] == [1, 4, 0]
 
 
@@ -231,7 +251,7 @@ def test_scans_that_meet_no_row_let_others_have_their_threads(region: FakeRegion
     async def test() -> None:
         clock = ManualClock()
         region.after_window = lambda _: clock.advance(50)
-        scans, endless, reader = Scans(workers, Config(), clock), Reader(), Reader()
+        scans, endless, reader = Scans(workers, Config(), clock, Ledger(Config())), Reader(), Reader()
         endless.may_take.set()
         reader.may_take.set()
         # One more than there are threads.
@@ -251,7 +271,7 @@ def test_a_scan_that_meets_no_row_and_is_left_ends_with_its_window(region: FakeR
     async def test() -> None:
         has_begun = threading.Event()
         region.after_window = lambda _: has_begun.set()
-        scans, reader = Scans(workers, Config(), ManualClock()), Reader()
+        scans, reader = Scans(workers, Config(), ManualClock(), Ledger(Config())), Reader()
         serving = asyncio.create_task(scans.serve(region, ScanPlan(), reader.write))
         await asyncio.to_thread(has_begun.wait)
         serving.cancel()
@@ -265,7 +285,7 @@ def test_stopping_ends_a_scan_that_meets_no_row(region: FakeRegion, workers: Wor
     async def test() -> None:
         clock = ManualClock()
         region.after_window = lambda _: clock.advance(50)
-        scans, reader = Scans(workers, Config(), clock), Reader()
+        scans, reader = Scans(workers, Config(), clock, Ledger(Config())), Reader()
         reader.may_take.set()
         serving = asyncio.create_task(scans.serve(region, ScanPlan(), reader.write))
         await reader.arrived.wait()

@@ -14,6 +14,7 @@ from rowlock_regionserver.cells import Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.rpc.calls import Calls
 from rowlock_regionserver.rpc.catalog_service import CatalogService
@@ -64,7 +65,9 @@ def test_slow_table_operations_do_not_hold_up_who_connects(engine: RegionServer,
         renewal = catalog_pb2.RenewSnapshotRequest(snapshot_id=b"s" * 16).SerializeToString()
         await methods["RenewSnapshot"](renewal, NO_CONTEXT)
         await methods["EndSnapshot"](renewal, NO_CONTEXT)
-        regions = RegionService(engine, busy_workers, Calls(1 << 20, lambda _: None), config, Clock())
+        ledger = Ledger(config)
+        calls = Calls(config, ledger, lambda _: None)
+        regions = RegionService(engine, busy_workers, calls, config, Clock(), ledger)
         await regions.methods()["PlanScan"](region_pb2.PlanScanRequest(region_id=1).SerializeToString(), NO_CONTEXT)
 
     run(test)
@@ -77,7 +80,7 @@ def test_slow_table_operations_do_not_keep_the_read_points_of_scans_that_were_le
         raise ConnectionError("the client is gone")
 
     async def test() -> None:
-        scans = Scans(busy_workers, Config(), Clock())
+        scans = Scans(busy_workers, Config(), Clock(), Ledger(Config()))
         with pytest.raises(ConnectionError):
             await scans.serve(region, ScanPlan(row_limit=5), write)
         await until(lambda: region.open_scans == 0)

@@ -101,3 +101,14 @@ def test_many_threads_keep_the_cache_within_its_bound() -> None:
     cache.statistics()
     cache._check()
     assert cache.statistics().hit_count + cache.statistics().miss_count == 2000
+
+
+def test_what_indexes_hold_is_counted_until_their_readers_are_gone() -> None:
+    cache = BlockCache(1 << 20)
+    first, second = cache.new_reader(1000), cache.new_reader(20)
+    cache.put(first, 0, block())
+    assert cache.index_bytes_held == 1020
+    cache.reader_is_gone(first)
+    cache.put(second, 0, block())
+    assert cache.index_bytes_held == 20
+    cache._check()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 from rowlock_regionserver.storefile.index import BlockIndex
 
@@ -35,3 +37,18 @@ def test_a_run_ends_at_its_bytes_at_a_gap_and_where_the_file_goes_back() -> None
 
 def test_a_block_larger_than_the_bytes_is_a_run_of_its_own() -> None:
     assert index((4096, 50_000), (57344, 50)).run_from(0, 2, 1) == range(1)
+
+
+def test_memory_is_counted_about_as_python_holds_it() -> None:
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        count = 10_000
+        offsets = [(1 << 33) + number for number in range(count)]
+        payload_bytes, cell_counts, checksums = ([(1 << 20) + number for number in range(count)] for _ in range(3))
+        first_rows, last_rows = ([b"%020d" % (2 * number + last) for number in range(count)] for last in range(2))
+        made = BlockIndex(offsets, payload_bytes, cell_counts, checksums, first_rows, last_rows)
+        held = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert 0.85 < made.bytes_held / held < 1.15, f"{made.bytes_held} bytes counted, {held} held"

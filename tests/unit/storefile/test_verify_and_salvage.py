@@ -6,9 +6,12 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from rowlock_regionserver.cells import PUT
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.inspection import salvaged_cells
+from rowlock_regionserver.sources import NO_LIMIT
 from rowlock_regionserver.storefile.salvage import salvage
 from rowlock_regionserver.storefile.verify import verify_store_file
 
@@ -120,3 +123,14 @@ def test_a_store_file_inside_a_value_is_not_taken_for_blocks(case: Case) -> None
     cells += [(b"b", (b"q", -1, -1, PUT, b"v"))]
     case.write(cells)
     assert salvaged(case.path) == (cells, [])
+
+
+def test_more_than_a_segment_should_hold_becomes_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(salvaged_cells, "_SEGMENT_BYTES_MAX", 2000)
+    bench = flipping.make(tmp_path)
+    segments = salvaged_cells._whole_part(bench.path, Files(), [])
+    chunks = [segment.read_rows(b"", b"", NO_LIMIT) for segment in segments]
+    assert len(chunks) > 2
+    assert all(chunk.table.nbytes < 4000 for chunk in chunks), "a block more at most"
+    found = [cell for chunk in chunks for cell in cells_of(chunk.table)]
+    assert sorted(found) == sorted(bench.cells)

@@ -1,0 +1,128 @@
+"""The memory plan: one setting, `memory`, gives each part of the server its bound; single settings override.
+
+The defaults of Config fit together for MEMORY_MOST; with less memory each bound is less in proportion. A sum that can't
+be is refused, before anything is begun: bounds that are together more than `memory`, or more memory than there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+
+from rowlock_regionserver.config import KIB, MIB, Config
+
+# What the process takes beyond `memory`: the interpreter and the libraries (some 100 MiB of it, most of them pages of
+# files that the system can drop), threads, and what allocators can't give back.
+ALLOWANCE_BYTES = 150 * MIB
+# Without a setting: half of what this process may use, and not more than this.
+MEMORY_MOST = Config().memory
+MEMORY_LEAST = 64 * MIB
+# A message that is worked on: the bytes that came, the message object, and what is made of it (measured: 2 to 5 times).
+REQUEST_COST = 5
+
+# The answer to a get while it is made: as cells and a message object, then as that and its bytes.
+MAKING_COST = 2
+# What a row of a request takes beside its bytes: the objects that it is read into, its outcome and its answer.
+ROW_COST = 1000
+
+# The parts, which are together less than `memory`: about a seventh stays free for what allocators hold in between.
+PARTS = (
+    "memstore_bytes_max",
+    "block_cache_bytes",
+    "index_bytes_max",
+    "flush_work_bytes_max",
+    "log_pending_bytes_max",
+    "request_bytes_in_flight_max",
+    "request_ids_bytes_max",
+    "answer_bytes_held_max",
+    "scan_bytes_held_max",
+)
+# Sizes that follow from `memory` too, and never grow beyond their default: by name, the least that makes sense.
+_SIZES = {
+    "log_segment_bytes": 4 * MIB,
+    "scan_window_bytes": 256 * KIB,
+    "merge_window_bytes_max": 8 * MIB,
+    "connections_max": 64,
+    "streams_per_connection_max": 100,
+}
+_DEFAULTS = {field.name: field.default for field in fields(Config)}
+
+
+def planned(settings: Mapping[str, int], available_bytes: int) -> Config:
+    """The configuration with these settings, on a machine or in a container that has so much memory.
+
+    ValueError when a setting is out of its range, or when they don't fit each other.
+    """
+    memory = settings.get("memory")
+    if memory is None:
+        memory = min(available_bytes // 2, available_bytes - ALLOWANCE_BYTES, MEMORY_MOST)
+        memory = max(memory, MEMORY_LEAST)
+        config = _with_parts(memory, settings)
+        if _sum(config) > memory:  # Single settings ask for more: so much it is, as far as there is so much.
+            memory = _sum(config) * 8 // 7
+            config = Config(**{**_values(config), "memory": memory})
+    elif memory < MEMORY_LEAST:
+        raise ValueError(f"memory must be at least {_shown(MEMORY_LEAST)}, it is {_shown(memory)}")
+    else:
+        config = _with_parts(memory, settings)
+    _check(config, settings, available_bytes)
+    return config
+
+
+def _with_parts(memory: int, settings: Mapping[str, int]) -> Config:
+    """Each bound in proportion to `memory`, unless it is set."""
+    values = {name: _scaled(name, memory) for name in (*PARTS, "memstore_flush_bytes")}
+    values |= {name: max(least, min(_default(name), _scaled(name, memory))) for name, least in _SIZES.items()}
+    if "request_bytes_max" in settings and "request_bytes_in_flight_max" not in settings:
+        least = REQUEST_COST * settings["request_bytes_max"]
+        values["request_bytes_in_flight_max"] = max(values["request_bytes_in_flight_max"], least)
+    in_flight = settings.get("request_bytes_in_flight_max", values["request_bytes_in_flight_max"])
+    answers = settings.get("answer_bytes_held_max", values["answer_bytes_held_max"])
+    largest = min(in_flight // REQUEST_COST, answers // MAKING_COST)
+    values["request_bytes_max"] = max(1, min(_default("request_bytes_max"), largest))
+    request_bytes = settings.get("request_bytes_max", values["request_bytes_max"])
+    values["cell_bytes_max"] = max(1, min(_default("cell_bytes_max"), request_bytes * 4 // 5))
+    return Config(**{**values, **settings, "memory": memory})
+
+
+def _check(config: Config, settings: Mapping[str, int], available_bytes: int) -> None:
+    parts = _sum(config)
+    if parts > config.memory:
+        several = ", ".join(f"{name} = {_shown(getattr(config, name))}" for name in PARTS)
+        raise ValueError(
+            f"the parts of the memory are together {_shown(parts)}, more than memory = {_shown(config.memory)}: "
+            f"{several}; give it more, or set less"
+        )
+    if settings.keys() & {"memory", *PARTS, "request_bytes_max"} and config.memory + ALLOWANCE_BYTES > available_bytes:
+        raise ValueError(
+            f"memory = {_shown(config.memory)}, with {_shown(ALLOWANCE_BYTES)} that the process takes besides, is more "
+            f"than the {_shown(available_bytes)} that this machine or container has; set less"
+        )
+    if REQUEST_COST * config.request_bytes_max > config.request_bytes_in_flight_max:
+        raise ValueError(
+            f"request_bytes_max = {_shown(config.request_bytes_max)} takes {REQUEST_COST} times as much memory, more "
+            f"than request_bytes_in_flight_max = {_shown(config.request_bytes_in_flight_max)}; set the one to "
+            "less, or the other to more"
+        )
+
+
+def _default(name: str) -> int:
+    default = _DEFAULTS[name]
+    assert isinstance(default, int), name
+    return default
+
+
+def _scaled(name: str, memory: int) -> int:
+    return _default(name) * memory // MEMORY_MOST
+
+
+def _values(config: Config) -> dict[str, int]:
+    return {name: getattr(config, name) for name in _DEFAULTS}
+
+
+def _sum(config: Config) -> int:
+    return sum(getattr(config, name) for name in PARTS)
+
+
+def _shown(byte_count: int) -> str:
+    return f"{byte_count // MIB} MiB" if byte_count >= MIB else f"{byte_count} bytes"

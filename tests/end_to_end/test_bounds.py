@@ -1,0 +1,156 @@
+"""Bounds are the server's, however many connections bring their share, and a client's faults are no faults of ours."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from rowlock_proto.v1 import catalog_pb2, region_pb2
+from rowlock_proto.v1.types_pb2 import Error
+from rowlock_regionserver.config import MIB, Config
+from rowlock_regionserver.memory_plan import ALLOWANCE_BYTES, REQUEST_COST
+from rowlock_regionserver.resident import anonymous_bytes
+from rowlock_regionserver.server import Server
+
+from .half_message import HalfMessage
+from .raw_client import RawClient, RawConversation, evidence, get, mutate, put
+from .server_command import ServerCommand
+
+VALUE_BYTES = 1 << 20
+CONFIG = Config(
+    connections_max=3,
+    request_bytes_max=4 << 20,
+    request_bytes_in_flight_max=2 * REQUEST_COST * VALUE_BYTES + 100_000,
+    answer_bytes_held_max=8 << 20,
+)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with Server(tmp_path / "folder", config=CONFIG) as server:
+        yield server
+
+
+def refusal_of_a_call(client: RawClient) -> Error | None:
+    """What a quick question is refused with; None: it is answered."""
+    try:
+        client.catalog.ListTables(catalog_pb2.ListTablesRequest())
+    except grpc.RpcError as failed:
+        return evidence(failed)
+    return None
+
+
+def large_put(request_id: int, region_id: int) -> region_pb2.PointRequest:
+    request = mutate(request_id, region_id, put(b"%d" % request_id, bytes(VALUE_BYTES)))
+    request.timeout_ms = 60_000
+    return request
+
+
+def test_a_connection_too_many_is_refused_in_words_and_taken_when_another_one_goes(server: Server) -> None:
+    with contextlib.ExitStack() as clients:
+        *clients_taken, last = [clients.enter_context(RawClient(server.address)) for _ in range(4)]
+        region_id = last.create_table("t", b"f")
+        conversations = [RawConversation(client) for client in clients_taken]
+        for conversation in conversations:
+            conversation.ask(get(1, region_id, b"r"))
+        refusal = refusal_of_a_call(last)
+        assert refusal is not None
+        assert (refusal.code, refusal.can_retry, refusal.retry_after_ms > 0) == (Error.REGION_TOO_BUSY, True, True)
+        assert "connections_max" in refusal.message
+        assert refusal_of_a_call(clients_taken[0]) is None, "it has a connection"
+        conversations[0].cancel()
+        while refusal_of_a_call(last) is not None:  # The server hears of the end a moment later.
+            pass
+
+
+def test_large_messages_of_several_connections_share_one_bound(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    with contextlib.ExitStack() as clients:
+        one, two, three = [clients.enter_context(RawClient(server.address)) for _ in range(3)]
+        region_id = one.create_table("t", b"f")
+        gate = server.region_server.region(region_id)._contents.gate
+        with gate.exclusive():  # So that what comes stays.
+            waiting = [RawConversation(client) for client in (one, two)]
+            for number, conversation in enumerate(waiting):
+                conversation.send(large_put(number, region_id))
+            while server.statistics().region_service.points.in_flight < 2:
+                threading.Event().wait(0.001)
+            refused = RawConversation(three)
+            refused.send(large_put(7, region_id), large_put(8, region_id))
+            for number in (7, 8):
+                error = refused.answer(number).error
+                assert (error.code, error.can_retry) == (Error.REGION_TOO_BUSY, True)
+                assert "request_bytes_in_flight_max" in error.message
+        assert [each.answer(number).WhichOneof("answer") for number, each in enumerate(waiting)] == ["mutate"] * 2
+        refused.send(large_put(9, region_id))
+        assert refused.answer(9).HasField("mutate")
+
+
+def test_what_clients_leave_unread_is_bounded_and_others_are_served(server: Server) -> None:
+    with RawClient(server.address) as reader, RawClient(server.address) as idle:
+        region_id = reader.create_table("t", b"f")
+        putting = RawConversation(reader)
+        for number in range(4):
+            putting.send(large_put(number, region_id))
+            assert putting.answer(number).HasField("mutate")
+        rows = [b"%d" % number for number in range(3)]
+        asked = region_pb2.PointRequests(requests=[get(number, region_id, *rows) for number in range(200)])
+        may_end = threading.Event()
+        sent = iter([asked] * 5)
+
+        def messages() -> Iterator[region_pb2.PointRequests]:
+            yield from sent
+            may_end.wait(60)
+
+        call = idle.regions.Converse(messages())
+        answers = server.region_server.ledger.answers
+        while answers.bytes_held_most < CONFIG.answer_bytes_held_max // 2:
+            threading.Event().wait(0.001)
+        assert putting.ask(get(99, region_id, b"none")).HasField("get")
+        assert answers.bytes_held_most <= CONFIG.answer_bytes_held_max
+        may_end.set()
+        call.cancel()
+        while answers.bytes_held:
+            threading.Event().wait(0.001)
+
+
+def resident_bytes(process_id: int) -> int:
+    """The most that a process held in memory."""
+    for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) << 10
+    raise AssertionError("Linux tells this")
+
+
+@pytest.mark.skipif(not anonymous_bytes(), reason="only Linux tells what connections have brought")
+def test_messages_that_are_half_there_are_bounded_too(tmp_path: Path) -> None:
+    """gRPC holds what came of them, and tells nobody: 60 connections bring 200 MiB to a server of 64 MiB."""
+    settings = ("--config", "memory=64MiB", "--config", "connections_max=100")
+    with ServerCommand("--data", tmp_path / "data", "--listen", "127.0.0.1:0", *settings) as server:
+        address = server.ready()
+        with contextlib.ExitStack() as opened, RawClient(address) as client:
+            region_id = client.create_table("t", b"f")
+            limit = client.catalog.ServerInfo(catalog_pb2.ServerInfoRequest()).limits.request_bytes_max
+            path = "/rowlock.v1.RegionService/Converse"
+            halves = [opened.enter_context(HalfMessage(address, path, limit)) for _ in range(60)]
+            ended = 0
+            for half in halves:
+                try:
+                    half.send(limit - 10_000)
+                except ConnectionError:
+                    ended += 1
+            ended += sum(half.is_ended() for half in halves)
+            assert ended > 0
+            conversation = RawConversation(client)
+            assert conversation.ask(mutate(1, region_id, put(b"r", b"v"))).HasField("mutate")
+            assert resident_bytes(server.process.pid) < 64 * MIB + ALLOWANCE_BYTES
+        server.signal(signal.SIGTERM)
+        code, _, errors = server.ended()
+    assert code == 0
+    lines = errors.splitlines()
+    assert lines
+    assert all("memory is full: closed" in line and "ipv4:127.0.0.1:" in line for line in lines), errors

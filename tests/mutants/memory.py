@@ -1,0 +1,136 @@
+"""Broken builds of the ledger, of what is counted in it, and of what is flushed when memory is scarce."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+CACHE = "unit/storefile/test_cache.py"
+FLUSHING = "unit/catalog/test_flushing.py"
+LEDGER = "unit/test_ledger.py"
+LIMIT = "unit/test_memory_limit.py"
+PLAN = "unit/test_memory_plan.py"
+RECEIVING = "unit/rpc/test_receiving.py"
+SCANS = "unit/rpc/test_scans.py"
+SERVER = "unit/catalog/test_region_server.py"
+
+MEMORY = [
+    Mutant(
+        "what is refused is counted",
+        "ledger.py",
+        "                return False\n            self._count(byte_count)\n",
+        "                self._count(byte_count)\n                return False\n            self._count(byte_count)\n",
+        f"{LEDGER}::test_what_does_not_fit_now_is_refused_with_a_delay_and_not_counted",
+    ),
+    Mutant(
+        "all parts together have no bound",
+        "ledger.py",
+        " and ledger.bytes_held + byte_count <= ledger.bytes_max",
+        "",
+        f"{LEDGER}::test_all_parts_together_have_a_bound_too",
+    ),
+    Mutant(
+        "what never fits is told to come again",
+        "ledger.py",
+        "        if byte_count > self.bytes_max:\n",
+        "        if False:\n",
+        f"{LEDGER}::test_what_can_never_fit_is_refused_for_good",
+    ),
+    Mutant(
+        "nobody is woken when memory is given back",
+        "ledger.py",
+        "        for wake in woken:\n            wake()\n",
+        "",
+        f"{LEDGER}::test_who_waits_is_woken_once_when_something_is_given_back",
+    ),
+    Mutant(
+        "a part that counts by itself is counted once and never again",
+        "ledger.py",
+        "            self._byte_count += change\n            self._account._count(change)\n",
+        "            self._account._count(change)\n            self._bytes_held = lambda: self._byte_count\n",
+        f"{LEDGER}::test_a_part_that_counts_by_itself_is_followed",
+    ),
+    Mutant(
+        "indexes of files that are gone are counted for ever",
+        "storefile/cache.py",
+        "            self.index_bytes_held -= self._index_bytes.pop(reader, 0)\n",
+        "",
+        f"{CACHE}::test_what_indexes_hold_is_counted_until_their_readers_are_gone",
+    ),
+    Mutant(
+        "the index of a store file is counted nowhere",
+        "storefile/blocks.py",
+        "cache.new_reader(index_bytes)",
+        "cache.new_reader()",
+        f"{SERVER}::test_what_files_keep_in_memory_is_counted_in_the_ledger",
+    ),
+    Mutant(
+        "all that sent something are closed when memory is full",
+        "rpc/receiving.py",
+        "            if too_much > 0 and sender.peer",
+        "            if sender.peer",
+        f"{RECEIVING}::test_those_that_sent_most_are_closed_and_no_more_than_make_up_for_it",
+    ),
+    Mutant(
+        "what is not freed yet is closed twice over",
+        "rpc/receiving.py",
+        " - being_freed",
+        "",
+        f"{RECEIVING}::test_whose_memory_is_not_freed_yet_counts_as_gone",
+    ),
+    Mutant(
+        "messages that were read count as unread",
+        "rpc/connections.py",
+        "        self.message_bytes += len(message)\n",
+        "",
+        f"{RECEIVING}::test_what_was_sent_and_not_read_is_told_of_each_connection",
+    ),
+    Mutant(
+        "windows stay large however much scans hold",
+        "rpc/scans.py",
+        "        return is_over or self._account.is_half_full\n",
+        "        return is_over\n",
+        f"{SCANS}::test_while_scans_hold_half_of_what_they_may_each_turn_ends_with_its_window",
+    ),
+    Mutant(
+        "only the innermost control group is looked at",
+        "memory_limit.py",
+        "    for folder in (inside, *inside.parents):\n",
+        "    for folder in (inside,):\n",
+        f"{LIMIT}::test_of_nested_groups_the_smallest_limit_counts",
+    ),
+    Mutant(
+        "parts may be more than the memory",
+        "memory_plan.py",
+        "    if parts > config.memory:\n",
+        "    if False:\n",
+        f"{PLAN}::test_what_can_not_be_is_refused",
+    ),
+    Mutant(
+        "under pressure one region is flushed at a time",
+        "catalog/flushing.py",
+        "                too_much -= byte_count\n",
+        "                too_much = 0\n",
+        f"{FLUSHING}::test_under_pressure_so_many_of_the_largest_are_due_as_bring_the_memstores_to_a_quarter",
+    ),
+    Mutant(
+        "what is being flushed counts as held",
+        "catalog/flushing.py",
+        "            freed_soon = sum(self._running.values())\n",
+        "            freed_soon = 0\n",
+        f"{FLUSHING}::test_what_is_freed_soon_counts_as_freed",
+    ),
+    Mutant(
+        "a region that the disk refused is tried again at once",
+        "catalog/flushing.py",
+        "if at > since)}",
+        "if False)}",
+        f"{FLUSHING}::test_a_region_that_the_disk_refused_holds_up_no_other_and_comes_again_later",
+    ),
+    Mutant(
+        "no flush begins while there is no room for its work",
+        "catalog/flushing.py",
+        "                    self._work.add(work_bytes)  # One flush",
+        "                    return  # One flush",
+        f"{FLUSHING}::test_flushes_wait_for_room_for_what_they_work_on_but_one_always_runs",
+    ),
+]

@@ -1,0 +1,242 @@
+"""Requests of many rows, and bulk batches of many cells, hold up others for a few rows at a time and no longer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import pytest
+from rowlock_regionserver.cells import Cell, Durability, ReadSpans
+from rowlock_regionserver.errors import (
+    DeadlineError,
+    InvalidRequestError,
+    NotServingRegionError,
+    RegionServerError,
+    StoppingError,
+)
+from rowlock_regionserver.memstore.memstore import Memstore
+from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN
+from rowlock_regionserver.operations import Increment, Put, RequestId, RowMutation, RowOutcome, RowResult, WriteOptions
+from rowlock_regionserver.region.stays import CELLS_UNDER_ORDER_MAX, ROWS_IN_ONE_STAY
+from rowlock_regionserver.region.write_path import Told
+
+from .conftest import WAIT_S, Engine, bulk_batch
+from .test_interleavings import Hold, in_background
+
+COUNT = 3 * ROWS_IN_ONE_STAY + 5
+
+
+def increments(count: int = COUNT) -> list[RowMutation]:
+    return [RowMutation(b"%05d" % number, (Increment(b"f", b"n", 1),)) for number in range(count)]
+
+
+def test_a_request_of_many_rows_leaves_the_gate_every_few_rows(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = engine.region._contents.gate
+    write_path = engine.region._write_path
+    leave, change_row = gate.leave, write_path._change_row
+    stays = [0]
+
+    def count_stay() -> None:
+        leave()
+        stays.append(0)
+
+    def count_row(
+        mutation: RowMutation,
+        refusal: RegionServerError | None,
+        stamp: int,
+        durability: Durability,
+        room: int,
+        *,
+        is_alone: bool,
+    ) -> Told:
+        stays[-1] += 1
+        return change_row(mutation, refusal, stamp, durability, room, is_alone=is_alone)
+
+    monkeypatch.setattr(gate, "leave", count_stay)
+    monkeypatch.setattr(write_path, "_change_row", count_row)
+    outcomes = engine.mutate(*increments())
+    assert [type(outcome) for outcome in outcomes] == [RowResult] * COUNT
+    assert stays == [ROWS_IN_ONE_STAY] * 3 + [5, 0]
+
+
+def test_who_wants_the_gate_alone_has_it_in_the_middle_of_a_request(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_row = Hold()
+    write_path = engine.region._write_path
+    monkeypatch.setattr(write_path, "_change_row", first_row.before(write_path._change_row))
+    request = in_background(lambda: engine.mutate(*increments()))
+    first_row.wait_reached(request)
+    gate = engine.region._contents.gate
+    seen: list[int] = []
+
+    def alone() -> None:
+        with gate.exclusive():
+            seen.append(engine.region.statistics().mvcc.last_write_number)
+
+    before = engine.region.statistics().mvcc.last_write_number
+    waiting = in_background(alone)
+    while not gate.statistics().exclusive_waiting:
+        threading.Event().wait(0.001)
+    first_row.let_go.set()
+    for thread in (waiting, request):
+        thread.join(WAIT_S)
+    assert seen == [before + ROWS_IN_ONE_STAY]
+    assert engine.region.statistics().mvcc.last_write_number == before + COUNT
+
+
+def outcomes_when(engine: Engine, mutations: list[RowMutation], deadline: float) -> list[RowOutcome]:
+    outcomes: list[RowOutcome] = []
+    told = threading.Event()
+
+    def done(them: list[RowOutcome]) -> None:
+        outcomes.extend(them)
+        told.set()
+
+    assert engine.region.mutate(mutations, WriteOptions(deadline), done, may_wait=True)
+    assert told.wait(WAIT_S)
+    return outcomes
+
+
+def test_rows_that_were_not_reached_in_time_are_told_so_and_those_before_are_made(engine: Engine) -> None:
+    locked = b"%05d" % (2 * ROWS_IN_ONE_STAY)
+    assert engine.region._row_locks.try_acquire([locked])
+    outcomes = outcomes_when(engine, increments(), engine.clock.monotonic() + 0.05)
+    engine.region._row_locks.release([locked])
+    made = outcomes[: 2 * ROWS_IN_ONE_STAY]
+    assert [type(outcome) for outcome in made] == [RowResult] * len(made)
+    assert {type(outcome) for outcome in outcomes[len(made) :]} == {DeadlineError}
+    assert len(outcomes) == COUNT
+    assert len(engine.scan()) == len(made)
+
+
+def test_a_request_of_which_nothing_was_made_fails_as_a_whole(engine: Engine) -> None:
+    assert engine.region._row_locks.try_acquire([b"00000"])
+    with pytest.raises(DeadlineError):
+        outcomes_when(engine, increments(), engine.clock.monotonic() + 0.05)
+    engine.region._row_locks.release([b"00000"])
+    assert engine.scan() == []
+
+
+def test_an_alter_in_the_middle_of_a_request_is_obeyed_by_the_rest(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = engine.region._contents.gate
+    leave = gate.leave
+
+    def alter_after_the_first_stay() -> None:
+        leave()
+        monkeypatch.undo()
+        engine.server.alter_table("t", drop_families=[b"g"])
+
+    monkeypatch.setattr(gate, "leave", alter_after_the_first_stay)
+    mutations = [RowMutation(b"%05d" % number, (Put(b"fg"[number % 2 :][:1], b"q", b"v"),)) for number in range(COUNT)]
+    outcomes = engine.mutate(*mutations)
+    made = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, RowResult)]
+    assert made == [number for number in range(COUNT) if number < ROWS_IN_ONE_STAY or number % 2 == 0]
+
+
+def test_a_region_that_closes_in_the_middle_of_a_request_tells_the_rest(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = engine.region._contents.gate
+    region = engine.region
+    leave = gate.leave
+
+    def close_after_the_first_stay() -> None:
+        leave()
+        monkeypatch.undo()
+        engine.server.drop_table("t")
+
+    monkeypatch.setattr(gate, "leave", close_after_the_first_stay)
+    outcomes: list[RowOutcome] = []
+    told = threading.Event()
+
+    def done(them: list[RowOutcome]) -> None:
+        outcomes.extend(them)
+        told.set()
+
+    options = WriteOptions(engine.clock.monotonic() + WAIT_S)
+    assert region.mutate(increments(), options, done, may_wait=True)
+    assert told.wait(WAIT_S)
+    assert [type(outcome) for outcome in outcomes[:ROWS_IN_ONE_STAY]] == [RowResult] * ROWS_IN_ONE_STAY
+    assert {type(outcome) for outcome in outcomes[ROWS_IN_ONE_STAY:]} == {NotServingRegionError}
+
+
+def test_a_row_that_is_refused_at_check_shortens_no_stay(engine: Engine) -> None:
+    mutations = increments()
+    mutations[1] = RowMutation(b"x", ())
+    outcomes = engine.mutate(*mutations)
+    assert isinstance(outcomes[1], InvalidRequestError)
+    assert sum(isinstance(outcome, RowResult) for outcome in outcomes) == COUNT - 1
+
+
+@pytest.fixture
+def applied_under_order(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many cells were applied by each call while the writers of all regions waited."""
+    apply, order = Memstore.apply, engine.server._log.order
+    counts: list[int] = []
+
+    def counted(self: Memstore, row: bytes, cells: Sequence[Cell], read_spans: Callable[[], ReadSpans]) -> int:
+        if order.locked():
+            counts.append(len(cells))
+        return apply(self, row, cells, read_spans)
+
+    monkeypatch.setattr(Memstore, "apply", counted)
+    return counts
+
+
+def test_a_small_bulk_batch_of_many_cells_is_applied_without_the_order_lock(
+    engine: Engine, applied_under_order: list[int]
+) -> None:
+    cells: list[tuple[bytes, bytes, bytes, int | None, bytes | None]]
+    cells = [(b"%03d" % number, b"f", b"q", None, b"") for number in range(60)]
+    engine.bulk(bulk_batch(*cells))
+    assert len(engine.scan()) == 60
+    assert len(engine.region._contents.stores.view[1][1]) == 1, "it is a batch that goes into the active segment"
+    assert applied_under_order == []
+
+
+def test_a_row_of_very_many_puts_is_applied_without_the_order_lock_and_by_its_place_in_the_request(
+    engine: Engine, applied_under_order: list[int]
+) -> None:
+    count = CELLS_UNDER_ORDER_MAX + 1
+    wide = RowMutation(b"r", tuple(Put(b"fg"[n % 2 :][:1], b"%05d" % n, b"v") for n in range(count)))
+    one = RowMutation(b"r", (Put(b"f", b"%05d" % 0, b"earlier"), Put(b"f", b"x", b"1")))
+    other = RowMutation(b"r", (Put(b"f", b"%05d" % 2, b"later"),))
+    outcomes = engine.mutate(one, wide, other)
+    assert [type(outcome) for outcome in outcomes] == [RowResult] * 3
+    assert applied_under_order == [2, 1]
+    values = engine.values(b"r")
+    assert len(values) == count + 1
+    assert (values[b"f:00000"], values[b"f:00002"]) == (b"v", b"later")
+    engine.crash()
+    assert engine.values(b"r") == values
+
+
+def test_a_row_of_very_many_puts_is_made_once_however_often_it_is_sent(engine: Engine) -> None:
+    puts = tuple(Put(b"f", b"%05d" % number, b"v") for number in range(CELLS_UNDER_ORDER_MAX + 1))
+    wide = RowMutation(b"r", puts, request=RequestId(b"c" * 16, 1, 1))
+    first, second = (engine.mutate(wide)[0] for _ in range(2))
+    assert isinstance(first, RowResult)
+    assert isinstance(second, RowResult)
+    assert second.repeated_request
+    assert second.timestamp == first.timestamp
+
+
+def test_what_a_refused_batch_hid_is_still_there(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in a row so long that it was pruned when the batch was applied."""
+    for number in range(PRUNE_CELLS_MIN + 1):
+        engine.change(b"r", Put(b"f", b"q", b"%d" % number))
+    for _ in range(PRUNE_CELLS_MIN):
+
+        def refuse(*_: object) -> None:
+            raise StoppingError("closed")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(engine.server._log, "append", refuse)
+            with pytest.raises(StoppingError):
+                engine.bulk(bulk_batch((b"r", b"f", b"q", None, b"refused"), (b"new", b"f", b"q", None, b"refused")))
+    assert engine.values(b"r") == {b"f:q": b"%d" % PRUNE_CELLS_MIN}
+    assert engine.values(b"new") == {}
+    engine.region._contents.stores.all()[0].memstore._check()

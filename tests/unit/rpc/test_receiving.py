@@ -1,0 +1,162 @@
+"""Connections that sent what nobody could take yet are closed when memory is full: those that brought most."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import pytest
+from rowlock_regionserver.config import MIB, Config
+from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.resident import anonymous_bytes
+from rowlock_regionserver.rpc import receiving
+from rowlock_regionserver.rpc.connections import Connections
+from rowlock_regionserver.rpc.receiving import ReceiveWatch, Sender, senders
+
+MEMORY = 160 * MIB  # of which 150 may be held
+
+
+@dataclass(frozen=True)
+class FakeSender(Sender):
+    ended: list[str] = field(default_factory=list)
+
+    def end(self) -> None:
+        self.ended.append(self.peer)
+
+
+class Process:
+    """A process that holds what it is set to, and clients that sent what they are set to."""
+
+    def __init__(self) -> None:
+        self.bytes_held = 100 * MIB  # its own, before anybody sends
+        self.freed_bytes = 0  # what allocators can give back
+        self.ended: list[str] = []
+        self.senders: list[Sender] = []
+        self.watch = ReceiveWatch(
+            Ledger(Config(memory=MEMORY)), lambda: self.senders, lambda: self.bytes_held, self._give_back
+        )
+
+    def send(self, peer: str, byte_count: int) -> None:
+        self.senders.append(FakeSender(peer, byte_count, descriptor=0, ended=self.ended))
+        self.bytes_held += byte_count
+
+    def _give_back(self) -> None:
+        self.bytes_held -= self.freed_bytes
+        self.freed_bytes = 0
+
+
+@pytest.fixture
+def process() -> Process:
+    return Process()
+
+
+def test_while_memory_is_not_full_nobody_is_sent_away(process: Process) -> None:
+    process.send("a", 150 * MIB)
+    process.watch.look()
+    assert process.ended == []
+
+
+def test_those_that_sent_most_are_closed_and_no_more_than_make_up_for_it(process: Process) -> None:
+    for peer, byte_count in (("a", 20), ("b", 60), ("c", 50), ("d", 30)):
+        process.send(peer, byte_count * MIB)
+    process.send("e", 60 * MIB)  # 220 MiB, 70 too much
+    process.watch.look()
+    assert process.ended == ["b", "e"]
+
+
+def test_whose_memory_is_not_freed_yet_counts_as_gone(process: Process) -> None:
+    process.send("a", 80 * MIB)
+    process.send("b", 80 * MIB)
+    process.watch.look()
+    process.watch.look()
+    assert process.ended == ["a"]
+
+
+def test_what_allocators_can_give_back_is_no_reason_to_close_anything(process: Process) -> None:
+    process.send("a", 155 * MIB)
+    process.freed_bytes = 10 * MIB
+    process.watch.look()
+    assert process.ended == []
+
+
+def test_while_nobody_sends_the_allocators_are_left_alone(process: Process) -> None:
+    process.bytes_held += 200 * MIB
+    process.freed_bytes = 10 * MIB
+    process.watch.look()
+    assert process.freed_bytes == 10 * MIB
+
+
+def test_where_the_system_tells_nothing_nothing_is_watched() -> None:
+    watch = ReceiveWatch(Ledger(Config()), list, lambda: 0, lambda: None)
+    watch.start()
+    watch.stop()
+
+
+@pytest.fixture
+def connected() -> Iterator[tuple[socket.socket, socket.socket, int]]:
+    """A client's end, the server's end and its port."""
+    with ExitStack() as opened:
+        listening = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = listening.getsockname()[1]
+        client = opened.enter_context(socket.create_connection(("127.0.0.1", port)))
+        accepted, _ = listening.accept()
+        yield client, opened.enter_context(accepted), port
+
+
+needs_linux = pytest.mark.skipif(not anonymous_bytes(), reason="only Linux tells what connections have brought")
+
+
+@needs_linux
+def test_what_was_sent_and_not_read_is_told_of_each_connection(
+    connected: tuple[socket.socket, socket.socket, int],
+) -> None:
+    client, server, port = connected
+    peer = _name_of(client)
+    for _ in range(3):
+        client.sendall(bytes(MIB))
+        _receive(server, MIB)  # read from the socket, as gRPC does; nobody has met a message
+    connections = Connections(10, 100)
+    connection = connections.enter(peer)
+    (sender,) = senders(port, connections)
+    assert (sender.peer, sender.unread_bytes) == (peer, 3 * MIB)
+    connection.met(bytes(2 * MIB + MIB // 2))
+    assert senders(port, connections) == []
+    assert senders(port + 1, Connections(10, 100)) == []  # another's port
+
+
+@needs_linux
+def test_a_connection_is_ended_and_never_another_one_that_has_its_descriptor_now(
+    connected: tuple[socket.socket, socket.socket, int],
+) -> None:
+    client, server, _ = connected
+    peer = _name_of(client)
+    Sender("ipv4:127.0.0.1:1", 0, server.fileno()).end()
+    client.sendall(b"still there")
+    _receive(server, len(b"still there"))
+    Sender(peer, 0, server.fileno()).end()
+    assert client.recv(1) == b""
+    assert server.recv(1) == b""  # and its descriptor is still its own
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("10.0.0.7", "ipv4:10.0.0.7:90"),
+        ("::ffff:10.0.0.7", "ipv4:10.0.0.7:90"),
+        ("::1", "ipv6:%5B::1%5D:90"),
+    ],
+)
+def test_a_peer_is_named_as_grpc_names_it(host: str, name: str) -> None:
+    assert receiving.peer_name(host, 90) == name
+
+
+def _name_of(client: socket.socket) -> str:
+    host, port = client.getsockname()
+    return f"ipv4:{host}:{port}"
+
+
+def _receive(server: socket.socket, byte_count: int) -> None:
+    while byte_count:
+        byte_count -= len(server.recv(byte_count))

@@ -1,0 +1,81 @@
+"""One setting gives each part its memory, single settings override, and what can't be is refused."""
+
+from __future__ import annotations
+
+import pytest
+from rowlock_regionserver.config import GIB, KIB, MIB, Config
+from rowlock_regionserver.memory_plan import ALLOWANCE_BYTES, MEMORY_LEAST, PARTS, REQUEST_COST, planned
+
+
+def together(config: Config) -> int:
+    return sum(getattr(config, name) for name in PARTS)
+
+
+def test_the_default_is_half_of_what_there_is_and_no_more_than_a_server_can_use() -> None:
+    assert planned({}, 24 * GIB) == Config()
+    assert planned({}, 1 * GIB).memory == 512 * MIB
+    assert planned({}, 512 * MIB).memory == 256 * MIB
+    assert planned({}, 256 * MIB).memory == 106 * MIB, "the process takes some besides"
+    assert planned({}, 100 * MIB).memory == MEMORY_LEAST, "it starts all the same"
+
+
+@pytest.mark.parametrize("memory", [MEMORY_LEAST, 256 * MIB, 1 * GIB, 2 * GIB, 16 * GIB])
+def test_the_parts_fit_into_the_memory_and_leave_some_of_it_free(memory: int) -> None:
+    config = planned({"memory": memory}, 64 * GIB)
+    assert config.memory == memory
+    assert 0.8 * memory < together(config) < 0.9 * memory
+    assert REQUEST_COST * config.request_bytes_max <= config.request_bytes_in_flight_max
+    assert config.cell_bytes_max < config.request_bytes_max
+
+
+def test_sizes_shrink_with_the_memory_and_never_grow() -> None:
+    small, large = planned({"memory": 256 * MIB}, GIB), planned({"memory": 16 * GIB}, 64 * GIB)
+    assert (small.scan_window_bytes, small.log_segment_bytes) == (1 * MIB, 8 * MIB)
+    assert (small.cell_bytes_max, large.cell_bytes_max) == (10 * MIB, 10 * MIB)
+    assert large.scan_window_bytes == Config().scan_window_bytes
+    assert large.request_bytes_max == Config().request_bytes_max
+    assert large.memstore_bytes_max == 8 * Config().memstore_bytes_max
+    assert planned({"memory": MEMORY_LEAST}, GIB).scan_window_bytes == 256 * KIB
+
+
+def test_a_single_setting_overrides_and_the_memory_grows_for_it_as_far_as_there_is_some() -> None:
+    assert planned({"memstore_bytes_max": 1 * MIB}, 8 * GIB).memstore_bytes_max == 1 * MIB
+    config = planned({"memstore_bytes_max": 4 * GIB}, 16 * GIB)
+    assert config.memstore_bytes_max == 4 * GIB
+    assert config.memory > together(config)
+    assert config.block_cache_bytes == Config().block_cache_bytes
+    with pytest.raises(ValueError, match="is more than the 4096 MiB that this machine or container has"):
+        planned({"memstore_bytes_max": 4 * GIB}, 4 * GIB)
+
+
+def test_a_request_takes_several_times_its_bytes() -> None:
+    assert planned({"request_bytes_max": 256 * MIB}, 16 * GIB).request_bytes_in_flight_max == 1280 * MIB
+    less = planned({"request_bytes_in_flight_max": 10 * MIB}, 16 * GIB)
+    assert (less.request_bytes_max, less.cell_bytes_max) == (2 * MIB, 2 * MIB * 4 // 5)
+    with pytest.raises(ValueError, match="request_bytes_max = 8 MiB takes 5 times as much memory"):
+        planned({"request_bytes_max": 8 * MIB, "request_bytes_in_flight_max": 10 * MIB}, 16 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"memory": 1 * MIB}, "memory must be at least 64 MiB, it is 1 MiB"),
+        (
+            {"memory": 1 * GIB},
+            "memory = 1024 MiB, with 150 MiB that the process takes besides, is more than the 1024 MiB",
+        ),
+        (
+            {"memory": 256 * MIB, "memstore_bytes_max": 256 * MIB},
+            "together 416 MiB, more than memory = 256 MiB: memstore",
+        ),
+        ({"memory": 256 * MIB, "row_bytes_max": 1 << 20}, "row_bytes_max must be at most 65535"),
+        ({"memory": 256 * MIB, "worker_threads": 0}, "worker_threads must be at least 1"),
+    ],
+)
+def test_what_can_not_be_is_refused(settings: dict[str, int], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        planned(settings, 1 * GIB)
+
+
+def test_what_is_set_to_all_there_is_is_taken() -> None:
+    assert planned({"memory": 1 * GIB - ALLOWANCE_BYTES}, 1 * GIB).memory == 874 * MIB
