@@ -25,7 +25,7 @@ MAKING_COST = 2
 # What a row of a request takes beside its bytes: the objects that it is read into, its outcome and its answer.
 ROW_COST = 1000
 
-# The parts, which are together less than `memory`: about a seventh stays free for what allocators hold in between.
+# The parts, which are together less than `memory`: an eighth stays free for what allocators hold in between.
 PARTS = (
     "memstore_bytes_max",
     "block_cache_bytes",

@@ -133,7 +133,11 @@ class Numbering:
         With durability SKIP nothing is logged.
         """
         with self._log.order:
-            write_number = self.begin()
+            try:
+                write_number = self.begin()
+            except BaseException:
+                take_back()
+                raise
             complete = partial(self._mvcc.complete, write_number)
             try:
                 if durability is Durability.SKIP:

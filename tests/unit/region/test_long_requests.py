@@ -240,3 +240,15 @@ def test_what_a_refused_batch_hid_is_still_there(engine: Engine, monkeypatch: py
     assert engine.values(b"r") == {b"f:q": b"%d" % PRUNE_CELLS_MIN}
     assert engine.values(b"new") == {}
     engine.region._contents.stores.all()[0].memstore._check()
+
+
+def test_a_batch_without_a_number_is_taken_back(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise StoppingError("closed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine.region._write_path._numbering, "begin", refuse)
+        with pytest.raises(StoppingError):
+            engine.bulk(bulk_batch((b"new", b"f", b"q", None, b"refused")))
+    engine.change(b"r", Put(b"f", b"q", b"1"))  # with the number that the batch would have had
+    assert engine.values(b"new") == {}
