@@ -93,9 +93,16 @@ BULK_AND_REQUESTS = [
     Mutant(
         "a bulk batch that the log refuses stays in memory",
         "region/numbering.py",
-        "                take_back()\n",
-        "",
+        "                take_back()\n                complete()\n",
+        "                complete()\n",
         f"{BULK}::test_a_batch_that_the_log_refuses_leaves_an_empty_number_and_no_file",
+    ),
+    Mutant(
+        "a bulk batch that gets no number stays in memory",
+        "region/numbering.py",
+        "                take_back()\n                raise\n            complete",
+        "                raise\n            complete",
+        "unit/region/test_long_requests.py::test_a_batch_without_a_number_is_taken_back",
     ),
     Mutant(
         "a bulk batch that is applied in part stays in memory",
