@@ -221,7 +221,7 @@ WRITING = [
         "WritePath._compare_and_change",
         "        stamp = max(stamp, read_timestamp_max)\n        changer",
         "        stamp = max(stamp, read_timestamp_max)\n"
-        "        self._numbering._stamps._last = stamp\n"
+        "        self._numbering._stamps.pass_over(stamp)\n"
         "        changer",
         f"{WRITES}::test_a_conditional_put_over_a_future_cell_is_seen",
     ),
