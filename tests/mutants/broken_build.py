@@ -14,12 +14,15 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import cache_from_source
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+from .anchors import Definitions, changed_module, definitions_in
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "rowlock_regionserver"
@@ -34,7 +37,7 @@ class Mutant:
     """One broken build, and the test that catches it."""
 
     name: str
-    module: str  # below rowlock_regionserver
+    where: str  # the qualified name of a function, a class or a constant of the package
     passage: str  # stands there exactly once
     replacement: str
     caught_by: str  # a node id, relative to tests/
@@ -58,17 +61,26 @@ def copy_of_package(folder: Path) -> Path:
     return copy
 
 
+@cache
+def definitions_of_package() -> Definitions:
+    """What the region server defines, by name."""
+    return definitions_in(ROOT / "regionserver" / PACKAGE)
+
+
+def changed(mutant: Mutant) -> tuple[Path, str]:
+    """The module that the broken build changes, and its source then. AssertionError: the passage is not there once."""
+    return changed_module(definitions_of_package(), mutant.where, mutant.passage, mutant.replacement)
+
+
 def broken_copy(whole: Path, folder: Path, mutant: Mutant) -> Path:
     """A copy of the copy, by links, with a module of its own. AssertionError when the passage is not there once."""
     copy = folder / PACKAGE
     shutil.copytree(whole, copy, copy_function=os.link)
-    module = copy / mutant.module
-    source = module.read_text()
-    count = source.count(mutant.passage)
-    assert count == 1, f"{mutant.module} has the passage {count} times:\n{mutant.passage}"
+    name, source = changed(mutant)
+    module = copy / name
     for link in (module, Path(cache_from_source(str(module)))):
         link.unlink(missing_ok=True)
-    module.write_text(source.replace(mutant.passage, mutant.replacement))
+    module.write_text(source)
     return copy
 
 

@@ -10,21 +10,21 @@ FLUSHES = "unit/rpc/test_flushes.py"
 EDGES = [
     Mutant(
         "a call for another folder is let in",
-        "rpc/calls.py",
+        "Calls._refusal",
         "            if key == _FOLDER_ID_KEY and value != self._data_folder_id:\n",
         "            if False:\n",
         f"{CALLS}::test_a_call_that_is_meant_for_another_folder_is_not_let_in_also_while_the_server_recovers",
     ),
     Mutant(
         "a call is let in before the server has recovered",
-        "rpc/calls.py",
+        "Calls._refusal",
         "        if self._state is _State.RECOVERING:\n",
         "        if False:\n",
         f"{CALLS}::test_a_call_is_let_in_when_the_server_has_recovered_until_it_stops",
     ),
     Mutant(
         "a flush that was asked for joins the one that runs",
-        "rpc/flushes.py",
+        "Flushes.flush",
         "        task = self._next.get(table)\n",
         "        task = self._next.get(table) or self._running.get(table)\n",
         f"{FLUSHES}::test_calls_that_come_while_a_flush_runs_share_the_next_one",

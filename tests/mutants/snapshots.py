@@ -9,7 +9,6 @@ TIMESTAMPS = "unit/catalog/test_timestamps.py"
 MANY_SNAPSHOTS = "property/test_snapshots.py"
 SPLIT_POINTS = "property/test_split_points.py"
 
-_MODULE = "catalog/snapshots.py"
 _READ_POINTS = (
     "        read_points = [ReadPoint(region.open_read_point().write_number, made_ms) for region in regions]\n"
 )
@@ -23,35 +22,35 @@ _UNREGISTERED = (
 SNAPSHOT_MUTANTS = [
     Mutant(
         "a snapshot is not registered",
-        _MODULE,
+        "Snapshots._register",
         _READ_POINTS,
         _UNREGISTERED,
         f"{SNAPSHOTS}::test_a_snapshot_sees_its_moment_over_pruning_and_flushes",
     ),
     Mutant(
         "a snapshot is not registered, at random",
-        _MODULE,
+        "Snapshots._register",
         _READ_POINTS,
         _UNREGISTERED,
         f"{MANY_SNAPSHOTS}::test_a_snapshot_answers_what_was_there_at_its_moment_whenever_it_is_read",
     ),
     Mutant(
         "a snapshot is made without the gates",
-        _MODULE,
+        "Snapshots.make",
         "                    gates.enter_context(region.without_writes(deadline))\n",
         "                    region.region_id\n",
         f"{SNAPSHOTS}::test_it_waits_for_writes_that_are_under_way_and_keeps_new_ones_out",
     ),
     Mutant(
         "the gates are held one after the other",
-        _MODULE,
+        "Snapshots.make",
         "                    gates.enter_context(region.without_writes(deadline))\n",
         "                    with region.without_writes(deadline):\n                        pass\n",
         f"{SNAPSHOTS}::test_no_write_begins_between_the_read_points_of_two_regions",
     ),
     Mutant(
         "an expired snapshot is served until the thread comes by",
-        _MODULE,
+        "Snapshots._check_not_ended",
         "        if opened is not None and self._is_over(opened):\n            self._expire(opened)\n"
         "        self._ended",
         "        self._ended",
@@ -59,42 +58,42 @@ SNAPSHOT_MUTANTS = [
     ),
     Mutant(
         "a snapshot expires under a scan",
-        _MODULE,
+        "Snapshots._is_over",
         "        return not opened.scan_count and opened.ends_at",
         "        return opened.ends_at",
         f"{SNAPSHOTS}::test_while_a_scan_reads_it_does_not_expire",
     ),
     Mutant(
         "the end of a scan does not renew",
-        _MODULE,
+        "Snapshots.reading",
         "                opened.scan_count -= 1\n                self._renew(opened)\n",
         "                opened.scan_count -= 1\n",
         f"{SNAPSHOTS}::test_while_a_scan_reads_it_does_not_expire",
     ),
     Mutant(
         "a snapshot that ended is made again",
-        _MODULE,
+        "Snapshots._claim",
         "        self._check_not_ended(snapshot_id)\n        known",
         "        self._ended = EndedSnapshots(9)\n        known",
         f"{SNAPSHOTS}::test_one_that_ended_is_told_so_and_never_made_again",
     ),
     Mutant(
         "an end that comes while a snapshot is made is lost",
-        _MODULE,
+        "Snapshots._register",
         "        self._check_not_ended(snapshot_id)  # Its end may have come in between.\n",
         "",
         f"{SNAPSHOTS}::test_an_end_that_comes_while_it_is_made_holds",
     ),
     Mutant(
         "an id of before a restart is made",
-        "catalog/region_server.py",
+        "RegionServer.make_snapshot",
         "        if incarnation_id and incarnation_id != self.incarnation_id:\n",
         "        if False:\n",
         f"{SNAPSHOTS}::test_an_id_that_was_chosen_before_a_restart_is_not_made",
     ),
     Mutant(
         "a scan of a snapshot does not hold its read point",
-        _MODULE,
+        "Snapshots.reading",
         "            region.reopen_read_point(read_point)\n            opened.scan_count += 1\n        try:\n"
         "            yield region, read_point, opened.table\n        finally:\n"
         "            region.close_read_point(read_point)\n",
@@ -104,35 +103,35 @@ SNAPSHOT_MUTANTS = [
     ),
     Mutant(
         "a snapshot outlives its regions",
-        "catalog/region_server.py",
+        "RegionServer._remove_regions",
         "                self.snapshots.end_those_of((region.region_id,), reason)\n",
         "",
         f"{SNAPSHOTS}::test_it_ends_with_its_table",
     ),
     Mutant(
         "the server's clock goes back with the machine's",
-        "catalog/timestamps.py",
+        "Timestamps._range",
         "        now_ms = max(self._clock.now_ms(), newest)\n",
         "        now_ms = self._clock.now_ms()\n",
         f"{TIMESTAMPS}::test_a_range_for_a_table_is_never_below_a_stamp_of_it",
     ),
     Mutant(
         "a stamp may lie in a range that was given before",
-        "region/stamps.py",
+        "Stamps.pass_over",
         "                self.given_at = 0\n",
         "                self.given_at = self._clock.now_ms()\n",
         f"{TIMESTAMPS}::test_a_write_that_comes_after_a_range_is_later_than_it",
     ),
     Mutant(
         "a new region knows no range of all tables",
-        "catalog/region_server.py",
+        "RegionServer._serve",
         "            self._timestamps.begin(made, replaced)\n",
         "",
         f"{TIMESTAMPS}::test_a_write_that_comes_after_a_range_is_later_than_it",
     ),
     Mutant(
         "a part leaves out what lies before its cut",
-        "scan/split_points.py",
+        "parts",
         "                if start < cut:\n                    held.append((start, cut))\n",
         "",
         f"{SPLIT_POINTS}::test_parts_are_together_exactly_the_ranges",

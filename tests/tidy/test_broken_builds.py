@@ -1,14 +1,68 @@
-"""Each broken build of tests/mutants changes a passage that is there; a change of the code is told so at once."""
+"""Each broken build of tests/mutants finds the passage that it changes, wherever its module lies."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.mutants.broken_build import PACKAGE
+import pytest
+
+from tests.mutants.anchors import changed_module, definitions_in
+from tests.mutants.broken_build import changed
 from tests.mutants.test_mutants import MUTANTS
 
+SOURCE = """
+LIMIT = 3
+class Gate:
+    def close(self):
+        if self._is_open and (
+            self._count < LIMIT
+        ):
+            return wait_for(
+                self._count,
+                LIMIT,
+            )
+def close(self):
+    return LIMIT
+"""
 
-def test_what_each_broken_build_changes_is_there_once(root: Path) -> None:
-    package = root / "regionserver" / PACKAGE
-    counts = {mutant.name: (package / mutant.module).read_text().count(mutant.passage) for mutant in MUTANTS}
-    assert {name: count for name, count in counts.items() if count != 1} == {}
+
+def not_found() -> dict[str, str]:
+    errors = {}
+    for mutant in MUTANTS:
+        try:
+            changed(mutant)
+        except AssertionError as error:
+            errors[mutant.name] = str(error)
+    return errors
+
+
+def test_what_each_broken_build_changes_is_there_once() -> None:
+    assert not_found() == {}
+
+
+def test_a_passage_is_found_in_whichever_folder_and_however_its_lines_are_wrapped(tmp_path: Path) -> None:
+    module = tmp_path / "some" / "folder" / "gate.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(SOURCE)
+    definitions = definitions_in(tmp_path)
+    wrapped_otherwise = "            return wait_for(self._count, LIMIT)\n"
+    path, source = changed_module(definitions, "Gate.close", wrapped_otherwise, "            return 0\n")
+    assert path == Path("some/folder/gate.py")
+    assert source.endswith("        ):\n            return 0\ndef close(self):\n    return LIMIT\n")
+    _, source = changed_module(definitions, "Gate.close", "if self._is_open and (self._count < LIMIT):", "if True:")
+    assert "        if True:\n            return wait_for(" in source
+    _, source = changed_module(definitions, "LIMIT", "3", "4")
+    assert source == SOURCE.replace("3", "4")
+
+
+def test_of_definitions_of_one_name_exactly_one_must_have_the_passage(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("def f():\n    return 1 + x\n")
+    (tmp_path / "two.py").write_text("def f():\n    return 2 + x\n")
+    definitions = definitions_in(tmp_path)
+    assert changed_module(definitions, "f", "return 2", "return 3")[0] == Path("two.py")
+    with pytest.raises(AssertionError, match=r"f \(one.py, two.py\) has the passage 2 times"):
+        changed_module(definitions, "f", "+ x", "- x")
+    with pytest.raises(AssertionError, match=r"f \(one.py, two.py\) has the passage 0 times"):
+        changed_module(definitions, "f", "+ y", "- y")
+    with pytest.raises(AssertionError, match="nothing in the package is called g"):
+        changed_module(definitions, "g", "+ x", "- x")

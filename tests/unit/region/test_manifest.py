@@ -63,6 +63,32 @@ def test_one_of_before_is_read_and_the_next_is_of_now(engine: Engine, monkeypatc
     assert [cell[0] for cell in engine.scan()] == [b"a", b"b", b"c"]
 
 
+def test_fields_of_a_newer_version_are_ignored_and_gone_with_the_next_manifest(engine: Engine) -> None:
+    """A field that must survive an older server needs a new format version, which that server refuses."""
+    engine.change(b"a", Put(b"f", b"q", b"v"))
+    engine.server.flush("t")
+    engine.server.stop()
+    folder = folder_of(engine)
+    live = read_manifest(engine.files, folder)
+    more = {"level": 3, "replaces": [1, 2], "origin": {"kind": "compaction"}}
+    fields = {**json.loads(live.manifest.encode()), **more}
+    fields["store_files"] = {
+        family: [{**info, **more} for info in infos] for family, infos in fields["store_files"].items()
+    }
+    body = json.dumps(fields).encode()
+    assert body.count(b"compaction") == 2, "one in the manifest, one in its store file"
+    generations.write(engine.files, folder, NAME, live.generation + 1, body, version=FORMAT_VERSION)
+    assert read_manifest(engine.files, folder).manifest == live.manifest
+    engine.server = engine._open()
+    assert [cell[0] for cell in engine.scan()] == [b"a"]
+    assert b"compaction" in newest(folder).read_bytes(), "opening writes no manifest"
+    engine.change(b"b", Put(b"f", b"q", b"v"))
+    engine.server.flush("t")
+    assert b"compaction" not in newest(folder).read_bytes()
+    engine.restart()
+    assert [cell[0] for cell in engine.scan()] == [b"a", b"b"]
+
+
 def test_a_server_of_before_refuses_it_by_its_version(tmp_path: Path) -> None:
     """It reads version 1, and would take what is missing for damage."""
     write_manifest(Files(), tmp_path, 1, Manifest(1, 1))
