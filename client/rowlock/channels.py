@@ -14,7 +14,7 @@ ADDRESS_VARIABLE = "ROWLOCK_SERVER"
 
 # How long a server may be silent under an open call before it is asked whether it is still there, and how long it may
 # take to answer that. A machine that vanished closes no connection: without asking, a call waits for its own deadline.
-# The server allows a question every 5 s (rpc/door.py).
+# The server allows a question every 5 s (rpc/grpc/listener.py).
 KEEPALIVE_MS = 30_000
 KEEPALIVE_TIMEOUT_MS = 10_000
 

@@ -59,9 +59,9 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     process.prepare()
     # Heavy imports come only now, when signals are taken.
-    from rowlock_regionserver.catalog.stopping import told
     from rowlock_regionserver.errors import FolderInUseError, RegionServerError
-    from rowlock_regionserver.rpc.addresses import ListenError
+    from rowlock_regionserver.host.stopping import told
+    from rowlock_regionserver.rpc.grpc.addresses import ListenError
     from rowlock_regionserver.server import Server
 
     process.limit_arrow()

@@ -30,7 +30,7 @@ _MOST = {
     # The log has two bytes for these lengths (wal/mutation.py).
     "row_bytes_max": (1 << 16) - 1,
     "qualifier_bytes_max": (1 << 16) - 1,
-    # gRPC has 31 bits for the length of a message, and is asked for 1 MiB more than this (rpc/door.py).
+    # gRPC has 31 bits for the length of a message, and is asked for 1 MiB more than this (rpc/grpc/listener.py).
     "request_bytes_max": (1 << 31) - 1 - MIB,
     # A cell that no message has room for could not be read back.
     "cell_bytes_max": (1 << 31) - 1 - MIB,

@@ -4,7 +4,7 @@
     lock      held with flock by the process that serves the folder; the pid inside is for people only
     address   where an embedded server listens, and the socket on which it does (embedded.py)
 
-Everything else belongs to catalog/region_server.py.
+Everything else belongs to host/region_server.py.
 
 1. A folder with anything in it but no `format` is not ours and is left as it is.
 2. A process that changes anything holds two locks, which end with it, however it ends: the folder's own, which nobody

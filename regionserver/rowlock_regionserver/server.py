@@ -29,25 +29,25 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from rowlock_regionserver.catalog.region_server import RegionServer
-from rowlock_regionserver.catalog.server_statistics import RegionServerStatistics
-from rowlock_regionserver.catalog.stopping import Unflushed
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.data_folder import DataFolder
 from rowlock_regionserver.embedded import SOCKET, AddressFile, Presence
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.region_server import RegionServer
+from rowlock_regionserver.host.server_statistics import RegionServerStatistics
+from rowlock_regionserver.host.stopping import Unflushed
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.memory_limit import memory_limit
 from rowlock_regionserver.memory_plan import planned
-from rowlock_regionserver.rpc.addresses import Address, AnyAddress, UnixAddress, checked_listen, parsed_address
-from rowlock_regionserver.rpc.calls import Calls
-from rowlock_regionserver.rpc.catalog_service import CatalogService
-from rowlock_regionserver.rpc.connections import Connections
-from rowlock_regionserver.rpc.door import CATALOG, REGION_SERVICE, Door
-from rowlock_regionserver.rpc.receiving import ReceiveWatch, senders
-from rowlock_regionserver.rpc.region_service import RegionService, RegionServiceStatistics
-from rowlock_regionserver.rpc.workers import Workers
+from rowlock_regionserver.rpc.grpc.addresses import Address, AnyAddress, UnixAddress, checked_listen, parsed_address
+from rowlock_regionserver.rpc.grpc.calls import Calls
+from rowlock_regionserver.rpc.grpc.connections import Connections
+from rowlock_regionserver.rpc.grpc.listener import CATALOG, REGION_SERVICE, Door
+from rowlock_regionserver.rpc.grpc.receiving import ReceiveWatch, senders
+from rowlock_regionserver.rpc.services.catalog_service import CatalogService
+from rowlock_regionserver.rpc.services.region_service import RegionService, RegionServiceStatistics
+from rowlock_regionserver.rpc.services.workers import Workers
 
 # How long calls that were begun may take to end when the server stops.
 STOP_GRACE_SECONDS = 10.0

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
-from rowlock_regionserver.catalog.region_server import RegionServer
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Check, Condition, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
 from rowlock_regionserver.region import replay
-from rowlock_regionserver.region.bulk_load import BulkResult
+from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 from rowlock_regionserver.region.region import Region
 
 from tests.crash.life import DONE, SENT

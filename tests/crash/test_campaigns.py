@@ -41,7 +41,7 @@ def apply(self, write_number, kind, payload):
 Replay.apply = apply
 """,
     "a flush forgets the answers": """
-from rowlock_regionserver.region.requests import RequestIds
+from rowlock_regionserver.region.idempotency.requests import RequestIds
 RequestIds.kept = lambda self, through_write_number: []
 """,
 }

@@ -11,7 +11,7 @@ from tests.unit.wal.log_case import wait_until
 PROGRAM = """
 import pathlib, sys, time
 from rowlock_regionserver.__main__ import main
-from rowlock_regionserver.catalog.region_server import RegionServer
+from rowlock_regionserver.host.region_server import RegionServer
 may_end = pathlib.Path(sys.argv.pop(1))
 opened = RegionServer.open
 def open_slowly(*arguments):

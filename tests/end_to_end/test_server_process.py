@@ -119,7 +119,7 @@ def test_a_stop_before_it_is_ready_is_a_stop_all_the_same(tmp_path: Path) -> Non
 def test_a_second_signal_ends_a_stop_that_takes_too_long(tmp_path: Path) -> None:
     never_stops = (
         "import time\n"
-        "from rowlock_regionserver.catalog.region_server import RegionServer\n"
+        "from rowlock_regionserver.host.region_server import RegionServer\n"
         "from rowlock_regionserver.__main__ import main\n"
         "RegionServer.stop = lambda self: time.sleep(600)\n"
         "main()\n"
@@ -300,7 +300,7 @@ def test_every_address_is_served_when_it_is_asked_for_and_clients_are_told_the_r
 def test_a_stop_that_fails_is_told_in_one_line_and_loses_nothing(tmp_path: Path) -> None:
     stop_fails = (
         "import errno\n"
-        "from rowlock_regionserver.catalog.region_server import RegionServer\n"
+        "from rowlock_regionserver.host.region_server import RegionServer\n"
         "from rowlock_regionserver.__main__ import main\n"
         "def stop(self):\n"
         "    raise OSError(errno.EIO, 'Input/output error')\n"

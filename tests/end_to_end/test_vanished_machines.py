@@ -12,7 +12,7 @@ import rowlock
 import rowlock.aio
 from rowlock import channels
 from rowlock_proto.v1 import region_pb2
-from rowlock_regionserver.rpc import door
+from rowlock_regionserver.rpc.grpc import listener as door
 from rowlock_regionserver.server import Server
 
 from tests.end_to_end.lossy_proxy import LossyProxy

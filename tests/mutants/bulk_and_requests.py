@@ -5,7 +5,7 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 BULK = "unit/region/test_bulk_load.py"
-DISK = "unit/catalog/test_disk_failures.py"
+DISK = "unit/host/test_disk_failures.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
 REPLAY = "unit/region/test_replay.py"
 REQUESTS = "unit/region/test_requests.py"

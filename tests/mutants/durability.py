@@ -7,7 +7,7 @@ from .broken_build import Mutant
 APPENDING = "unit/wal/test_appending.py"
 FORMATS = "unit/wal/test_formats.py"
 GENERATIONS = "unit/test_generations.py"
-STOPPING = "unit/catalog/test_stopping.py"
+STOPPING = "unit/host/test_stopping.py"
 QUICK = "unit/wal/test_quick_syncs.py"
 IDLE = "unit/wal/test_idle_markers.py"
 LOST_ENDS = "unit/wal/test_lost_ends.py"

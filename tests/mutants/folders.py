@@ -5,7 +5,7 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 DATA_FOLDER = "unit/test_data_folder.py"
-DISK = "unit/catalog/test_disk_failures.py"
+DISK = "unit/host/test_disk_failures.py"
 FILES = "unit/test_files.py"
 OWNERSHIP = "unit/test_ownership.py"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 CACHE = "unit/storefile/test_cache.py"
-FLUSHING = "unit/catalog/test_flushing.py"
+FLUSHING = "unit/host/test_flushing.py"
 LEDGER = "unit/test_ledger.py"
 LIMIT = "unit/test_memory_limit.py"
 PLAN = "unit/test_memory_plan.py"
 RECEIVING = "unit/rpc/test_receiving.py"
 SCANS = "unit/rpc/test_scans.py"
-SERVER = "unit/catalog/test_region_server.py"
+SERVER = "unit/host/test_region_server.py"
 
 MEMORY = [
     Mutant(

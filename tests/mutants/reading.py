@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from .broken_build import Mutant
 
-DISK = "unit/catalog/test_disk_failures.py"
+DISK = "unit/host/test_disk_failures.py"
 FLUSH = "unit/region/test_flush.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
-MVCC = "unit/region/test_mvcc.py"
+MVCC = "unit/commit/test_mvcc.py"
 SEGMENT = "unit/memstore/test_segment.py"
 PIVOT = "unit/scan/test_pivot.py"
-VISIBILITY = "unit/scan/test_visibility.py"
+VISIBILITY = "unit/versions/test_visibility.py"
 WRITES = "unit/region/test_write_path.py"
 
 # The hand-written cases, judged by the plain machine and by its vector form.
@@ -168,7 +168,7 @@ READING = [
         "_repeats",
         "    return np.array_equal(data[start + period_bytes : stop], data[start : stop - period_bytes])\n",
         "    return True\n",
-        "unit/scan/test_by_qualifier.py::test_others_are_looked_at_each",
+        "unit/arrow/test_by_qualifier.py::test_others_are_looked_at_each",
     ),
     # ---- what pruning and flush drop
     Mutant(
@@ -204,7 +204,7 @@ READING = [
         "_needed",
         "        needed |= ~outlived & (puts.write_number <= last)\n",
         "        needed |= ~outlived\n",
-        "unit/catalog/test_snapshots.py::test_a_counter_stays_short_while_a_snapshot_is_held",
+        "unit/host/test_snapshots.py::test_a_counter_stays_short_while_a_snapshot_is_held",
     ),
     Mutant(
         "flush counts what came before a tombstone",

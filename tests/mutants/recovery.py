@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from .broken_build import Mutant
 
-CRASHES = "unit/catalog/test_table_crashes.py::test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not"
-ASIDE = "unit/catalog/test_set_aside.py"
+CRASHES = "unit/host/test_table_crashes.py::test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not"
+ASIDE = "unit/host/test_set_aside.py"
 DAMAGE = "unit/wal/test_damage.py"
 IDLE = "unit/wal/test_idle_markers.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
-LOST = "unit/catalog/test_lost_generations.py"
+LOST = "unit/host/test_lost_generations.py"
 LOST_ENDS = "unit/wal/test_lost_ends.py"
 REPLAY = "unit/region/test_replay.py"
 SEGMENT = "unit/memstore/test_segment.py"
-TABLES = "unit/catalog/test_region_server.py"
+TABLES = "unit/host/test_region_server.py"
 TAIL = "unit/wal/test_torn_tail.py"
-UNKNOWN = "unit/catalog/test_unknown_outcomes.py"
+UNKNOWN = "unit/host/test_unknown_outcomes.py"
 
 RECOVERY = [
     # ---- torn tail
@@ -235,7 +235,7 @@ RECOVERY = [
         "Opening._open_contents",
         "                except (CorruptionError, OSError) as error:\n                    path",
         "                except CorruptionError as error:\n                    path",
-        "unit/catalog/test_unreadable_files.py"
+        "unit/host/test_unreadable_files.py"
         "::test_it_costs_its_own_region_and_is_named_by_start_verify_and_salvage[a store file forbidden]",
     ),
     Mutant(

@@ -6,7 +6,7 @@ from .broken_build import Mutant
 
 ALTERED = "unit/region/test_altered_scans.py"
 CHUNKS = "unit/scan/test_source_chunks.py"
-DESCRIPTORS = "unit/catalog/test_descriptors.py"
+DESCRIPTORS = "unit/host/test_descriptors.py"
 FLUSHES = "unit/region/test_large_flushes.py"
 LONG = "unit/region/test_long_rows.py"
 OPEN_FILES = "unit/storefile/test_open_files.py"

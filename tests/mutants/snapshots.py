@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .broken_build import Mutant
 
-SNAPSHOTS = "unit/catalog/test_snapshots.py"
-TIMESTAMPS = "unit/catalog/test_timestamps.py"
+SNAPSHOTS = "unit/host/test_snapshots.py"
+TIMESTAMPS = "unit/host/test_timestamps.py"
 MANY_SNAPSHOTS = "property/test_snapshots.py"
 SPLIT_POINTS = "property/test_split_points.py"
 

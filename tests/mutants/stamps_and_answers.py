@@ -5,12 +5,12 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 MEMORY = "unit/region/test_memory.py"
-OLD = "unit/catalog/test_old_reservations.py"
+OLD = "unit/host/test_old_reservations.py"
 REPEATED = "unit/region/test_repeated_requests.py"
 REQUESTS = "unit/region/test_requests.py"
 SAVED = "unit/region/test_saved_answers.py"
 STAMPS = "unit/region/test_stamps.py"
-TIMESTAMPS = "unit/catalog/test_timestamps.py"
+TIMESTAMPS = "unit/host/test_timestamps.py"
 
 STAMPS_AND_ANSWERS = [
     # ---- stamps

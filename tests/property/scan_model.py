@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import (
     DELETE_COLUMN,
     DELETE_FAMILY,
@@ -40,7 +41,6 @@ from rowlock_regionserver.operations import (
     Selection,
     ValueType,
 )
-from rowlock_regionserver.scan.columns import cells_table
 from rowlock_regionserver.sources import NO_LIMIT, AwayValue, Chunk, FoundCell, LongRowError
 
 

@@ -6,18 +6,18 @@ import random
 from collections import defaultdict
 
 import pyarrow as pa
+from rowlock_regionserver.arrow.cell_columns import CellColumns
+from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import Cell, ReadPoint, ReadSpans, from_then_on
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.memstore import Memstore
 from rowlock_regionserver.memstore.segment import RowSegment
-from rowlock_regionserver.scan.cell_columns import CellColumns
-from rowlock_regionserver.scan.columns import cells_table
-from rowlock_regionserver.scan.visibility_rows import visible_cells
 from rowlock_regionserver.sources import NO_LIMIT
+from rowlock_regionserver.versions.visibility import visible_cells
 
 from tests.property.visibility_model import literal_visible_cells, random_family
 from tests.seeds import drawn_seed
-from tests.unit.scan.judged import retained
+from tests.unit.versions.judged import retained
 
 ROWS = [b"a", b"b", b"c", b"d", b"e"]
 

@@ -6,9 +6,9 @@ import random
 from collections import Counter
 
 import numpy as np
+from rowlock_regionserver.arrow.columns import binary_array
 from rowlock_regionserver.errors import FilterTypeError
 from rowlock_regionserver.operations import RowFilter
-from rowlock_regionserver.scan.columns import binary_array
 from rowlock_regionserver.scan.filter_columns import Judgement, NewestValues, mask
 from rowlock_regionserver.scan.filters import ColumnName, matches_row
 from rowlock_regionserver.scan.ranges import clipped, is_empty, rows_that_may_match

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import Family, from_then_on
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.segment import RowSegment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan
-from rowlock_regionserver.scan.columns import cells_table
 from rowlock_regionserver.scan.point import read_row
 from rowlock_regionserver.scan.scanner import scan
 from rowlock_regionserver.sources import Source

@@ -6,9 +6,9 @@ import random
 import struct
 
 import pytest
+from rowlock_regionserver.arrow.columns import binary_array
+from rowlock_regionserver.arrow.masks import compares, is_one_of, matches_pattern
 from rowlock_regionserver.operations import CompareOp, PatternKind, ValueType
-from rowlock_regionserver.scan.columns import binary_array
-from rowlock_regionserver.scan.masks import compares, is_one_of, matches_pattern
 from rowlock_regionserver.scan.values import compare_column, compare_value, read_value
 
 CASES = range(100)

@@ -10,7 +10,6 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from rowlock_regionserver.catalog.region_server import RegionServer
 from rowlock_regionserver.cells import (
     DELETE_COLUMN,
     DELETE_FAMILY,
@@ -23,6 +22,7 @@ from rowlock_regionserver.cells import (
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import (
     AnswerCell,
     Change,

@@ -16,7 +16,7 @@ from rowlock_regionserver.cells import (
     ReadSpans,
     from_then_on,
 )
-from rowlock_regionserver.scan.visibility_rows import retained_cells, visible_cells
+from rowlock_regionserver.versions.visibility import retained_cells, visible_cells
 
 from tests.property.visibility_model import (
     TIMESTAMP_MAX,
@@ -28,7 +28,7 @@ from tests.property.visibility_model import (
     table_of,
 )
 from tests.seeds import drawn_seed
-from tests.unit.scan.judged import retained, visible
+from tests.unit.versions.judged import retained, visible
 
 TABLES = 100
 ROWS_PER_TABLE = 120  # 12,000 rows in all

@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 
 import pyarrow as pa
+from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import DELETE_COLUMN, DELETE_FAMILY, DELETE_VERSION, PUT, Cell, Family, ReadPoint
-from rowlock_regionserver.scan.columns import cells_table
 
 WRITE_NUMBER_MAX = 8
 TIMESTAMP_MAX = 5

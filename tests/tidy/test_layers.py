@@ -19,6 +19,7 @@ _LAYERS: Sequence[frozenset[str]] = (
             "files",
             "operations",
             "sources",
+            "table",
             "generations",
             "data_folder",
             "ownership",
@@ -29,10 +30,12 @@ _LAYERS: Sequence[frozenset[str]] = (
             "resident",
         }
     ),
+    frozenset({"arrow"}),
+    frozenset({"versions"}),
     frozenset({"wal", "memstore", "storefile", "scan"}),
-    frozenset({"compaction"}),
-    frozenset({"region"}),
-    frozenset({"catalog"}),
+    frozenset({"commit", "catalog"}),
+    frozenset({"region", "compaction"}),
+    frozenset({"host"}),
     frozenset({"rpc", "inspection"}),
     frozenset({"server", "__main__"}),
 )

@@ -30,8 +30,8 @@ from rowlock_regionserver.errors import (
     TableNotFoundError,
 )
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.scan.filters import FAMILY_BYTES_SHOWN
+from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.record import NOWHERE, Position
 
 NAME = "catalog"

@@ -21,7 +21,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.ownership import check_contents
 from rowlock_regionserver.region import manifest
 from rowlock_regionserver.region.manifest import Manifest
-from rowlock_regionserver.region.table import Table
+from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.record import NOWHERE, Position
 
 Body = TypeVar("Body")

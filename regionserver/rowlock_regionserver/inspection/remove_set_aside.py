@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from rowlock_regionserver.catalog.set_aside import list_set_aside, remove_set_aside
 from rowlock_regionserver.errors import DataFolderError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.set_aside import list_set_aside, remove_set_aside
 from rowlock_regionserver.inspection.folder import held
 
 REMOVED, NOT_WANTED, NOT_REMOVED = 0, 1, 2

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from rowlock_regionserver.arrow.merge import first_row, last_row
 from rowlock_regionserver.cells import Family, from_then_on
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import CorruptionError
@@ -22,10 +23,9 @@ from rowlock_regionserver.inspection.unnamed import lost_generations
 from rowlock_regionserver.inspection.unnamed_regions import unnamed_regions
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.segment import RowSegment
-from rowlock_regionserver.region.bulk_cells import stamped
-from rowlock_regionserver.region.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
+from rowlock_regionserver.region.bulk.bulk_cells import stamped
+from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
 from rowlock_regionserver.region.store_file_names import store_file_names, store_file_path
-from rowlock_regionserver.scan.merge import first_row, last_row
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.info import StoreFileInfo

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rowlock_regionserver.catalog.leftovers import (
+from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.leftovers import (
     Unnamed,
     lost_catalog,
     lost_manifest,
     unnamed_files_of_region,
     unnamed_region_folders,
 )
-from rowlock_regionserver.errors import CorruptionError
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.folder import StoredFolder
 from rowlock_regionserver.region.region_files import unnamed_files
 from rowlock_regionserver.wal.recovered import Recovered

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from rowlock_regionserver.catalog.catalog import RegionEntry
-from rowlock_regionserver.catalog.leftovers import region_folders
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.leftovers import region_folders
 from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion, listed, read_region
 from rowlock_regionserver.inspection.log import whole_records
-from rowlock_regionserver.region.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
+from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
 from rowlock_regionserver.region.store_file_names import store_file_names
-from rowlock_regionserver.region.table import Table
+from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.mutation import KIND_BULK, KIND_ROW, BulkRecord, decode_cells
 
 _VERSIONS_ALL = (1 << 31) - 1

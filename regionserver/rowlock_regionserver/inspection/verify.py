@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from rowlock_regionserver.catalog.set_aside import list_set_aside
 from rowlock_regionserver.errors import CorruptionError, DataFolderError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.set_aside import list_set_aside
 from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion, held, read_folder
 from rowlock_regionserver.inspection.log import check_log
 from rowlock_regionserver.inspection.unnamed import lost_generations, unnamed_in
-from rowlock_regionserver.region.answers_file import read_checked
-from rowlock_regionserver.region.bulk_file import WrittenBulkFile, read_bulk_file
+from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, read_bulk_file
+from rowlock_regionserver.region.idempotency.answers_file import read_checked
 from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.storefile.verify import verify_store_file
 from rowlock_regionserver.wal import durable

@@ -9,9 +9,9 @@ from itertools import islice
 
 import pyarrow as pa
 
+from rowlock_regionserver.arrow.columns import cells_table
+from rowlock_regionserver.arrow.sorted_cells import TableFacts
 from rowlock_regionserver.cells import DELETE_FAMILY, Cell
-from rowlock_regionserver.scan.columns import cells_table
-from rowlock_regionserver.scan.sorted_cells import TableFacts
 from rowlock_regionserver.sources import AWAY_BYTES_MIN, AwayValue, Chunk, LongRowError
 
 # What a cell takes in Arrow beside its row, qualifier and value: timestamp, write number, kind and three offsets.

@@ -22,11 +22,11 @@ from itertools import chain, islice
 
 from sortedcontainers import SortedDict
 
+from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import NEWEST, Cell, ReadSpans
 from rowlock_regionserver.memstore.row_reading import ARROW_CELL_BYTES, chunk_of, columns_of, parts_of
-from rowlock_regionserver.scan.columns import cells_table
-from rowlock_regionserver.scan.visibility_rows import retained_cells
 from rowlock_regionserver.sources import NO_LIMIT, Chunk, LongRowError
+from rowlock_regionserver.versions.visibility import retained_cells
 
 # Memory as CPython holds it, worked out once. A cell: the tuple, its place in the row's list (lists grow by an eighth),
 # two bytes objects (+ 8: the allocator rounds up to 16), and two ints of a timestamp's and a write number's size.

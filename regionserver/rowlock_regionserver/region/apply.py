@@ -7,14 +7,14 @@ from functools import partial
 
 import pyarrow as pa
 
+from rowlock_regionserver.arrow.cell_columns import CellColumns
+from rowlock_regionserver.arrow.columns import ROW, column, equals_previous, run_starts
 from rowlock_regionserver.cells import Cell, ReadSpans
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.process import give_way
-from rowlock_regionserver.region.bulk_cells import stamped
+from rowlock_regionserver.region.bulk.bulk_cells import stamped
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.stores import Stores
-from rowlock_regionserver.scan.cell_columns import CellColumns
-from rowlock_regionserver.scan.columns import ROW, column, equals_previous, run_starts
 
 # Rows of a batch that are applied before other threads run: half a millisecond.
 _ROWS_IN_ONE_STRETCH = 64

@@ -11,28 +11,28 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 
+from rowlock_regionserver.commit.gate import Gate
+from rowlock_regionserver.commit.mvcc import Mvcc
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import CorruptionError, StoppingError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.region.answers_file import read_answers
 from rowlock_regionserver.region.apply import Applier
-from rowlock_regionserver.region.bulk_file import bulk_file_path
+from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path
 from rowlock_regionserver.region.flush import Flusher
-from rowlock_regionserver.region.gate import Gate
+from rowlock_regionserver.region.idempotency.answers_file import read_answers
+from rowlock_regionserver.region.idempotency.requests import RequestIds
+from rowlock_regionserver.region.idempotency.saved_answers import AnswerSource, with_answers
 from rowlock_regionserver.region.manifest import Manifest, read_manifest, write_manifest
-from rowlock_regionserver.region.mvcc import Mvcc
 from rowlock_regionserver.region.region_files import greatest_file_number, unnamed_files
 from rowlock_regionserver.region.replay import Replay
-from rowlock_regionserver.region.requests import RequestIds
-from rowlock_regionserver.region.saved_answers import AnswerSource, with_answers
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.region.stores import Stores
-from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import TEMPORARY_SUFFIX
+from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.record import NOWHERE, Position
 

@@ -29,24 +29,24 @@ from pathlib import Path
 import pyarrow as pa
 
 from rowlock_regionserver.cells import Family, ReadSpans
+from rowlock_regionserver.commit.gate import Gate
+from rowlock_regionserver.commit.mvcc import Mvcc
 from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, TooManyOpenFilesError
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.memstore.segment import RowSegment
 from rowlock_regionserver.process import give_way
 from rowlock_regionserver.region.flush_windows import Judge, kept_tables
-from rowlock_regionserver.region.gate import Gate
+from rowlock_regionserver.region.idempotency.requests import RequestIds
+from rowlock_regionserver.region.idempotency.saved_answers import unnamed_answers, with_answers
 from rowlock_regionserver.region.manifest import LiveManifest, Manifest
-from rowlock_regionserver.region.mvcc import Mvcc
-from rowlock_regionserver.region.requests import RequestIds
-from rowlock_regionserver.region.saved_answers import unnamed_answers, with_answers
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.region.stores import Store, Stores
-from rowlock_regionserver.scan.visibility import retained
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
+from rowlock_regionserver.versions.visibility_columns import retained
 from rowlock_regionserver.wal.record import Position
 
 # Rows and their keys that are freed in one stretch: some 0.1 ms for rows of ten cells.

@@ -1,8 +1,9 @@
 """The cells of several segments that a flush keeps, as sorted tables: what it writes.
 
-Window by window the segments are merged and freed of what no reader can see any more (scan/visibility.py, `retained`).
-All is judged by keys, and values are copied only of what stays, in tables of bounded size: a segment may hold more than
-a column of Arrow can, in one row or even in one column of a row. A row that is larger than a window goes in parts.
+Window by window the segments are merged, and cells that no reader can see any more are dropped
+(versions/visibility_columns.py, `retained`). Visibility is decided by keys, and only the values of kept cells are
+copied, in tables of bounded size: a segment may hold more than a column of Arrow can, in one row or even in one column
+of a row. A row that is larger than a window goes in parts.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
-from rowlock_regionserver.scan.columns import Mask, single_chunk
-from rowlock_regionserver.scan.merge import merged
+from rowlock_regionserver.arrow.columns import Mask, single_chunk
+from rowlock_regionserver.arrow.merge import merged
+from rowlock_regionserver.arrow.sorted_cells import SortedCells
+from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.scan.row_parts import LongColumn, family_tombstones, long_column_runs, row_parts
-from rowlock_regionserver.scan.sorted_cells import SortedCells
-from rowlock_regionserver.scan.sorted_run import SortedRun
 from rowlock_regionserver.scan.source_chunks import SourceChunks
 from rowlock_regionserver.sources import NO_LIMIT, Source
 

@@ -15,8 +15,8 @@ from rowlock_regionserver import generations
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import AnswerCell, RowResult
-from rowlock_regionserver.region.answers_file import AnswersFile
-from rowlock_regionserver.region.kept_answer import KeptAnswer
+from rowlock_regionserver.region.idempotency.answers_file import AnswersFile
+from rowlock_regionserver.region.idempotency.kept_answer import KeptAnswer
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.wal.record import NOWHERE, Position
 

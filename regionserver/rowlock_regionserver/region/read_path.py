@@ -15,10 +15,9 @@ from rowlock_regionserver.config import KIB
 from rowlock_regionserver.errors import FamilyNotFoundError
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection
-from rowlock_regionserver.region.check import check_answer, check_in_region, check_row, unknown_family
 from rowlock_regionserver.region.contents import RegionContents
+from rowlock_regionserver.region.mutate.check import check_answer, check_in_region, check_row, unknown_family
 from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, View, is_row_in_memory
-from rowlock_regionserver.region.table import Table
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.point import read_row
 from rowlock_regionserver.scan.ranges import EVERYTHING, joined
@@ -30,6 +29,7 @@ from rowlock_regionserver.scan.split_points import Part, RowWeights, parts, scal
 from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.sources import AWAY_BYTES_MIN, FoundAnswer, LongRowError, loaded
 from rowlock_regionserver.storefile.reader import StoreFile
+from rowlock_regionserver.table import Table
 
 # A row of more cells is read in parts: by vector operations, and no further than its answer may be large.
 _LONG_ROW_CELLS = 10_000

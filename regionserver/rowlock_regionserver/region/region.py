@@ -11,6 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from rowlock_regionserver.cells import NEWEST, ReadPoint
+from rowlock_regionserver.commit.mvcc import MvccStatistics
+from rowlock_regionserver.commit.numbering import Numbering
+from rowlock_regionserver.commit.row_locks import RowLocks, RowLockStatistics
+from rowlock_regionserver.commit.stamps import stamps_after_restart
 from rowlock_regionserver.errors import (
     DiskFullError,
     NotServingRegionError,
@@ -19,20 +23,16 @@ from rowlock_regionserver.errors import (
     UnknownOutcomeError,
 )
 from rowlock_regionserver.operations import AnswerCell, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
-from rowlock_regionserver.region.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
+from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
 from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.flush import FlushResult
-from rowlock_regionserver.region.mvcc import MvccStatistics
-from rowlock_regionserver.region.numbering import Numbering
+from rowlock_regionserver.region.idempotency.requests import RequestIdStatistics
+from rowlock_regionserver.region.idempotency.saved_answers import AnswerSource, TakenOver
+from rowlock_regionserver.region.mutate.write_path import Done, DoneEach, WritePath
 from rowlock_regionserver.region.read_path import ReadPath
-from rowlock_regionserver.region.requests import RequestIdStatistics
-from rowlock_regionserver.region.row_locks import RowLocks, RowLockStatistics
-from rowlock_regionserver.region.saved_answers import AnswerSource, TakenOver
-from rowlock_regionserver.region.stamps import stamps_after_restart
-from rowlock_regionserver.region.table import Table
-from rowlock_regionserver.region.write_path import Done, DoneEach, WritePath
 from rowlock_regionserver.scan.scanner import Scan
 from rowlock_regionserver.scan.split_points import Part
+from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 
 

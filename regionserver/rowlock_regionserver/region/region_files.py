@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.region.answers_file import answers_number, answers_path
+from rowlock_regionserver.region.idempotency.answers_file import answers_number, answers_path
 from rowlock_regionserver.region.manifest import Manifest
 from rowlock_regionserver.region.store_file_names import store_file_names, store_file_path
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections import deque
 
 from rowlock_regionserver.cells import ReadSpans, from_then_on
+from rowlock_regionserver.commit.mvcc import Mvcc
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.operations import RowResult
 from rowlock_regionserver.region.apply import Applier
-from rowlock_regionserver.region.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
-from rowlock_regionserver.region.mvcc import Mvcc
-from rowlock_regionserver.region.requests import RequestIds
+from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
+from rowlock_regionserver.region.idempotency.requests import RequestIds
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.stores import Stores
-from rowlock_regionserver.region.table import Table
+from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.mutation import (
     HAS_REQUEST,
     KIND_BULK,

@@ -11,9 +11,9 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.process import open_store_files_of_this_process
+from rowlock_regionserver.region.idempotency.request_id_memory import RequestIdMemory
 from rowlock_regionserver.region.long_work import LongWork, turn_count_of_this_machine
 from rowlock_regionserver.region.memory import MemoryGauge
-from rowlock_regionserver.region.request_id_memory import RequestIdMemory
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.open_files import OpenFiles
 

@@ -17,13 +17,13 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 import pyarrow as pa
 
+from rowlock_regionserver.arrow.columns import TIMESTAMP, column, integers
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Memstore, Segment
-from rowlock_regionserver.region.table import Table
-from rowlock_regionserver.scan.columns import TIMESTAMP, column, integers
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.reader import StoreFile
+from rowlock_regionserver.table import Table
 
 # As many cells of rows, in all families, may be read on the event loop: one or two milliseconds.
 INLINE_CELLS_MAX = 1000

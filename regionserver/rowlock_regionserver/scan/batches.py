@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rowlock_regionserver.arrow.columns import Integers, numbers, offsets, single_array
+from rowlock_regionserver.arrow.merge import first_row
 from rowlock_regionserver.errors import LimitExceededError
-from rowlock_regionserver.scan.columns import Integers, numbers, offsets, single_array
-from rowlock_regionserver.scan.merge import first_row
 
 # What a cell takes beside its bytes: a timestamp, and an offset in each of four columns of bytes.
 CELL_BYTES = 8 + 4 * 4

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rowlock_regionserver.arrow.columns import Column, Integers, Mask, boolean_array
+from rowlock_regionserver.arrow.masks import compares, is_one_of, matches_pattern
 from rowlock_regionserver.errors import FilterTypeError
 from rowlock_regionserver.operations import (
     AllOf,
@@ -26,9 +28,7 @@ from rowlock_regionserver.operations import (
     RowFilter,
     RowPrefix,
 )
-from rowlock_regionserver.scan.columns import Column, Integers, Mask, boolean_array
 from rowlock_regionserver.scan.filters import misfit_error
-from rowlock_regionserver.scan.masks import compares, is_one_of, matches_pattern
 from rowlock_regionserver.scan.values import compare_column
 
 

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rowlock_regionserver.scan.by_qualifier import by_qualifier
-from rowlock_regionserver.scan.columns import (
+from rowlock_regionserver.arrow.by_qualifier import by_qualifier
+from rowlock_regionserver.arrow.columns import (
     TIMESTAMP,
     Column,
     Integers,
@@ -30,10 +30,10 @@ from rowlock_regionserver.scan.columns import (
     integers,
     offsets,
 )
-from rowlock_regionserver.scan.masks import places_among
+from rowlock_regionserver.arrow.masks import places_among
+from rowlock_regionserver.arrow.sorted_run import Values
 from rowlock_regionserver.scan.row_form import FamilyForm, RowForm
 from rowlock_regionserver.scan.selection_columns import first_of_runs
-from rowlock_regionserver.scan.sorted_run import Values
 from rowlock_regionserver.scan.window_choice import ChosenCells
 
 Offsets = npt.NDArray[np.int32]

@@ -15,8 +15,8 @@ from rowlock_regionserver.scan.selection import (
     filtered_cells,
     qualifiers_asked,
 )
-from rowlock_regionserver.scan.visibility_rows import visible_cells
 from rowlock_regionserver.sources import NO_LIMIT, FoundAnswer, FoundCell, LongRowError, Source, loaded
+from rowlock_regionserver.versions.visibility import visible_cells
 
 # By family number.
 Stores = Mapping[int, tuple[Family, Sequence[Source]]]

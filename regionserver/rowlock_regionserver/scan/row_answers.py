@@ -8,10 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from rowlock_regionserver.cells import Family
-from rowlock_regionserver.operations import AnswerCell
-from rowlock_regionserver.scan.batches import check_line
-from rowlock_regionserver.scan.columns import (
+from rowlock_regionserver.arrow.columns import (
     QUALIFIER,
     Column,
     Mask,
@@ -19,11 +16,14 @@ from rowlock_regionserver.scan.columns import (
     column,
     single_chunk,
 )
-from rowlock_regionserver.scan.masks import places_among
+from rowlock_regionserver.arrow.masks import places_among
+from rowlock_regionserver.arrow.sorted_run import SortedRun, Values, slices_within
+from rowlock_regionserver.cells import Family
+from rowlock_regionserver.operations import AnswerCell
+from rowlock_regionserver.scan.batches import check_line
 from rowlock_regionserver.scan.pivot import pivoted
 from rowlock_regionserver.scan.row_form import RowForm
 from rowlock_regionserver.scan.selection_columns import first_of_runs
-from rowlock_regionserver.scan.sorted_run import SortedRun, Values, slices_within
 from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.scan.window_answer import WindowAnswer, answer_columns
 from rowlock_regionserver.scan.window_choice import ChosenCells, FamilyCells

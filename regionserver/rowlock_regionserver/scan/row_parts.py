@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rowlock_regionserver.scan.columns import (
+from rowlock_regionserver.arrow.columns import (
     KIND,
     QUALIFIER,
     TIMESTAMP,
@@ -28,9 +28,9 @@ from rowlock_regionserver.scan.columns import (
     kinds,
     single_chunk,
 )
-from rowlock_regionserver.scan.merge import merged_in_row
-from rowlock_regionserver.scan.sorted_cells import SortedCells
-from rowlock_regionserver.scan.sorted_run import SortedRun, together
+from rowlock_regionserver.arrow.merge import merged_in_row
+from rowlock_regionserver.arrow.sorted_cells import SortedCells
+from rowlock_regionserver.arrow.sorted_run import SortedRun, together
 from rowlock_regionserver.sources import Chunk, FoundCell, Source
 
 # (qualifier, -timestamp, -write number): the order of a row's cells.

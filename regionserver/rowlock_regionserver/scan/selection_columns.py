@@ -7,9 +7,8 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from rowlock_regionserver.operations import CellFilter, CompareOp, PatternKind, Selection
-from rowlock_regionserver.scan.by_qualifier import by_qualifier
-from rowlock_regionserver.scan.columns import (
+from rowlock_regionserver.arrow.by_qualifier import by_qualifier
+from rowlock_regionserver.arrow.columns import (
     QUALIFIER,
     ROW,
     TIMESTAMP,
@@ -20,10 +19,11 @@ from rowlock_regionserver.scan.columns import (
     integers,
     run_starts,
 )
+from rowlock_regionserver.arrow.masks import compares, is_one_of, matches_pattern
+from rowlock_regionserver.arrow.sorted_run import Values
+from rowlock_regionserver.operations import CellFilter, CompareOp, PatternKind, Selection
 from rowlock_regionserver.scan.filter_columns import NewestValues
-from rowlock_regionserver.scan.masks import compares, is_one_of, matches_pattern
 from rowlock_regionserver.scan.selection import is_whole_time
-from rowlock_regionserver.scan.sorted_run import Values
 from rowlock_regionserver.scan.values import compare_column
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from rowlock_regionserver.scan.merge import first_at_or_after, first_row, last_row
+from rowlock_regionserver.arrow.merge import first_at_or_after, first_row, last_row
 from rowlock_regionserver.scan.ranges import RowRange, is_empty
 from rowlock_regionserver.sources import NO_LIMIT, Chunk, Source
 

@@ -26,9 +26,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rowlock_regionserver.arrow.columns import Column, Mask, boolean_array, integers, offsets
+from rowlock_regionserver.arrow.masks import buffer_of, compares, numpy_mask
 from rowlock_regionserver.operations import CompareOp, ValueType
-from rowlock_regionserver.scan.columns import Column, Mask, boolean_array, integers, offsets
-from rowlock_regionserver.scan.masks import buffer_of, compares, numpy_mask
 
 # Longer text is no number: reading digits takes time that grows with the square of their count.
 TEXT_BYTES_MAX = 400

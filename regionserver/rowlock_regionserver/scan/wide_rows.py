@@ -17,19 +17,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rowlock_regionserver.arrow.columns import QUALIFIER, Mask, cells_table, column
+from rowlock_regionserver.arrow.sorted_cells import SortedCells
+from rowlock_regionserver.arrow.sorted_run import SortedRun, slices_within
 from rowlock_regionserver.cells import DELETE_FAMILY, Family, ReadPoint
 from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
-from rowlock_regionserver.scan.columns import QUALIFIER, Mask, cells_table, column
 from rowlock_regionserver.scan.filters import ColumnName, matches_row, misfit_error, required_columns
 from rowlock_regionserver.scan.point import visible_row
 from rowlock_regionserver.scan.ranges import clipped, prefix_stop
 from rowlock_regionserver.scan.row_parts import LongColumn, family_tombstones, long_column_runs, row_parts
 from rowlock_regionserver.scan.selection import chosen_versions, is_whole_time, qualifiers_asked
 from rowlock_regionserver.scan.selection_columns import chosen, qualifiers_pass, values_pass
-from rowlock_regionserver.scan.sorted_cells import SortedCells
-from rowlock_regionserver.scan.sorted_run import SortedRun, slices_within
-from rowlock_regionserver.scan.visibility import visible_of
 from rowlock_regionserver.sources import AwayValue, FoundCell, LongRowError, Source, loaded
+from rowlock_regionserver.versions.visibility_columns import visible_of
 
 # At most as many cells are read one by one, as tuples; a vector operation costs as much as some hundred of them.
 _FEW_CELLS = 10_000

@@ -13,10 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rowlock_regionserver.cells import ANSWER_SCHEMA, Family
-from rowlock_regionserver.errors import InvalidRequestError
-from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
-from rowlock_regionserver.scan.columns import (
+from rowlock_regionserver.arrow.columns import (
     QUALIFIER,
     ROW,
     TIMESTAMP,
@@ -26,11 +23,14 @@ from rowlock_regionserver.scan.columns import (
     single_chunk,
     take,
 )
+from rowlock_regionserver.arrow.sorted_run import SortedRun
+from rowlock_regionserver.cells import ANSWER_SCHEMA, Family
+from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
 from rowlock_regionserver.scan.pivot import pivoted
 from rowlock_regionserver.scan.row_form import RowForm
 from rowlock_regionserver.scan.selection import is_whole_time
 from rowlock_regionserver.scan.selection_columns import first_of_runs
-from rowlock_regionserver.scan.sorted_run import SortedRun
 from rowlock_regionserver.scan.window_choice import ChosenCells, FamilyCells, chosen_cells, in_order_of_rows
 from rowlock_regionserver.scan.window_rows import row_starts
 

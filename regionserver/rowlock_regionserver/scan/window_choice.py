@@ -11,15 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from rowlock_regionserver.arrow.columns import QUALIFIER, Integers, Mask, column, single_chunk_keys
+from rowlock_regionserver.arrow.sorted_run import SortedRun, Values
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.errors import FilterTypeError
 from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
-from rowlock_regionserver.scan.columns import QUALIFIER, Integers, Mask, column, single_chunk_keys
 from rowlock_regionserver.scan.filter_columns import NewestValues, mask
 from rowlock_regionserver.scan.filters import misfit_error
 from rowlock_regionserver.scan.selection import qualifiers_asked
 from rowlock_regionserver.scan.selection_columns import chosen, newest_values, page, qualifiers_pass, values_pass
-from rowlock_regionserver.scan.sorted_run import SortedRun, Values
 from rowlock_regionserver.scan.window_rows import WindowRows, window_rows
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowlock_regionserver.scan.columns import (
+from rowlock_regionserver.arrow.columns import (
     ROW,
     Column,
     Integers,
@@ -23,7 +23,7 @@ from rowlock_regionserver.scan.columns import (
     run_starts,
     single_array,
 )
-from rowlock_regionserver.scan.masks import buffer_of
+from rowlock_regionserver.arrow.masks import buffer_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,17 +17,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rowlock_regionserver.arrow.columns import KIND, QUALIFIER, Column, column, kinds, single_chunk, single_chunk_keys
+from rowlock_regionserver.arrow.masks import is_one_of
+from rowlock_regionserver.arrow.merge import joined_rows, merged, sorted_cells
+from rowlock_regionserver.arrow.sorted_run import SortedRun, slices_within
 from rowlock_regionserver.cells import DELETE_FAMILY, Family, ReadPoint
-from rowlock_regionserver.scan.columns import KIND, QUALIFIER, Column, column, kinds, single_chunk, single_chunk_keys
-from rowlock_regionserver.scan.masks import is_one_of
-from rowlock_regionserver.scan.merge import joined_rows, merged, sorted_cells
 from rowlock_regionserver.scan.ranges import RowRange
-from rowlock_regionserver.scan.sorted_run import SortedRun, slices_within
 from rowlock_regionserver.scan.source_chunks import SourceChunks
-from rowlock_regionserver.scan.visibility import visible
 from rowlock_regionserver.scan.window_choice import FamilyCells
 from rowlock_regionserver.scan.window_rows import window_rows
 from rowlock_regionserver.sources import Chunk, Source
+from rowlock_regionserver.versions.visibility_columns import visible
 
 View = Sequence[tuple[Family, Sequence[Source]]]
 

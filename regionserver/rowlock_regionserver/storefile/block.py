@@ -14,9 +14,9 @@ from typing import Literal
 
 import pyarrow as pa
 
+from rowlock_regionserver.arrow import columns
 from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY, Compression
 from rowlock_regionserver.errors import CorruptionError
-from rowlock_regionserver.scan import columns
 from rowlock_regionserver.sources import AWAY_BYTES_MIN, AwayValue, FoundCell, LongRowError
 from rowlock_regionserver.storefile.format import HEADER_BYTES
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from rowlock_regionserver.arrow import columns
 from rowlock_regionserver.cells import CELL_SCHEMA
-from rowlock_regionserver.scan import columns
 
 # Timestamp, write number, kind, and one offset in each of row, qualifier and value.
 _FIXED_BYTES_PER_CELL = 8 + 8 + 1 + 3 * 4

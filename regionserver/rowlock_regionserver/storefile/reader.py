@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from rowlock_regionserver.arrow.cell_columns import first_not_below
+from rowlock_regionserver.arrow.columns import QUALIFIER
 from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_FAMILY
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.scan.cell_columns import first_not_below
-from rowlock_regionserver.scan.columns import QUALIFIER
 from rowlock_regionserver.sources import NO_LIMIT, Chunk, FoundCell, LongRowError
 from rowlock_regionserver.storefile import bloom, metadata
 from rowlock_regionserver.storefile import format as layout

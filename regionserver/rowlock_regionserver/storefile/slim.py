@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from rowlock_regionserver.arrow.columns import VALUE, boolean_array, integer_array, offsets
 from rowlock_regionserver.cells import CELL_SCHEMA
-from rowlock_regionserver.scan.columns import VALUE, boolean_array, integer_array, offsets
 from rowlock_regionserver.sources import AWAY_BYTES_MIN
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rowlock_regionserver.arrow import columns
+from rowlock_regionserver.arrow.columns import KIND, QUALIFIER, ROW, TIMESTAMP, WRITE_NUMBER
+from rowlock_regionserver.arrow.masks import numpy_mask
 from rowlock_regionserver.cells import NEWEST, TIMESTAMP_MAX, Kind
-from rowlock_regionserver.scan import columns
-from rowlock_regionserver.scan.columns import KIND, QUALIFIER, ROW, TIMESTAMP, WRITE_NUMBER
-from rowlock_regionserver.scan.masks import numpy_mask
 from rowlock_regionserver.storefile import bloom
 
 _COUNTED = (

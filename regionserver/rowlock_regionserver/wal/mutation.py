@@ -16,7 +16,7 @@ Integers are little-endian. A row record's payload:
         family number u16, timestamp i64, qualifier length u16, value length u32, qualifier, value
 
 A bulk record's payload is a JSON object (BulkRecord) in UTF-8, its length u32 in front; without a bulk file, the cells
-follow it in that file's layout (region/bulk_file.py). The write number is the record's, so cells don't repeat it.
+follow it in that file's layout (region/bulk/bulk_file.py). The write number is the record's, so cells don't repeat it.
 """
 
 from __future__ import annotations

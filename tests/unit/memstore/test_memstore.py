@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import NEWEST, Cell, from_then_on
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.memstore import Memstore, MemstoreStatistics
-from rowlock_regionserver.scan.columns import cells_table
 
 
 def _apply(memstore: Memstore, row: bytes, write_number: int) -> int:

@@ -6,6 +6,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 
 import pytest
+from rowlock_regionserver.arrow.cell_columns import CellColumns
 from rowlock_regionserver.cells import (
     DELETE_COLUMN,
     DELETE_FAMILY,
@@ -16,7 +17,6 @@ from rowlock_regionserver.cells import (
     from_then_on,
 )
 from rowlock_regionserver.memstore.segment import RowSegment
-from rowlock_regionserver.scan.cell_columns import CellColumns
 
 
 def _put(qualifier: bytes, timestamp: int, write_number: int, value: bytes = b"v") -> Cell:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from rowlock_regionserver.catalog.region_server import RegionServer
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import (
     AnswerCell,
     Change,
@@ -26,7 +26,7 @@ from rowlock_regionserver.operations import (
     Selection,
     WriteOptions,
 )
-from rowlock_regionserver.region.bulk_load import BulkOutcome
+from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
 from rowlock_regionserver.region.region import Region
 
 WAIT_S = 120.0

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.commit.gate import Gate
 from rowlock_regionserver.errors import DeadlineError, FamilyNotFoundError, NotServingRegionError
 from rowlock_regionserver.operations import Delete, DeleteKind, Put, RowMutation, WriteOptions
-from rowlock_regionserver.region.gate import Gate
 
 from .conftest import WAIT_S, Engine, bulk_batch
 

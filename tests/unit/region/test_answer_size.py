@@ -18,7 +18,7 @@ from rowlock_regionserver.operations import (
     RowMutation,
     RowResult,
 )
-from rowlock_regionserver.rpc.answers import mutate_answer
+from rowlock_regionserver.rpc.messages.answers import mutate_answer
 
 from .conftest import Engine
 

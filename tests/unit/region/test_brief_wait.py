@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 import pytest
-from rowlock_regionserver.region import brief_wait
-from rowlock_regionserver.region.brief_wait import BriefWait
+from rowlock_regionserver.region.mutate import brief_wait
+from rowlock_regionserver.region.mutate.brief_wait import BriefWait
 
 WAIT_S = 120.0
 Done = list[tuple[str, threading.Thread]]

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rowlock_regionserver.catalog.region_server import RegionServer
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.config import Config
@@ -23,9 +22,10 @@ from rowlock_regionserver.errors import (
     StoppingError,
 )
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Put, RequestId, RowMutation, ScanPlan, WriteOptions
-from rowlock_regionserver.region.bulk_load import BulkOutcome, BulkResult
+from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome, BulkResult
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
 from tests.seeds import drawn_seed

@@ -21,10 +21,10 @@ from rowlock_regionserver.cells import (
     ReadPoint,
 )
 from rowlock_regionserver.operations import Append, Change, Delete, DeleteKind, Increment, Put
-from rowlock_regionserver.region.answer_size import AnswerSize
-from rowlock_regionserver.region.changes import RowChanger
-from rowlock_regionserver.region.row_state import RowState
-from rowlock_regionserver.scan.visibility_rows import visible_cells
+from rowlock_regionserver.region.idempotency.answer_size import AnswerSize
+from rowlock_regionserver.region.mutate.changes import RowChanger
+from rowlock_regionserver.region.mutate.row_state import RowState
+from rowlock_regionserver.versions.visibility import visible_cells
 from rowlock_regionserver.wal.mutation import number_cells
 
 from tests.seeds import drawn_seed

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from rowlock_regionserver.arrow.columns import Mask, cells_table
+from rowlock_regionserver.arrow.sorted_cells import SortedCells
 from rowlock_regionserver.cells import Cell, Durability, from_then_on
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
@@ -19,8 +21,6 @@ from rowlock_regionserver.region import flush
 from rowlock_regionserver.region.flush_windows import Judge, kept_tables
 from rowlock_regionserver.region.long_work import Turn
 from rowlock_regionserver.scan import source_chunks
-from rowlock_regionserver.scan.columns import Mask, cells_table
-from rowlock_regionserver.scan.sorted_cells import SortedCells
 from rowlock_regionserver.sources import NO_LIMIT, Chunk, Source
 
 from .conftest import Engine, bulk_batch

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from rowlock_regionserver.arrow import columns
+from rowlock_regionserver.arrow.columns import BINARY_COLUMN_BYTES_MAX
 from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, Cell, Durability, Family, from_then_on
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import MIB, Config
@@ -18,9 +20,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.segment import RowSegment
 from rowlock_regionserver.operations import Put, ScanPlan
 from rowlock_regionserver.region.flush_windows import kept_tables
-from rowlock_regionserver.scan import columns
-from rowlock_regionserver.scan.columns import BINARY_COLUMN_BYTES_MAX
-from rowlock_regionserver.scan.visibility import retained
+from rowlock_regionserver.versions.visibility_columns import retained
 
 from .conftest import Engine
 

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.commit.gate import Gate, GateStatistics
+from rowlock_regionserver.commit.row_locks import RowLocks
 from rowlock_regionserver.errors import DeadlineError
-from rowlock_regionserver.region.gate import Gate, GateStatistics
-from rowlock_regionserver.region.row_locks import RowLocks
 
 from tests.seeds import drawn_seed
 

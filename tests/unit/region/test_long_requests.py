@@ -17,8 +17,8 @@ from rowlock_regionserver.errors import (
 from rowlock_regionserver.memstore.memstore import Memstore
 from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Increment, Put, RequestId, RowMutation, RowOutcome, RowResult, WriteOptions
-from rowlock_regionserver.region.stays import CELLS_UNDER_ORDER_MAX, ROWS_IN_ONE_STAY
-from rowlock_regionserver.region.write_path import Told
+from rowlock_regionserver.region.mutate.stays import CELLS_UNDER_ORDER_MAX, ROWS_IN_ONE_STAY
+from rowlock_regionserver.region.mutate.write_path import Told
 
 from .conftest import WAIT_S, Engine, bulk_batch
 from .test_interleavings import Hold, in_background

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import Durability, Family, ReadPoint
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
@@ -28,13 +29,12 @@ from rowlock_regionserver.operations import (
     Selection,
     WriteOptions,
 )
-from rowlock_regionserver.region import row_state
+from rowlock_regionserver.region.mutate import row_state
 from rowlock_regionserver.scan import point, wide_rows
 from rowlock_regionserver.scan.row_parts import row_parts
-from rowlock_regionserver.scan.sorted_run import SortedRun
-from rowlock_regionserver.scan.visibility_rows import visible_cells
 from rowlock_regionserver.sources import AnyCell
 from rowlock_regionserver.storefile.reader import StoreFile
+from rowlock_regionserver.versions.visibility import visible_cells
 
 from .conftest import WAIT_S, Engine, bulk_batch
 

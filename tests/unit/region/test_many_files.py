@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import NEWEST, PUT, Family, ReadPoint
 from rowlock_regionserver.config import KIB, MIB
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import CellFilter, ScanPlan, Selection
-from rowlock_regionserver.scan.columns import cells_table
 from rowlock_regionserver.scan.point import visible_row
 from rowlock_regionserver.scan.scanner import Scan, scan
 from rowlock_regionserver.storefile.cache import BlockCache

@@ -41,7 +41,7 @@ from rowlock_regionserver.operations import (
     ValueType,
     WriteOptions,
 )
-from rowlock_regionserver.region.bulk_load import BulkResult
+from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 
 from .conftest import WAIT_S, Engine, HeldFiles, bulk_batch
 

@@ -22,7 +22,7 @@ from rowlock_regionserver.operations import (
     ScanPlan,
     Selection,
 )
-from rowlock_regionserver.region.bulk_load import BulkResult
+from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 
 from .conftest import Engine, bulk_batch
 

@@ -12,11 +12,11 @@ import pytest
 from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.errors import InvalidRequestError, NotACounterError, UnknownOutcomeError
 from rowlock_regionserver.operations import RequestId, RowResult
-from rowlock_regionserver.region.kept_answer import ANSWER_BYTES, KeptAnswer
+from rowlock_regionserver.region.idempotency.kept_answer import ANSWER_BYTES, KeptAnswer
+from rowlock_regionserver.region.idempotency.request_clients import CLIENT_BYTES
+from rowlock_regionserver.region.idempotency.request_id_memory import RequestIdMemory
+from rowlock_regionserver.region.idempotency.requests import RequestIds
 from rowlock_regionserver.region.manifest import Manifest
-from rowlock_regionserver.region.request_clients import CLIENT_BYTES
-from rowlock_regionserver.region.request_id_memory import RequestIdMemory
-from rowlock_regionserver.region.requests import RequestIds
 
 CLIENT = b"c" * 16
 ROW = b"row"

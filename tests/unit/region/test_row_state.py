@@ -21,7 +21,7 @@ from rowlock_regionserver.operations import (
     Selection,
     WriteOptions,
 )
-from rowlock_regionserver.region.row_state import RowState
+from rowlock_regionserver.region.mutate.row_state import RowState
 from rowlock_regionserver.sources import FoundCell
 
 from tests.seeds import drawn_seed

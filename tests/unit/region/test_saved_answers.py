@@ -18,11 +18,11 @@ from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.verify import verify
 from rowlock_regionserver.operations import Append, Increment, Put, RequestId, RowMutation, RowResult
-from rowlock_regionserver.region.answers_file import read_answers
+from rowlock_regionserver.region.idempotency.answers_file import read_answers
+from rowlock_regionserver.region.idempotency.request_id_memory import RequestIdMemory
+from rowlock_regionserver.region.idempotency.requests import RequestIds
+from rowlock_regionserver.region.idempotency.saved_answers import with_answers
 from rowlock_regionserver.region.manifest import Manifest
-from rowlock_regionserver.region.request_id_memory import RequestIdMemory
-from rowlock_regionserver.region.requests import RequestIds
-from rowlock_regionserver.region.saved_answers import with_answers
 
 from .conftest import WAIT_S, Engine, abandon
 

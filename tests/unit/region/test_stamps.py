@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import ManualClock
+from rowlock_regionserver.commit.stamps import LEFT_OUT_EVERY_MS, Stamps, stamps_after_restart
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Increment, Put, RowMutation, WriteOptions
-from rowlock_regionserver.region.stamps import LEFT_OUT_EVERY_MS, Stamps, stamps_after_restart
 
 from .conftest import Engine, bulk_batch
 

@@ -45,7 +45,7 @@ from rowlock_regionserver.operations import (
     Selection,
     WriteOptions,
 )
-from rowlock_regionserver.region import brief_wait
+from rowlock_regionserver.region.mutate import brief_wait
 
 from .conftest import WAIT_S, Engine, HeldFiles
 

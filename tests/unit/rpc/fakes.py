@@ -20,7 +20,7 @@ from rowlock_regionserver.operations import (
     Selection,
     WriteOptions,
 )
-from rowlock_regionserver.region.bulk_load import BulkOutcome
+from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
 from rowlock_regionserver.scan.batches import ScanAnswer
 
 REGION_ID = 7

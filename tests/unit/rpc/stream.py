@@ -9,9 +9,9 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.ledger import Ledger
-from rowlock_regionserver.rpc.conversation import Conversation
-from rowlock_regionserver.rpc.points import Points
-from rowlock_regionserver.rpc.workers import Workers
+from rowlock_regionserver.rpc.services.conversation import Conversation
+from rowlock_regionserver.rpc.services.points import Points
+from rowlock_regionserver.rpc.services.workers import Workers
 
 from tests.unit.rpc.fakes import REGION_ID, FakeRegion
 

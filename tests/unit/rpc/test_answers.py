@@ -6,7 +6,7 @@ from rowlock_proto.v1.region_pb2 import GetAnswer, MutateAnswer, PointAnswers
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.errors import NotACounterError
 from rowlock_regionserver.operations import RowOutcome, RowResult
-from rowlock_regionserver.rpc.answers import ERRORS_IN_FULL_MAX, error_answer, get_answer, mutate_answer
+from rowlock_regionserver.rpc.messages.answers import ERRORS_IN_FULL_MAX, error_answer, get_answer, mutate_answer
 
 
 def test_answers_joined_are_one_message_with_all_of_them() -> None:

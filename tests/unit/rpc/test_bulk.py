@@ -17,10 +17,10 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError, RegionTooBusyError, StoppingError
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.memory_plan import REQUEST_COST
-from rowlock_regionserver.region.bulk_load import BulkResult
-from rowlock_regionserver.rpc.bulk import BulkStreams
-from rowlock_regionserver.rpc.bulk_batches import BULK_SCHEMA
-from rowlock_regionserver.rpc.workers import Workers
+from rowlock_regionserver.region.bulk.bulk_load import BulkResult
+from rowlock_regionserver.rpc.messages.bulk_batches import BULK_SCHEMA
+from rowlock_regionserver.rpc.services.bulk import BulkStreams
+from rowlock_regionserver.rpc.services.workers import Workers
 
 from tests.unit.rpc.fakes import REGION_ID, FakeRegion
 from tests.unit.rpc.loops import run, until

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
-from rowlock_regionserver.rpc.bulk_batches import BULK_SCHEMA, bulk_table
+from rowlock_regionserver.rpc.messages.bulk_batches import BULK_SCHEMA, bulk_table
 
 from tests.seeds import drawn_seed
 

@@ -13,8 +13,8 @@ from google.rpc.status_pb2 import Status
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.ledger import Ledger
-from rowlock_regionserver.rpc.calls import Calls, Context, Method
-from rowlock_regionserver.rpc.door import CATALOG
+from rowlock_regionserver.rpc.grpc.calls import Calls, Context, Method
+from rowlock_regionserver.rpc.grpc.listener import CATALOG
 
 FOLDER = "0" * 32
 TO_OURS, TO_THEIRS = (("rowlock-data-folder-id", FOLDER),), (("rowlock-data-folder-id", "1" * 32),)

@@ -11,9 +11,9 @@ from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.memory_plan import REQUEST_COST
-from rowlock_regionserver.rpc.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
-from rowlock_regionserver.rpc.point_run import INLINE_PARTS_MAX
-from rowlock_regionserver.rpc.workers import Workers
+from rowlock_regionserver.rpc.services.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
+from rowlock_regionserver.rpc.services.point_run import INLINE_PARTS_MAX
+from rowlock_regionserver.rpc.services.workers import Workers
 
 from tests.unit.rpc.fakes import FakeRegion
 from tests.unit.rpc.loops import run as run_on_loop
@@ -323,7 +323,7 @@ def test_nor_is_one_whose_answers_pile_up_behind_a_message_that_is_being_written
 def test_no_more_of_a_message_is_begun_than_the_client_takes(
     run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowlock_regionserver.rpc.conversation._LOOP_HELD_MAX", -1.0)
+    monkeypatch.setattr("rowlock_regionserver.rpc.services.conversation._LOOP_HELD_MAX", -1.0)
     region.value = b"v" * 1000
 
     async def test(client: Client) -> None:
@@ -386,7 +386,7 @@ def test_changes_that_are_published_together_are_not_all_answered_to_who_reads_n
 def test_workers_begin_no_gets_for_who_leaves_too_much_unread(
     run: Run, region: FakeRegion, workers: Workers, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowlock_regionserver.rpc.points._FEW_UNREAD_SHARE", 8)  # 1250 bytes: one answer
+    monkeypatch.setattr("rowlock_regionserver.rpc.services.points._FEW_UNREAD_SHARE", 8)  # 1250 bytes: one answer
     region.value = b"v" * 1000
 
     async def test(client: Client) -> None:
@@ -474,8 +474,8 @@ def test_too_many_bytes_of_large_messages_are_refused(run: Run, region: FakeRegi
 def test_who_leaves_while_a_large_message_waits_for_room_gives_its_bytes_back(
     run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowlock_regionserver.rpc.conversation._LOOP_HELD_MAX", -1.0)
-    monkeypatch.setattr("rowlock_regionserver.rpc.conversation.INLINE_MESSAGE_BYTES_MAX", 10)
+    monkeypatch.setattr("rowlock_regionserver.rpc.services.conversation._LOOP_HELD_MAX", -1.0)
+    monkeypatch.setattr("rowlock_regionserver.rpc.services.conversation.INLINE_MESSAGE_BYTES_MAX", 10)
     region.value = b"v" * 600
     region.gate.set()
 
@@ -521,7 +521,7 @@ def test_the_end_waits_for_every_answer(run: Run, region: FakeRegion) -> None:
 
 
 def test_a_long_message_lets_the_loop_turn(run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowlock_regionserver.rpc.conversation._LOOP_HELD_MAX", -1.0)
+    monkeypatch.setattr("rowlock_regionserver.rpc.services.conversation._LOOP_HELD_MAX", -1.0)
 
     async def test(client: Client) -> None:
         turns = 0

@@ -19,7 +19,7 @@ from rowlock_regionserver.errors import (
     RegionServerError,
     RegionTooBusyError,
 )
-from rowlock_regionserver.rpc.failures import end_call, error_message, parsed
+from rowlock_regionserver.rpc.messages.failures import end_call, error_message, parsed
 
 
 def all_kinds() -> list[type[RegionServerError]]:

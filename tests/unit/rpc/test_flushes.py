@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.region.flush import FlushResult
-from rowlock_regionserver.rpc.flushes import Flushes
+from rowlock_regionserver.rpc.services.flushes import Flushes
 
 from tests.unit.rpc.loops import run, until
 

@@ -10,10 +10,10 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.operations import Put, RequestId, RowOutcome, RowResult
-from rowlock_regionserver.rpc import answers as answers_module
-from rowlock_regionserver.rpc import conversation
-from rowlock_regionserver.rpc.changes import PLAIN_PUTS_MAX
-from rowlock_regionserver.rpc.put_company import COMPANY_MAX
+from rowlock_regionserver.rpc.messages import answers as answers_module
+from rowlock_regionserver.rpc.messages.changes import PLAIN_PUTS_MAX
+from rowlock_regionserver.rpc.services import conversation
+from rowlock_regionserver.rpc.services.put_company import COMPANY_MAX
 
 from tests.unit.rpc.fakes import FakeRegion
 from tests.unit.rpc.stream import Client, Run, get, put

@@ -28,8 +28,8 @@ from rowlock_regionserver.operations import (
     Selection,
     ValueType,
 )
-from rowlock_regionserver.rpc.filters import row_filter
-from rowlock_regionserver.rpc.reads import (
+from rowlock_regionserver.rpc.messages.filters import row_filter
+from rowlock_regionserver.rpc.messages.reads import (
     FORM_COLUMNS_MAX,
     SCAN_BATCH_BYTES_MAX,
     SCAN_BATCH_ROWS_MAX,

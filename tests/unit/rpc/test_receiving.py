@@ -11,9 +11,9 @@ import pytest
 from rowlock_regionserver.config import MIB, Config
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.resident import anonymous_bytes
-from rowlock_regionserver.rpc import receiving
-from rowlock_regionserver.rpc.connections import Connections
-from rowlock_regionserver.rpc.receiving import ReceiveWatch, Sender, senders
+from rowlock_regionserver.rpc.grpc import receiving
+from rowlock_regionserver.rpc.grpc.connections import Connections
+from rowlock_regionserver.rpc.grpc.receiving import ReceiveWatch, Sender, senders
 
 MEMORY = 160 * MIB  # of which 150 may be held
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from rowlock_proto.v1.region_pb2 import ScanBatch
 from rowlock_regionserver.cells import ANSWER_SCHEMA
-from rowlock_regionserver.rpc.scan_batches import scan_batch
+from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
 
 
 def table(count: int, value_bytes: int = 3) -> pa.Table:

@@ -12,8 +12,8 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import LeaseExpiredError, RegionTooBusyError, StoppingError
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.operations import ScanPlan
-from rowlock_regionserver.rpc.scans import OpenScan, Scans
-from rowlock_regionserver.rpc.workers import Workers
+from rowlock_regionserver.rpc.services.scans import OpenScan, Scans
+from rowlock_regionserver.rpc.services.workers import Workers
 
 from tests.unit.rpc.fakes import FakeRegion
 from tests.unit.rpc.loops import run, until
@@ -84,7 +84,7 @@ def test_batches_before_a_failure_are_given_and_the_failure_comes_next(
     memory = Ledger(Config()).scans
     scan = OpenScan(region, plan(5), memory, Config(), ManualClock())
     made = [b"1", b"2"]
-    monkeypatch.setattr("rowlock_regionserver.rpc.scans.scan_batch", lambda *_, **__: made.pop(0))
+    monkeypatch.setattr("rowlock_regionserver.rpc.services.scans.scan_batch", lambda *_, **__: made.pop(0))
     assert scan.step(4) == [b"1", b"2"]
     with pytest.raises(IndexError):
         scan.step(4)
@@ -158,7 +158,7 @@ def test_a_scan_that_is_left_before_its_first_step_opens_nothing(region: FakeReg
 def test_a_step_that_fails_closes_the_scan(region: FakeRegion, monkeypatch: pytest.MonkeyPatch) -> None:
     scan = open_scan(region)
     assert scan.step()
-    monkeypatch.setattr("rowlock_regionserver.rpc.scans.scan_batch", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("rowlock_regionserver.rpc.services.scans.scan_batch", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         scan.step()
     assert region.open_scans == 0

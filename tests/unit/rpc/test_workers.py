@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 from rowlock_proto.v1 import catalog_pb2, region_pb2
-from rowlock_regionserver.catalog.region_server import RegionServer
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.operations import ScanPlan
-from rowlock_regionserver.rpc.calls import Calls
-from rowlock_regionserver.rpc.catalog_service import CatalogService
-from rowlock_regionserver.rpc.region_service import RegionService
-from rowlock_regionserver.rpc.scans import Scans
-from rowlock_regionserver.rpc.workers import Workers
+from rowlock_regionserver.rpc.grpc.calls import Calls
+from rowlock_regionserver.rpc.services.catalog_service import CatalogService
+from rowlock_regionserver.rpc.services.region_service import RegionService
+from rowlock_regionserver.rpc.services.scans import Scans
+from rowlock_regionserver.rpc.services.workers import Workers
 
 from tests.unit.rpc.fakes import FakeRegion
 from tests.unit.rpc.loops import run, until

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from rowlock_regionserver.scan.columns import Column
+from rowlock_regionserver.arrow.columns import Column
 
 
 def address(column: Column) -> int:

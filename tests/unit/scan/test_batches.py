@@ -6,9 +6,9 @@ import random
 
 import numpy as np
 import pyarrow as pa
+from rowlock_regionserver.arrow.columns import Integers, binary_array, integer_array
 from rowlock_regionserver.cells import ANSWER_SCHEMA
 from rowlock_regionserver.scan.batches import CELL_BYTES, Batches, ScanAnswer
-from rowlock_regionserver.scan.columns import Integers, binary_array, integer_array
 
 from tests.unit.scan.buffers import addresses
 

@@ -10,6 +10,7 @@ from itertools import accumulate
 
 import pyarrow as pa
 import pytest
+from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, Cell, Family, ReadPoint
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import FilterTypeError, LeaseExpiredError
@@ -26,7 +27,6 @@ from rowlock_regionserver.operations import (
     Selection,
     ValueType,
 )
-from rowlock_regionserver.scan.columns import cells_table
 from rowlock_regionserver.scan.ranges import clipped
 from rowlock_regionserver.scan.scanner import FIRST_LIMITED_WINDOW_BYTES, FIRST_WINDOW_BYTES, ScanAnswer, scan
 from rowlock_regionserver.scan.source_chunks import SOURCE_BYTES_MIN

@@ -9,9 +9,9 @@ from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
+from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import PUT, Cell, Compression, Family, Kind
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.scan.columns import cells_table
 from rowlock_regionserver.sources import Chunk, FoundCell, loaded
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.info import StoreFileInfo

@@ -1,0 +1,163 @@
+"""Single cells of a sorted Arrow table as tuples: what a point get reads from a segment or a cached block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import pairwise
+
+import pyarrow as pa
+
+from rowlock_regionserver.arrow.columns import (
+    KIND,
+    QUALIFIER,
+    ROW,
+    TIMESTAMP,
+    VALUE,
+    WRITE_NUMBER,
+    Column,
+    column,
+    numbers,
+)
+from rowlock_regionserver.cells import DELETE_FAMILY, Cell
+from rowlock_regionserver.sources import AWAY_BYTES_MIN, AwayValue, FoundCell, LongRowError
+
+
+class CellColumns:
+    """Random access to the cells of a table or record batch of CELL_SCHEMA that is sorted and has one chunk a column.
+
+    Made once a table or cached block (some 20 µs), then read by any number of threads: rows by bisection (O(log n),
+    about 8 µs in 10,000 cells), cells as tuples (about 0.8 µs a cell). Keeps the buffers alive and copies only what it
+    gives.
+    """
+
+    __slots__ = ("_kinds", "_qualifiers", "_rows", "_timestamps", "_values", "_write_numbers")
+
+    def __init__(self, table: pa.Table | pa.RecordBatch) -> None:
+        arrays = [column(table, i) if isinstance(table, pa.Table) else table.column(i) for i in range(6)]
+        self._rows = _BytesColumn(arrays[ROW])
+        self._qualifiers = _BytesColumn(arrays[QUALIFIER])
+        self._timestamps = numbers(arrays[TIMESTAMP], "q")
+        self._write_numbers = numbers(arrays[WRITE_NUMBER], "q")
+        self._kinds = numbers(arrays[KIND], "b")
+        self._values = _BytesColumn(arrays[VALUE])
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def row(self, index: int) -> bytes:
+        """The row of the cell at `index`."""
+        return self._rows.values(index, index + 1)[0]
+
+    def first_at_or_after(self, row: bytes) -> int:
+        """Index of the first cell whose row is `row` or greater; the number of cells when there is none."""
+        return self._rows.first_not_below(row, 0, len(self))
+
+    def row_range(self, row: bytes) -> tuple[int, int]:
+        """Indices [start, stop) of the row's cells; start == stop when there are none."""
+        start = stop = self.first_at_or_after(row)
+        successor = row + b"\x00"
+        width = 16  # rows are short: look near by first
+        while True:
+            limit = min(start + width, len(self))
+            stop = self._rows.first_not_below(successor, stop, limit)
+            if stop < limit or limit == len(self):
+                return (start, stop)
+            width *= 2
+
+    def range_within(self, row: bytes, start: bytes, stop: bytes) -> tuple[int, int]:
+        """Indices of the row's cells with qualifiers of [start, stop); an empty stop is no bound."""
+        first, last = self.row_range(row)
+        if stop:
+            last = self._qualifiers.first_not_below(stop, first, last)
+        return (self._qualifiers.first_not_below(start, first, last) if start else first), last
+
+    def cells(self, start: int, stop: int) -> list[Cell]:
+        """The cells at [start, stop) as tuples, in the table's order."""
+        return list(zip(*self._keys(start, stop), self._values.values(start, stop), strict=True))
+
+    def _keys(self, start: int, stop: int) -> tuple[Iterable[bytes], Iterable[int], Iterable[int], Iterable[int]]:
+        return (
+            self._qualifiers.values(start, stop),
+            [-timestamp for timestamp in self._timestamps[start:stop]],
+            [-write_number for write_number in self._write_numbers[start:stop]],
+            self._kinds[start:stop],
+        )
+
+    def row_cells(self, row: bytes) -> list[Cell]:
+        """All cells of the row as tuples; empty when there are none."""
+        start, stop = self.row_range(row)
+        return self.cells(start, stop) if start < stop else []
+
+    def found_cells(self, start: int, stop: int) -> list[FoundCell]:
+        """The cells at [start, stop) as a point read finds them: large values are not copied, but away."""
+        if start == stop:
+            return []
+        return list(zip(*self._keys(start, stop), self._values.values_or_away(start, stop), strict=True))
+
+    def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int) -> list[FoundCell]:
+        """The cells of the columns, which ascend, and the family tombstones of the row; see sources.Source."""
+        start, stop = self.row_range(row)
+        # Family tombstones stand in front, among the cells of the empty qualifier.
+        named = self._qualifiers.first_not_below(b"\x00", start, stop)
+        found: list[FoundCell] = []
+        if start < named and (not qualifiers or qualifiers[0]):
+            if named - start > cells_max:
+                raise LongRowError
+            found = [cell for cell in self.found_cells(start, named) if cell[3] == DELETE_FAMILY]
+        for qualifier in qualifiers:
+            first = self._qualifiers.first_not_below(qualifier, start, stop)
+            start = self._qualifiers.first_not_below(qualifier + b"\x00", first, stop)
+            if len(found) + start - first > cells_max:
+                raise LongRowError
+            found += self.found_cells(first, start)
+        return found
+
+
+def first_not_below(ascending: Column, key: bytes) -> int:
+    """The first index of an ascending binary array whose value is `key` or greater; its length when there is none."""
+    return _BytesColumn(ascending).first_not_below(key, 0, len(ascending))
+
+
+class _BytesColumn:
+    """Values of a binary array, copied out as bytes."""
+
+    __slots__ = ("_data", "_offsets")
+
+    def __init__(self, array: Column) -> None:
+        data = array.buffers()[2]
+        self._offsets = numbers(array, "i", one_more=True)
+        self._data = memoryview(data) if data is not None else memoryview(b"")
+
+    def first_not_below(self, key: bytes, start: int, stop: int) -> int:
+        """The first index of [start, stop) whose value is `key` or greater, of an ascending column; else `stop`.
+
+        Not `bisect` with a key function: a call for each probe takes twice as long.
+        """
+        at, data = self._offsets, self._data
+        while start < stop:
+            middle = (start + stop) // 2
+            if bytes(data[at[middle] : at[middle + 1]]) < key:
+                start = middle + 1
+            else:
+                stop = middle
+        return start
+
+    def values(self, start: int, stop: int) -> list[bytes]:
+        """The values of [start, stop), cut from one copy of all of them: half the time of copying each."""
+        at = self._offsets[start : stop + 1].tolist()
+        base = at[0]
+        joined = bytes(self._data[base : at[-1]])
+        return [joined[first - base : last - base] for first, last in pairwise(at)]
+
+    def values_or_away(self, start: int, stop: int) -> Sequence[bytes | AwayValue]:
+        """The same, but large values are not copied."""
+        at = self._offsets
+        if at[stop] - at[start] <= AWAY_BYTES_MIN:
+            return self.values(start, stop)
+        return [
+            bytes(self._data[first:last])
+            if last - first <= AWAY_BYTES_MIN
+            else AwayValue(last - first, partial(bytes, self._data[first:last]))
+            for first, last in pairwise(at[start : stop + 1].tolist())
+        ]

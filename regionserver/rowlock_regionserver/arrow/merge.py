@@ -1,0 +1,138 @@
+"""Several sorted runs of one family's cells made one; and where in a sorted table a row is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rowlock_regionserver.arrow.cell_columns import first_not_below
+from rowlock_regionserver.arrow.columns import (
+    ROW,
+    Column,
+    Integers,
+    equals_previous,
+    integer_array,
+    numbers,
+    run_starts,
+    single_array,
+    single_chunk,
+)
+from rowlock_regionserver.arrow.sorted_run import SortedRun, together
+
+_STORE_ORDER: list[tuple[str, Literal["ascending", "descending"]]] = [
+    ("row", "ascending"),
+    ("qualifier", "ascending"),
+    ("timestamp", "descending"),
+    ("write_number", "descending"),
+]
+# With fewer, sorting the rows first costs as much as sorting the cells.
+_CELLS_A_ROW_MIN = 2
+
+
+def merged(runs: Sequence[SortedRun]) -> SortedRun:
+    """One run by row, qualifier, timestamp descending, write number descending; ties stay in order.
+
+    What joined_rows() can't join is sorted, some 3 M cells/s. Values are not touched.
+    """
+    joined = joined_rows(runs)
+    return sorted_cells(runs) if joined is None else joined
+
+
+def sorted_cells(runs: Sequence[SortedRun]) -> SortedRun:
+    """The same without a try to join them, for who knows that it fails."""
+    return _sorted(runs, _STORE_ORDER)
+
+
+def merged_in_row(runs: Sequence[SortedRun]) -> SortedRun:
+    """The same for runs of one row."""
+    return runs[0] if len(runs) == 1 else _sorted(runs, _STORE_ORDER[1:])
+
+
+def _sorted(runs: Sequence[SortedRun], order: list[tuple[str, Literal["ascending", "descending"]]]) -> SortedRun:
+    all_runs = together(runs)
+    one_chunk = SortedRun(single_chunk(all_runs.keys), all_runs.values)
+    indices = pc.sort_indices(one_chunk.keys, sort_keys=order)
+    return one_chunk.at(np.frombuffer(numbers(indices.cast(pa.int64()), "q"), np.int64))
+
+
+def joined_rows(runs: Sequence[SortedRun]) -> SortedRun | None:
+    """The same for runs that have no row in common; None when they have one, or when that is dear to find out.
+
+    Runs that follow one another are put together without copying, one or more chunks a column. Otherwise whole rows
+    are put in order, of which there are fewer than cells, and which have one key: 6 to 10 M cells/s.
+    """
+    present = [run for run in runs if len(run)]
+    successive = in_succession(present)
+    if successive is not None:
+        return together(successive)
+    all_runs = together(present)
+    # A row that ends one run and begins the next is in both.
+    begins_run = np.cumsum([0, *(len(run) for run in present[:-1])])
+    order = _order_of_rows(single_array(all_runs.keys.column(ROW)), begins_run)
+    return None if order is None else all_runs.at(order)
+
+
+def _order_of_rows(rows: Column, begins_run: Integers) -> Integers | None:
+    """The order that sorts cells by row and leaves each row's as they are; None when a row is in two runs."""
+    is_same = equals_previous(rows)
+    is_same[begins_run] = False
+    starts = run_starts(is_same)
+    if _CELLS_A_ROW_MIN * len(starts) > len(rows):
+        return None
+    first_cells = rows.take(integer_array(starts, pa.int64()))
+    sorted_indices = pc.call_function("array_sort_indices", [first_cells])
+    if equals_previous(first_cells.take(sorted_indices)).any():
+        return None
+    order = np.frombuffer(numbers(sorted_indices.cast(pa.int64()), "q"), np.int64)
+    lengths = np.diff(np.append(starts, len(rows)))[order]
+    shifts = starts[order] - (np.cumsum(lengths) - lengths)
+    places: Integers = np.arange(len(rows)) + np.repeat(shifts, lengths)
+    return places
+
+
+def in_succession(runs: Sequence[SortedRun]) -> list[SortedRun] | None:
+    """The runs, none empty, in an order in which all rows of one come before those of the next; None: there is none.
+
+    Runs that share a row have no such order.
+    """
+    ordered = sorted(runs, key=lambda run: first_row(run.keys))
+    for before, after in pairwise(ordered):
+        if last_row(before.keys) >= first_row(after.keys):
+            return None
+    return ordered
+
+
+def first_row(table: pa.Table) -> bytes:
+    """The least row of a sorted table that is not empty."""
+    return row_at(table, 0)
+
+
+def last_row(table: pa.Table) -> bytes:
+    """The greatest row of a sorted table that is not empty."""
+    return row_at(table, table.num_rows - 1)
+
+
+def row_at(table: pa.Table, index: int) -> bytes:
+    """The row of the cell at `index`."""
+    row = table.column(ROW)[index].as_py()
+    assert isinstance(row, bytes)
+    return row
+
+
+def first_at_or_after(table: pa.Table, row: bytes) -> int:
+    """Index of the first cell of a sorted table whose row is `row` or greater; the number of cells when there is none.
+
+    A bisection on the column's own bytes, some 5 µs. Arrow's scalars take 1 µs for each probe, and hold up others.
+    """
+    before = 0
+    for chunk in table.column(ROW).chunks:
+        place = first_not_below(chunk, row)
+        if place < len(chunk):
+            return before + place
+        before += len(chunk)
+    return before

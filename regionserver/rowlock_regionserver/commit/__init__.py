@@ -1,0 +1,1 @@
+"""The order of writes: write numbers, stamps, locks."""

@@ -1,0 +1,158 @@
+"""Write numbers and stamps that a restart never hands out again.
+
+Both are reserved in blocks in the log, ahead of their use: a write may be seen by a reader and then be lost with the
+machine (durability below fsync), and its number or stamp must not come back with another meaning. A start reserves
+nothing: the first write after it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.commit.mvcc import Mvcc
+from rowlock_regionserver.commit.stamps import Stamps
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import DeadlineError
+from rowlock_regionserver.sources import FoundCell
+from rowlock_regionserver.wal.log import Log
+
+# In the log, generously.
+_RESERVATION_BYTES = 128
+
+
+class Numbering:
+    """One region's write numbers and stamps, with their reservations. Thread-safe."""
+
+    def __init__(self, region_id: int, mvcc: Mvcc, stamps: Stamps, log: Log, config: Config, clock: Clock) -> None:
+        self._region_id = region_id
+        self._mvcc = mvcc
+        self._stamps = stamps
+        self._log = log
+        self._clock = clock
+        self._timestamp_ahead_ms_max = config.timestamp_ahead_ms_max
+        self._numbers_per_leap = config.write_numbers_per_leap
+        # The newest millisecond of the clock that gave stamps, and the newest write number before it.
+        self._began = (0, 0)
+        # Guarded by the log's order lock:
+        self._numbers_until = mvcc.last
+        self._stamps_until = stamps.newest + 1
+        with log.order:
+            # Nothing more than before. The log knows a region from its first reservation on.
+            log.reserve(region_id, self._numbers_until, self._stamps_until)
+
+    # Stamps.
+
+    @property
+    def newest_stamp(self) -> int:
+        """No stamp of a cell is later, and no timestamp of a range that a client has."""
+        return self._stamps.newest
+
+    @property
+    def timestamp_max(self) -> int:
+        """The latest timestamp that a client may set. A later one would hide puts that come after it."""
+        return max(self._clock.now_ms() + self._timestamp_ahead_ms_max, self._stamps.newest)
+
+    @property
+    def reads_rows(self) -> bool:
+        """Rows must be read before they are changed: stamps of existing cells may be later than the next stamp."""
+        return self._stamps.reads_rows
+
+    def next_stamp(self) -> int | None:
+        """4 STAMP. The caller holds the rows' locks. None: release them, and call again after `wait_for_stamp`."""
+        stamps = self._stamps
+        stamp = stamps.next()
+        if stamps.reads_rows and self._began[0] != stamps.given_at:
+            self._began = (stamps.given_at, self._mvcc.last)
+        return stamp
+
+    def wait_for_stamp(self, deadline: float) -> None:
+        """Blocks for up to a millisecond. The caller holds no lock. Raises DeadlineError."""
+        if self._clock.monotonic() >= deadline:
+            raise DeadlineError("the deadline passed while the change waited for its timestamp; nothing was changed")
+        self._clock.wait_for_next_ms()
+
+    def stamp(self, deadline: float) -> int:
+        """The next stamp; blocks until there is one. The caller holds no lock. Raises DeadlineError."""
+        while (stamp := self.next_stamp()) is None:
+            self.wait_for_stamp(deadline)
+        return stamp
+
+    def stamp_later_than(self, cells: Iterable[FoundCell], stamp: int) -> int:
+        """The stamp for a change of the row that has these cells: later than their stamps.
+
+        Changes in one millisecond may share a stamp.
+        """
+        until = self._stamps.newest
+        timestamp, write_number = max(((-cell[1], -cell[2]) for cell in cells if -cell[1] <= until), default=(0, 0))
+        if timestamp < stamp:
+            return stamp
+        later = timestamp if write_number > self._began[1] else timestamp + 1
+        self._stamps.extend_cells(later)
+        return later
+
+    def pass_over(self, timestamp: int, *, is_reserved: bool) -> None:
+        """Makes all further stamps later than this timestamp; if it is reserved, also after a restart.
+
+        The caller does not hold the log's order lock. Raises StoppingError.
+        """
+        self._stamps.pass_over(timestamp)
+        if is_reserved:
+            with self._log.order:
+                if timestamp >= self._stamps_until:
+                    self._reserve()
+
+    def pass_over_cells(self) -> None:
+        """Makes all further stamps later than those of existing cells, so that rows need not be read."""
+        if self._stamps.reads_rows:
+            self.pass_over(self._stamps.newest, is_reserved=True)
+
+    def give_back(self) -> None:
+        """Takes back the reservation of stamps that were not given. Raises RegionServerError."""
+        with self._log.order:
+            if self._stamps.newest + 1 < self._stamps_until:
+                self._log.check_space(_RESERVATION_BYTES)
+                self._stamps_until = self._stamps.newest + 1
+                self._log.reserve(self._region_id, self._numbers_until, self._stamps_until)
+
+    # Write numbers.
+
+    def begin(self) -> int:
+        """5 BEGIN: the next write number. The caller holds the log's order lock and appends with it at once."""
+        if self._mvcc.last >= self._numbers_until or self._stamps.newest >= self._stamps_until:
+            self._reserve()
+        return self._mvcc.begin()
+
+    def append_applied(self, kind: int, payload: bytes, durability: Durability, take_back: Callable[[], None]) -> int:
+        """5 BEGIN + APPEND of a write whose cells are applied already, under the number that is next. Gives the number.
+
+        The caller holds the gate alone, so nobody else of the region begins a write; the writers of all regions wait
+        for the record and not for its cells. When the log refuses it, these are taken back and the number is empty.
+        With durability SKIP nothing is logged.
+        """
+        with self._log.order:
+            try:
+                write_number = self.begin()
+            except BaseException:
+                take_back()
+                raise
+            complete = partial(self._mvcc.complete, write_number)
+            try:
+                if durability is Durability.SKIP:
+                    self._log.pass_through(complete)
+                else:
+                    self._log.append(self._region_id, write_number, kind, payload, durability, complete)
+            except BaseException:
+                take_back()
+                complete()
+                raise
+        return write_number
+
+    def _reserve(self) -> None:
+        """Logs the next block. The caller holds the log's order lock."""
+        if self._mvcc.last >= self._numbers_until:
+            self._numbers_until = self._mvcc.last + self._numbers_per_leap
+        self._stamps_until = self._stamps.bound()
+        self._log.reserve(self._region_id, self._numbers_until, self._stamps_until)

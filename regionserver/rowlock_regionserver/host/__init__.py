@@ -1,0 +1,1 @@
+"""The regions of one server: opening, background work, snapshots, stopping."""

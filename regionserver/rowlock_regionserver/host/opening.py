@@ -1,0 +1,270 @@
+"""Opening: what a data folder holds is read, replayed, and begins to be served.
+
+1. The catalog, then each region's manifest and store files.
+2. The log's records go into the memstores; past the memory limit, the largest region is flushed.
+3. Catalog and manifests are compared with what the log says of them: an older one than it names is damage.
+4. What nobody names is removed if it is proven to be a leftover, and set aside otherwise.
+5. The log is open for writing. It is told how far each region is flushed, and which ones are gone.
+6. Regions serve.
+
+A region with damage is closed and named; the others serve. Nothing of it is removed, so that salvage finds all. Before
+a region is flushed in 2, 3 is done by a reading of the log for that alone: a flush can't be undone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rowlock_regionserver.catalog import catalog
+from rowlock_regionserver.catalog.catalog import CatalogState, RegionEntry
+from rowlock_regionserver.errors import CorruptionError, RegionServerError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.leftovers import (
+    Unnamed,
+    lost_catalog,
+    lost_manifest,
+    region_folders,
+    unnamed_files_of_region,
+    unnamed_region_folders,
+)
+from rowlock_regionserver.host.set_aside import SetAside, list_set_aside, set_aside
+from rowlock_regionserver.region.bulk.bulk_file import bulk_file_number
+from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
+from rowlock_regionserver.region.contents import RegionContents
+from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.replay import Replay
+from rowlock_regionserver.region.shared_parts import SharedParts
+from rowlock_regionserver.table import Table
+from rowlock_regionserver.wal.log import Log
+from rowlock_regionserver.wal.marker import RegionState
+from rowlock_regionserver.wal.recovered import Recovered
+from rowlock_regionserver.wal.recovery import ReadLog, read_log, recover
+from rowlock_regionserver.wal.replay import Apply
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a region server begins with."""
+
+    generation: int  # of the catalog
+    state: CatalogState
+    log: Log
+    bulk_numbers: BulkNumbers
+    regions: dict[int, Region]
+    damaged: dict[int, RegionServerError]  # by region id, why it is closed
+    set_aside: tuple[SetAside, ...]
+
+
+def region_folder(folder: Path, region_id: int) -> Path:
+    """Where the data folder keeps a region."""
+    return folder / "regions" / str(region_id)
+
+
+def remove_region_folder(files: Files, folder: Path, but: Collection[Path] = ()) -> None:
+    """Removes what nobody names any more, if it is there. What can't be removed is left to the next start.
+
+    `but`: files that are removed by who reads them last, and the folder with the last of them.
+    """
+    with contextlib.suppress(OSError):
+        for name in files.list_folder(folder):
+            if folder / name not in but:
+                files.remove_if_there(folder / name)
+        files.remove_folder(folder)
+
+
+def region_contents(folder: Path, table: Table, region: RegionEntry, shared: SharedParts) -> RegionContents:
+    """A region's contents as its folder has them. Raises CorruptionError."""
+    return RegionContents(
+        region.region_id, (region.start, region.stop), table, region_folder(folder, region.region_id), shared
+    )
+
+
+class Opening:
+    """Opens one data folder, whose lock the caller has. Used once, by one thread."""
+
+    def __init__(self, folder: Path, shared: SharedParts) -> None:
+        self._folder = folder
+        self._shared = shared
+        self._files = shared.files
+        self._memory = shared.memory
+        self._generation = 0
+        self._state = CatalogState()
+        self._damaged: dict[int, RegionServerError] = {}
+        self._is_newest_checked = False
+        self._replays: dict[int, Replay] = {}
+
+    def open(self) -> Opened:
+        """Blocks as long as recovery takes. Raises CorruptionError, DataFolderError, DiskFullError and OSError."""
+        for name in ("catalog", "log", "bulk", "regions"):
+            with contextlib.suppress(FileExistsError):
+                self._files.make_folder(self._folder / name)
+        self._files.fsync_folder(self._folder)
+        self._read_catalog()
+        contents = self._open_contents()
+        recovered = self._replay(contents)
+        self._check_newest(contents, recovered)
+        self._clear_unnamed(contents, recovered)
+        return self._begin_serving(contents, recovered)
+
+    def _read_catalog(self) -> None:
+        found = catalog.read_catalog(self._files, self._folder / "catalog")
+        if found is not None:
+            self._generation, self._state = found
+        elif any(region_folders(self._folder, self._files)):
+            raise CorruptionError(
+                self._folder / "catalog", 0, "a catalog that names the regions there are", "no catalog"
+            )
+
+    def _open_contents(self) -> dict[int, RegionContents]:
+        contents: dict[int, RegionContents] = {}
+        for entry in self._state.tables:
+            for region in entry.regions:
+                try:
+                    contents[region.region_id] = region_contents(self._folder, entry.table, region, self._shared)
+                except (CorruptionError, OSError) as error:
+                    path = region_folder(self._folder, region.region_id)
+                    self._damaged[region.region_id] = _damage(error, path)
+        return contents
+
+    def _replay(self, contents: dict[int, RegionContents]) -> Recovered:
+        """Fills the memstores from the log. Regions that the log lost something of are closed and named."""
+        replays = self._replays = {region_id: region.replay for region_id, region in contents.items()}
+
+        def apply(region_id: int, write_number: int, kind: int, payload: bytes) -> None:
+            replay = replays.get(region_id)
+            if replay is None:
+                return  # Dropped, or damaged already.
+            try:
+                replay.apply(write_number, kind, payload)
+            except (CorruptionError, OSError) as error:
+                self._close(contents, region_id, _damage(error, self._shared.bulk_folder))
+            if self._memory.is_under_pressure:
+                self._relieve(contents)
+
+        recovered = self._read_log(recover, apply, contents)
+        if self._generation == 0 and recovered.record_count and recovered.regions:
+            raise CorruptionError(
+                self._folder / "catalog", 0, "a catalog that names the regions in the log", "no catalog"
+            )
+        for region_id in list(contents):
+            damage = recovered.damage_of(region_id)
+            if damage is not None:
+                self._close(contents, region_id, damage.error())
+        return recovered
+
+    def _close(self, contents: dict[int, RegionContents], region_id: int, damage: RegionServerError) -> None:
+        """The region is damaged: it takes nothing more of the log, and is not served."""
+        self._damaged[region_id] = damage
+        self._replays.pop(region_id, None)
+        contents.pop(region_id).abandon()
+
+    def _relieve(self, contents: dict[int, RegionContents]) -> None:
+        """Replay has passed the memory limit: the largest region is flushed, once it is known that it may be."""
+        if not self._is_newest_checked:
+            self._check_newest(contents, self._read_log(read_log, lambda *_: None, contents))
+        if contents:
+            max(contents.values(), key=lambda region: region.stores.memstore_bytes).flush_while_recovering()
+
+    def _read_log(self, read: ReadLog, apply: Apply, contents: dict[int, RegionContents]) -> Recovered:
+        """Reads the log as `recover` or `read_log` does, given what catalog and manifests know of it."""
+        positions = [each.flusher.manifest.log_position for each in contents.values()]
+        return read(
+            self._folder / "log",
+            self._files,
+            apply,
+            flushed={region_id: region.mvcc.last for region_id, region in contents.items()},
+            expected_log_id=self._state.log_id or None,
+            durable=max([self._state.log_position, *positions]),
+        )
+
+    def _check_newest(self, contents: dict[int, RegionContents], recovered: Recovered) -> None:
+        """3. Raises CorruptionError when the catalog is not the newest; closes regions whose manifest is not."""
+        self._is_newest_checked = True
+        lost = lost_catalog(self._folder, self._files, self._generation, self._state, recovered)
+        if lost is not None:
+            raise lost
+        for region_id, each in list(contents.items()):
+            path = region_folder(self._folder, region_id)
+            lost = lost_manifest(path, each.manifest_generation, recovered.regions.get(region_id))
+            if lost is not None:
+                self._close(contents, region_id, lost)
+
+    def _clear_unnamed(self, contents: dict[int, RegionContents], recovered: Recovered) -> None:
+        """4. What can't be moved or removed stays where it is, which harms nobody."""
+        for unnamed in list(unnamed_region_folders(self._folder, self._files, self._state, recovered)):
+            if unnamed.is_leftover:
+                remove_region_folder(self._files, unnamed.path)
+            else:
+                self._move_aside(unnamed, int(unnamed.path.name))
+        for region_id, each in contents.items():
+            for unnamed in unnamed_files_of_region(each.unnamed, region_id, recovered):
+                if unnamed.is_leftover:
+                    with contextlib.suppress(OSError):
+                        self._files.remove_if_there(unnamed.path)
+                else:
+                    self._move_aside(unnamed, region_id)
+
+    def _move_aside(self, unnamed: Unnamed, region_id: int) -> None:
+        with contextlib.suppress(OSError):
+            set_aside(self._folder, self._files, self._shared.clock, unnamed, region_id)
+
+    def _begin_serving(self, contents: dict[int, RegionContents], recovered: Recovered) -> Opened:
+        shared = self._shared
+        log = Log.open(self._folder / "log", self._files, shared.config, shared.clock, recovered, shared.on_fatal)
+        if self._generation == 0:
+            self._generation, self._state = 1, replace(self._state, log_id=log.log_id)
+            catalog.write_catalog(self._files, self._folder / "catalog", self._generation, self._state)
+        for each in contents.values():
+            each.recovered()
+        if recovered.catalog_generation < self._generation:
+            with log.order:
+                log.note_catalog(self._generation)
+        # Only now is it known which bulk files the log names.
+        bulk_numbers = BulkNumbers(1 + self._remove_unnamed_bulk_files(contents))
+        regions: dict[int, Region] = {}
+        for region_id, each in contents.items():
+            logged = recovered.regions.get(region_id, RegionState())
+            regions[region_id] = Region(each, log, bulk_numbers, logged.numbers_until, logged.stamps_until)
+        for region_id in self._damaged:
+            log.give_up(region_id)
+        # Dropped, damaged or not: before the log was told so, or so long ago that its last marker names them no more
+        # although segments still hold their changes.
+        logged_ids = {region_id for segment in recovered.segments for region_id in segment.regions}
+        for region_id in logged_ids.union(recovered.regions, recovered.broken):
+            if region_id not in regions and region_id not in self._damaged:
+                log.forget(region_id)
+        aside = tuple(list_set_aside(self._folder, self._files))
+        return Opened(self._generation, self._state, log, bulk_numbers, regions, self._damaged, aside)
+
+    def _remove_unnamed_bulk_files(self, contents: dict[int, RegionContents]) -> int:
+        """Removes bulk files that no live record names; gives the greatest number there was.
+
+        With a damaged region everything stays: salvage may want it.
+        """
+        named = {number for region in contents.values() for number in region.bulk_files}
+        greatest = 0
+        for name in self._files.list_folder(self._shared.bulk_folder):
+            number = bulk_file_number(name)
+            if number is None:
+                continue
+            greatest = max(greatest, number)
+            if number not in named and not self._damaged:
+                self._files.remove_if_there(self._shared.bulk_folder / name)
+        return greatest
+
+
+# The process or the machine lacks something; the file may be as whole as it was.
+_LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+
+
+def _damage(error: CorruptionError | OSError, path: Path) -> CorruptionError:
+    """Why a region is closed. Raises what is no matter of the file, which is at `path` if the error does not say."""
+    if isinstance(error, CorruptionError):
+        return error
+    if error.errno in _LACKING:
+        raise error
+    return CorruptionError.of(error, path)

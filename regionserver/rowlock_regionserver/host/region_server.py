@@ -1,0 +1,400 @@
+"""The region server: every table of one data folder, from opening to stopping.
+
+    catalog/               generations of the catalog
+    log/                   the write-ahead log
+    bulk/                  bulk files that the log names
+    regions/<region id>/   manifest generations and store files
+    set-aside/             what nobody names and is no leftover by proof
+
+Opening is in opening.py. A region with damage is closed and named; the others serve.
+
+Table operations exclude each other by one lock and commit by the catalog's next generation: create makes its folder
+before, drop removes it after. They are answered when the log's note of that generation is durable. What fails before
+the commit has changed nothing; what fails after it has an unknown outcome, and ends the server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from rowlock_regionserver.catalog.catalog import CatalogState, TableEntry
+from rowlock_regionserver.catalog.live_catalog import LiveCatalog
+from rowlock_regionserver.cells import Durability, Family
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import (
+    DiskFullError,
+    NotServingRegionError,
+    RegionServerError,
+    StoppingError,
+    TooManyOpenFilesError,
+    UnknownOutcomeError,
+)
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.ended_snapshots import ended_error
+from rowlock_regionserver.host.flushing import FlushThreads
+from rowlock_regionserver.host.opening import Opened, Opening, region_contents, region_folder, remove_region_folder
+from rowlock_regionserver.host.server_statistics import RegionServerStatistics
+from rowlock_regionserver.host.set_aside import SetAside
+from rowlock_regionserver.host.snapshot_region import SnapshotRegion
+from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
+from rowlock_regionserver.host.starting import told_at_start
+from rowlock_regionserver.host.stopping import Unflushed, flush_at_the_end
+from rowlock_regionserver.host.timestamps import TimestampRange, Timestamps
+from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
+from rowlock_regionserver.region.contents import RegionContents, make_region_folder
+from rowlock_regionserver.region.flush import FlushResult
+from rowlock_regionserver.region.memory import MemoryGauge
+from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.shared_parts import SharedParts
+from rowlock_regionserver.table import Table
+from rowlock_regionserver.wal.log import Log
+from rowlock_regionserver.wal.segment import NO_SPACE
+from rowlock_regionserver.wal.spare import NoSpaceToStopError
+
+OnFatal = Callable[[BaseException], None]
+
+
+class RegionServer:
+    """Serves the tables of one folder. Thread-safe. `open` makes one."""
+
+    def __init__(
+        self, folder: Path, config: Config, clock: Clock, files: Files, on_fatal: OnFatal, ledger: Ledger | None = None
+    ) -> None:
+        self._folder = folder
+        self._files = files
+        self._on_fatal = on_fatal
+        self.incarnation_id = secrets.token_hex(8)
+        self._started_at = clock.monotonic()
+        self.ledger = ledger or Ledger(config)
+        self._memory = MemoryGauge(self.ledger.memstores, config, clock, self._wake_flusher)
+        self._shared = SharedParts.of(folder / "bulk", config, clock, files, self._memory, self._fail_and_end)
+        self._shared.count_in(self.ledger)
+        self.snapshots = Snapshots(config, clock)
+        self._log: Log
+        self._flusher: FlushThreads | None = None
+        self._bulk_numbers: BulkNumbers
+        # Guarded by self._catalog_lock, which a table operation holds from beginning to end; read without it.
+        self._catalog_lock = threading.Lock()
+        self._catalog: LiveCatalog
+        self._regions: dict[int, Region] = {}
+        self._damaged: dict[int, RegionServerError] = {}
+        self.set_aside: tuple[SetAside, ...] = ()  # when it was opened
+        self._timestamps = Timestamps(clock, config.stamp_leap_ms)
+        self._failing_lock = threading.Lock()
+        # Guarded by self._failing_lock:
+        self._has_failed = False
+        self._given_up: UnknownOutcomeError | None = None  # set once, by the log's thread
+
+    # Opening and stopping.
+
+    @classmethod
+    def open(
+        cls, folder: Path, config: Config, clock: Clock, files: Files, on_fatal: OnFatal, ledger: Ledger | None = None
+    ) -> RegionServer:
+        """Recovers what the folder holds and serves it. The caller has the folder's lock.
+
+        `on_fatal` is called once, when a sync failed: nothing is acknowledged any more, and the process must end.
+        `ledger`: counts what the server holds; None: one of its own.
+        Raises CorruptionError when the catalog is damaged, DataFolderError and OSError.
+        """
+        server = cls(folder, config, clock, files, on_fatal, ledger)
+        server._begin(Opening(folder, server._shared).open())
+        return server
+
+    def _begin(self, opened: Opened) -> None:
+        self._regions, self._damaged = opened.regions, opened.damaged
+        self.set_aside = opened.set_aside
+        self._log, self._bulk_numbers = opened.log, opened.bulk_numbers
+        self._catalog = LiveCatalog(self._folder, self._files, opened.log, opened.generation, opened.state)
+        self._flusher = FlushThreads(
+            self._regions_to_flush,
+            self.flush_region,
+            self._memory,
+            self.ledger,
+            self._log,
+            self._shared.config,
+            self._shared.clock,
+            self._fail_and_end,
+        )
+        self._flusher.thread.start()
+
+    def _regions_to_flush(self) -> list[Region]:
+        """Asked every second or so: the moment to close and remove store files that were read to the end."""
+        self._shared.open_files.tidy()
+        return list(self._regions.values())
+
+    def stop_waiting_for_space(self) -> None:
+        """The server is about to stop: changes that wait for disk space are given up, and their callers told."""
+        self._log.stop_waiting_for_space()
+
+    def stop(self) -> list[Unflushed]:
+        """Ends the snapshots, flushes every region, syncs and closes the log. Blocks, but not for space.
+
+        The caller lets no new call in.
+
+        Gives what could not be flushed for want of space: the log keeps it, and nothing that it took is lost.
+        """
+        self.stop_waiting_for_space()
+        self.snapshots.stop()
+        if self._flusher is not None:
+            self._flusher.stop()
+        regions = list(self._regions.values())
+        left = flush_at_the_end(regions, self.flush_region, self._shared.config.flush_threads)
+        for region in regions:
+            region.give_back_stamps()
+        self._log.close()
+        self._shared.open_files.tidy()
+        self._shared.open_files.close_idle()
+        return left
+
+    def _fail_and_end(self, error: BaseException) -> None:
+        """A sync failed, and that is final: whoever waits is told, and the process ends.
+
+        It ends in order when it was ending anyway and the log lacked nothing but space.
+        """
+        if isinstance(error, NoSpaceToStopError):
+            self._given_up = UnknownOutcomeError(f"{error}; the change was not made durable, and may be found or not")
+            for region in list(self._regions.values()):
+                region.give_up_waiting(self._given_up)
+            return
+        with self._failing_lock:
+            if self._has_failed:
+                return
+            self._has_failed = True
+        failure = UnknownOutcomeError(
+            f"the server could not make its writes durable and is ending ({error}); "
+            "the change may or may not have happened"
+        )
+        for region in list(self._regions.values()):
+            region.fail(failure)
+        self._on_fatal(error)
+
+    # Tables.
+
+    def tables(self) -> list[Table]:
+        """All tables, by name."""
+        return [entry.table for entry in self._catalog.state.tables]
+
+    def table(self, name: str) -> Table:
+        """The table of this name. Raises TableNotFoundError."""
+        return self._catalog.state.entry(name).table
+
+    def create_table(self, name: str, families: Sequence[Family], durability: Durability = Durability.FSYNC) -> Table:
+        """A new, empty table of one region. The families' numbers are given here."""
+        with self._catalog_lock, self._disk_failures_are_final():
+            state = self._catalog.state.with_new_table(name, families, durability)
+            entry = state.entry(name)
+            with self._new_regions(entry, state, {}, f"table {name!r} was created"):
+                return entry.table
+
+    def alter_table(
+        self,
+        name: str,
+        set_families: Sequence[Family] = (),
+        drop_families: Sequence[bytes] = (),
+        durability: Durability | None = None,
+    ) -> Table:
+        """Adds, replaces and drops families, or changes the durability: one atomic change."""
+        with self._catalog_lock, self._disk_failures_are_final():
+            state = self._catalog.state.with_altered_table(name, set_families, drop_families, durability)
+            entry = state.entry(name)
+            with self._catalog.committed(state, f"table {name!r} was altered"):
+                for region in entry.regions:
+                    if region.region_id in self._regions:
+                        self._regions[region.region_id].alter(entry.table)
+            return entry.table
+
+    def truncate_table(self, name: str) -> Table:
+        """Removes every cell: new regions take the place of the old ones."""
+        with self._catalog_lock, self._disk_failures_are_final():
+            old = self._catalog.state.entry(name)
+            state = self._catalog.state.with_truncated_table(name)
+            entry = state.entry(name)
+            with contextlib.ExitStack() as closing:
+                replaced: dict[int, Region] = {}
+                for before, after in zip(old.regions, entry.regions, strict=True):
+                    if (region := self._regions.get(before.region_id)) is not None:  # Else it is damaged.
+                        closing.enter_context(region.without_writes_any_more())
+                        replaced[after.region_id] = region
+                with self._new_regions(entry, state, replaced, f"table {name!r} was truncated"):
+                    self._remove_regions(old, "its table was truncated")
+            return old.table
+
+    def drop_table(self, name: str) -> None:
+        """Removes the table and all its cells."""
+        with self._catalog_lock, self._disk_failures_are_final():
+            entry = self._catalog.state.entry(name)
+            state = self._catalog.state.without_table(name)
+            with self._catalog.committed(state, f"table {name!r} was dropped"):
+                self._remove_regions(entry, "its table was dropped")
+
+    @contextlib.contextmanager
+    def _new_regions(
+        self, entry: TableEntry, state: CatalogState, replaced: Mapping[int, Region], what: str
+    ) -> Iterator[None]:
+        """Makes the regions of the entry, commits the state that names them, and lets them serve; then the block.
+
+        All that may fail comes before the commit. `replaced`: by id, the region before it, which takes no writes any
+        more, so its kept answers are all there are.
+        """
+        made: list[RegionContents] = []
+        with contextlib.ExitStack() as undo:
+            for region in entry.regions:
+                path = region_folder(self._folder, region.region_id)
+                before = replaced.get(region.region_id)
+                answers = before.answers_to_take_over if before is not None else None
+                remove_region_folder(self._files, path)  # Of an earlier try that did not commit.
+                make_region_folder(self._files, path, region.region_id, entry.table, self._shared.config, answers)
+                made.append(region_contents(self._folder, entry.table, region, self._shared))
+                undo.callback(made[-1].abandon)
+            with self._catalog.committed(state, what):
+                undo.pop_all()
+                for contents in made:
+                    self._serve(contents, replaced.get(contents.region_id))
+                yield
+
+    def _serve(self, contents: RegionContents, replaced: Region | None) -> None:
+        contents.recovered()
+        made = Region(contents, self._log, self._bulk_numbers, numbers_until=0, stamps_until=0)
+        with self._timestamps.lock:
+            self._timestamps.begin(made, replaced)
+            self._regions[made.region_id] = made
+
+    def _remove_regions(self, entry: TableEntry, reason: str) -> None:
+        for entry_region in entry.regions:
+            region = self._regions.get(entry_region.region_id)
+            self._damaged.pop(entry_region.region_id, None)
+            read_by_scans: set[Path] = set()
+            if region is not None:
+                # It is found until it is closed: if the log fails, those who wait for it must be told.
+                region.close_for_removal()
+                self.snapshots.end_those_of((region.region_id,), reason)
+                del self._regions[entry_region.region_id]
+                read_by_scans = region.discard()
+            self._log.forget(entry_region.region_id)
+            # The table is gone already: what can't be removed now is removed by the next start.
+            with contextlib.suppress(TooManyOpenFilesError):
+                folder = region_folder(self._folder, entry_region.region_id)
+                remove_region_folder(self._files, folder, read_by_scans)
+
+    @contextlib.contextmanager
+    def _disk_failures_are_final(self) -> Iterator[None]:
+        """A disk that is only full is told as DiskFullError, with nothing changed; any other failure ends all.
+
+        StoppingError after such a failure: until the process has ended, nothing more is begun.
+        """
+        if self._has_failed:
+            raise StoppingError("the server could not make its writes durable and is ending; nothing was changed")
+        try:
+            yield
+        except (UnknownOutcomeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno in NO_SPACE:
+                raise DiskFullError(f"no space in {self._folder}; free some, nothing was changed") from error
+            if self._given_up is not None and isinstance(error, UnknownOutcomeError):
+                raise  # The server stops, and the log lacked nothing but space.
+            self._fail_and_end(error)
+            raise
+
+    # Regions.
+
+    def region(self, region_id: int) -> Region:
+        """The region of this id. Raises NotServingRegionError, and CorruptionError when it was closed for damage."""
+        region = self._regions.get(region_id)
+        if region is None:
+            damage = self._damaged.get(region_id)
+            if damage is not None:
+                raise damage
+            raise NotServingRegionError(f"region {region_id} is not served here; look the region up again")
+        return region
+
+    def regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> list[Region]:
+        """The regions of a table that touch [start, stop), in row order."""
+        return [
+            self.region(region.region_id)
+            for region in self._catalog.state.entry(name).regions
+            if (not stop or region.start < stop) and (not region.stop or start < region.stop)
+        ]
+
+    # Snapshots.
+
+    def make_snapshot(self, name: str, snapshot_id: bytes, lease_ms: int, incarnation_id: str) -> Snapshot:
+        """A read point of every region of a table; see Snapshots.make. An incarnation that is empty is not looked at.
+
+        Raises SnapshotEndedError also when the id was chosen before this server was started.
+        """
+        if incarnation_id and incarnation_id != self.incarnation_id:
+            raise ended_error(snapshot_id, name, "the server was started anew since it was asked for")
+        return self.snapshots.make(snapshot_id, lambda: self.regions_of(name), lease_ms)
+
+    def region_at(self, region_id: int, snapshot_id: bytes) -> SnapshotRegion:
+        """The region as a snapshot sees it. Raises SnapshotEndedError.
+
+        Of a region that is gone NotServingRegionError, when the snapshot is there: it was made after the region, whose
+        table was dropped or truncated, and who asks does not know that yet.
+        """
+        if region_id not in self._regions:
+            self.snapshots.check(snapshot_id)
+            self.region(region_id)
+        self.snapshots.check(snapshot_id, region_id)
+        return SnapshotRegion(self.snapshots, snapshot_id, region_id)
+
+    def timestamp_range(self, table: str = "", reserve_ms: int = 0) -> TimestampRange:
+        """A range of timestamps to write with, for one table or for all; see Timestamps.
+
+        It may reserve fewer milliseconds than asked for, because it ends less than a block ahead of the clock. Raises
+        TableNotFoundError, and for a table NotServingRegionError and CorruptionError.
+        """
+        with self._timestamps.lock:
+            if table:
+                return self._timestamps.of_table(self.regions_of(table), reserve_ms)
+            return self._timestamps.of_all(list(self._regions.values()), reserve_ms)
+
+    def uptime_ms(self) -> int:
+        """How long ago this incarnation began; at least 1."""
+        return 1 + int((self._shared.clock.monotonic() - self._started_at) * 1000)
+
+    def flush(self, name: str) -> FlushResult:
+        """Writes the memstores of a table's regions to store files. Blocks."""
+        results = [self.flush_region(region) for region in self.regions_of(name)]
+        # So that a manifest that gets lost is missed.
+        self._log.sync(gives_up=lambda: self._log.waits_for_space)
+        return FlushResult(
+            sum(result.store_file_count for result in results), sum(result.cell_count for result in results)
+        )
+
+    def flush_region(self, region: Region) -> FlushResult:
+        """Flushes one region; a failed sync is final. Blocks. Raises DiskFullError, which changes nothing."""
+        with self._disk_failures_are_final():
+            result = region.flush()
+        self._shared.open_files.tidy()  # If its table was dropped meanwhile.
+        return result
+
+    def statistics(self) -> RegionServerStatistics:
+        return RegionServerStatistics(
+            table_count=len(self._catalog.state.tables),
+            region_count=len(self._regions),
+            damaged_region_count=len(self._damaged),
+            memstore_bytes=self._memory.bytes_held,
+            request_id_bytes=self._shared.request_ids.bytes_held,
+            log=self._log.statistics(),
+            snapshots=self.snapshots.statistics(),
+            open_files=self._shared.open_files.statistics(),
+        )
+
+    def told_at_start(self) -> str:
+        """What an operator should know of the folder that was opened; empty when all is well."""
+        return told_at_start(self._folder, self._catalog.state, self._damaged, self.set_aside)
+
+    def damaged_regions(self) -> dict[int, RegionServerError]:
+        """Regions that are closed because something of them was lost, and what."""
+        return dict(self._damaged)
+
+    def _wake_flusher(self) -> None:
+        if self._flusher is not None:
+            self._flusher.wake()

@@ -1,0 +1,32 @@
+"""A region as a snapshot sees it: what a scan that names the snapshot reads."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rowlock_regionserver.host.snapshots import Snapshots
+from rowlock_regionserver.operations import ScanPlan
+from rowlock_regionserver.scan.scanner import Scan
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRegion:
+    """One region of one snapshot. Thread-safe."""
+
+    snapshots: Snapshots
+    snapshot_id: bytes
+    region_id: int
+
+    @contextlib.contextmanager
+    def scan(self, plan: ScanPlan, *, is_turn_over: Callable[[], bool] = lambda: False) -> Iterator[tuple[int, Scan]]:
+        """Scans at the snapshot's read point, which does not expire meanwhile; see ReadPath.scan. Blocking.
+
+        Raises SnapshotEndedError when it is entered and the snapshot is not there any more.
+        """
+        with (
+            self.snapshots.reading(self.snapshot_id, self.region_id) as (region, read_point, table),
+            region.scan(plan, read_point, table, is_turn_over=is_turn_over) as opened,
+        ):
+            yield opened

@@ -1,0 +1,326 @@
+"""Arranges a bulk batch: checked, split by family, sorted and collapsed, as vector operations.
+
+A bulk batch is one write: it gets one write number. So of two cells under the same column and timestamp the later one
+of the batch stays, and a put that a later delete of the batch covers is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rowlock_regionserver.arrow.columns import (
+    Column,
+    Integers,
+    Mask,
+    binary_array,
+    boolean_array,
+    column,
+    equals_previous,
+    integer_array,
+    integers,
+    kinds,
+    single_chunk,
+    take,
+)
+from rowlock_regionserver.arrow.masks import buffer_of, numpy_mask
+from rowlock_regionserver.arrow.merge import row_at
+from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_COLUMN, PUT, TIMESTAMP_MAX, Family
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
+from rowlock_regionserver.region.mutate.check import check_family
+from rowlock_regionserver.table import Table
+
+# One family's cells of a bulk batch, sorted and collapsed; a null timestamp is stamped when the batch is applied.
+BULK_FIELDS: list[pa.Field[Any]] = [
+    pa.field("row", pa.binary(), nullable=False),
+    pa.field("qualifier", pa.binary(), nullable=False),
+    pa.field("timestamp", pa.int64()),
+    pa.field("kind", pa.int8(), nullable=False),
+    pa.field("value", pa.binary(), nullable=False),
+]
+BULK_SCHEMA = pa.schema(BULK_FIELDS)
+
+Chunks: TypeAlias = "pa.ChunkedArray[Any]"  # Any: pyarrow's stubs type an array by its scalars
+
+_ORDER: list[tuple[str, Literal["ascending", "descending"]]] = [
+    ("row", "ascending"),
+    ("qualifier", "ascending"),
+    ("order", "descending"),
+    ("kind", "descending"),
+]
+_STAMPED_ORDER: list[tuple[str, Literal["ascending", "descending"]]] = [
+    ("row", "ascending"),
+    ("qualifier", "ascending"),
+    ("timestamp", "descending"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BulkCells:
+    """A bulk batch, arranged: BULK_SCHEMA tables by family number."""
+
+    tables: Mapping[int, pa.Table]
+    cell_count: int
+    row_count: int
+    byte_count: int
+    first_row: bytes
+    last_row: bytes
+    stamp_at_least: int
+    # The lowest timestamp from there on that a cell brought itself, in a column where another came without one; None:
+    # there is none.
+    timestamp_ahead: int | None
+
+    def is_in_order_at(self, stamp: int) -> bool:
+        """Whether the cells are in order and collapsed also for this stamp.
+
+        A later one than they were arranged by may have reached what was ahead of it: then they are to be arranged anew.
+        """
+        assert stamp >= self.stamp_at_least, (stamp, self.stamp_at_least)
+        return stamp == self.stamp_at_least or self.timestamp_ahead is None or stamp < self.timestamp_ahead
+
+
+def arrange(batch: pa.Table, table: Table, config: Config, timestamp_max: int, stamp_at_least: int) -> BulkCells:
+    """The batch (row, family, qualifier, timestamp nullable, value nullable) in order, or what is wrong with it.
+
+    It will be stamped `stamp_at_least` or later; with later ones it fits as long as `is_in_order_at` says so.
+    `timestamp_max`: the latest timestamp that a client may set.
+
+    Raises InvalidRequestError, LimitExceededError and FamilyNotFoundError; the batch was validated as Arrow already.
+    """
+    if not batch.num_rows:
+        raise InvalidRequestError("the bulk batch has no cells; send at least one")
+    batch = single_chunk(batch)
+    _check_sizes(batch, config)
+    _check_timestamps(batch, config, timestamp_max)
+    tables: dict[int, pa.Table] = {}
+    ahead: list[int] = []
+    for family, part in _split_by_family(batch, table.by_name, table.name):
+        tables[family.number] = _in_order(part, stamp_at_least, ahead)
+    rows = sorted(row_at(part, i) for part in tables.values() for i in (0, part.num_rows - 1))
+    return BulkCells(
+        tables=tables,
+        cell_count=sum(part.num_rows for part in tables.values()),
+        row_count=_count_rows(tables),
+        byte_count=sum(part.nbytes for part in tables.values()),
+        first_row=rows[0],
+        last_row=rows[-1],
+        stamp_at_least=stamp_at_least,
+        timestamp_ahead=min(ahead, default=None),
+    )
+
+
+def _count_rows(tables: Mapping[int, pa.Table]) -> int:
+    """Distinct rows over all families."""
+    if len(tables) == 1:
+        (part,) = tables.values()
+        return int(np.count_nonzero(~equals_previous(column(part, 0))))
+    distinct = [_distinct_rows(part) for part in tables.values()]
+    return len(pc.unique(pa.chunked_array(distinct)))
+
+
+def _distinct_rows(part: pa.Table) -> Column:
+    rows = column(part, 0)
+    return rows.filter(boolean_array(~equals_previous(rows)))
+
+
+def _check_sizes(batch: pa.Table, config: Config) -> None:
+    for name, limit, limit_value, least in (
+        ("row", "row_bytes_max", config.row_bytes_max, 1),
+        ("qualifier", "qualifier_bytes_max", config.qualifier_bytes_max, 0),
+        ("value", "cell_bytes_max", config.cell_bytes_max, 0),
+    ):
+        lengths = pc.binary_length(batch.column(name))
+        bounds = pc.min_max(lengths)
+        shortest, longest = bounds["min"].as_py(), bounds["max"].as_py()
+        if shortest is not None and shortest < least:
+            at = pc.index(lengths, shortest).as_py()
+            raise InvalidRequestError(f"cell {at} of the bulk batch has an empty row; a row key has at least one byte")
+        if longest is not None and longest > limit_value:
+            at = pc.index(lengths, longest).as_py()
+            row = batch.column("row")[at].as_py()[:64]
+            raise LimitExceededError(
+                f"the {name} of cell {at} (row {row!r}) of the bulk batch has {longest} bytes, more than {limit} = "
+                f"{limit_value}",
+                limit=limit,
+                limit_value=limit_value,
+                found=longest,
+                row=row,
+            )
+
+
+def _check_timestamps(batch: pa.Table, config: Config, timestamp_max: int) -> None:
+    bounds = pc.min_max(batch.column("timestamp"))
+    lowest, highest = bounds["min"].as_py(), bounds["max"].as_py()
+    if lowest is None:
+        return
+    if lowest < 0 or highest > TIMESTAMP_MAX:
+        wrong = lowest if lowest < 0 else highest
+        raise InvalidRequestError(
+            f"timestamp {wrong} in the bulk batch is out of range; it is milliseconds since the epoch"
+        )
+    if highest > timestamp_max:
+        raise LimitExceededError(
+            f"timestamp {highest} in the bulk batch is more than timestamp_ahead_ms_max = "
+            f"{config.timestamp_ahead_ms_max} ms ahead of the server's clock; such a cell would hide every put "
+            "until then",
+            limit="timestamp_ahead_ms_max",
+            limit_value=config.timestamp_ahead_ms_max,
+            found=highest,
+        )
+
+
+def _split_by_family(batch: pa.Table, families: Mapping[bytes, Family], table: str) -> list[tuple[Family, pa.Table]]:
+    names = [name for name in batch.column("family").unique().to_pylist() if name is not None]
+    for name in names:
+        check_family(name, families, table)
+    cells = batch.drop_columns(["family"])
+    if len(names) == 1:
+        return [(families[names[0]], cells)]
+    return [
+        (families[name], single_chunk(cells.filter(pc.equal(batch.column("family"), pa.scalar(name, pa.binary())))))
+        for name in sorted(names)
+    ]
+
+
+def _in_order(cells: pa.Table, stamp_at_least: int, ahead: list[int]) -> pa.Table:
+    """BULK_SCHEMA of (row, qualifier, timestamp, value): sorted by row, qualifier, newest first, and collapsed.
+
+    For the order a missing timestamp counts as `stamp_at_least`. Adds to `ahead` what is told as `timestamp_ahead`.
+    """
+    count = cells.num_rows
+    kind = _kinds(cells.column("value"), count)
+    # fill_null gives the column itself when there is none, and nulls in the data are rare.
+    timestamp = _one_array(cells.column("timestamp").fill_null(_integer(stamp_at_least)))
+    together = pa.Table.from_arrays(
+        [
+            column(cells, 0),
+            column(cells, 1),
+            _one_array(cells.column("timestamp")),
+            integer_array(kind, pa.int8()),
+            _one_array(cells.column("value").fill_null(binary_array([b""])[0])),
+            timestamp,
+        ],
+        names=[*BULK_SCHEMA.names, "order"],
+    )
+    positions = np.arange(count, dtype=np.int64)
+    if not _is_sorted(together):
+        indices = pc.sort_indices(together, sort_keys=_ORDER)  # Stable: of equal cells the later stands last.
+        together = single_chunk(together.take(indices))
+        positions = np.frombuffer(buffer_of(indices, 1), np.uint64)[:count].astype(np.int64)
+    if 0 < cells.column("timestamp").null_count < count:
+        ahead += _timestamps_ahead(together, stamp_at_least)
+    survives = _survivors(together, positions)
+    if not survives.all():
+        together = single_chunk(take(together, np.flatnonzero(survives)))
+    return together.drop_columns(["order"]).cast(BULK_SCHEMA)
+
+
+def _timestamps_ahead(together: pa.Table, stamp_at_least: int) -> list[int]:
+    """Of sorted cells the lowest timestamp that one brought, from there on, in a column where another has none."""
+    same_column = equals_previous(column(together, 0)) & equals_previous(column(together, 1))
+    number_of_column = np.cumsum(~same_column) - 1
+    is_missing = numpy_mask(column(together, 2).is_null())
+    is_mixed = np.zeros(len(is_missing), np.bool_)
+    is_mixed[number_of_column[is_missing]] = True
+    ordering = integers(column(together, 5))
+    ahead = ordering[~is_missing & is_mixed[number_of_column] & (ordering >= stamp_at_least)]
+    return [int(ahead.min())] if len(ahead) else []
+
+
+def _integer(value: int) -> Any:  # Any: pyarrow's stubs give scalars no common type
+    """An int64 scalar; not by pa.scalar, which imports pandas when it is installed."""
+    return integer_array([value], pa.int64())[0]
+
+
+def _one_array(values: Chunks) -> Column:
+    """The one chunk of a column."""
+    assert values.num_chunks == 1, values.num_chunks
+    return values.chunks[0]
+
+
+def _kinds(values: Chunks, count: int) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
+    kind = np.full(count, PUT, np.int8)
+    if values.null_count:
+        is_null = _one_array(values.is_null())
+        bits = np.frombuffer(buffer_of(is_null, 1), np.uint8)
+        kind[np.unpackbits(bits, count=count, bitorder="little").astype(np.bool_)] = DELETE_COLUMN
+    return kind
+
+
+def _is_sorted(together: pa.Table) -> bool:
+    """Whether the cells stand in store order already, as they do when a client sends rows sorted by key."""
+    rows, qualifiers = column(together, 0), column(together, 1)
+    same_row = equals_previous(rows)
+    if not _ascends(rows, same_row):
+        return False
+    same_column = same_row & equals_previous(qualifiers)
+    if not _ascends(qualifiers, ~same_row | same_column):
+        return False
+    if not same_column.any():
+        return True
+    ordering, kind = integers(column(together, 5)), kinds(column(together, 3))
+    newer_first = ordering[1:] < ordering[:-1]
+    tombstone_first = (ordering[1:] == ordering[:-1]) & (kind[1:] <= kind[:-1])
+    return bool((newer_first | tombstone_first | ~same_column[1:]).all())
+
+
+def _ascends(values: Column, excused: Mask) -> bool:
+    """Each value is greater than the one before it, but where `excused`."""
+    if len(values) < 2:
+        return True
+    greater = pc.greater(values.slice(1), values.slice(0, len(values) - 1))
+    return bool(pc.all(pc.or_(greater, boolean_array(excused[1:]))).as_py())
+
+
+def _survivors(together: pa.Table, positions: Integers) -> Mask:
+    """Which cells stay, of sorted ones: the last of equal ones, and no put that a later delete of the batch covers."""
+    kind, ordering = kinds(column(together, 3)), integers(column(together, 5))
+    same_column = equals_previous(column(together, 0)) & equals_previous(column(together, 1))
+    repeats = same_column.copy()
+    repeats[1:] &= (ordering[1:] == ordering[:-1]) & (kind[1:] == kind[:-1])
+    survives = np.ones(len(kind), np.bool_)
+    survives[:-1] = ~repeats[1:]
+    is_tombstone = kind != PUT
+    if is_tombstone.any():
+        # Per column, newest first: the greatest batch position of a tombstone at or above each cell.
+        group = np.cumsum(~same_column) - 1
+        span = len(kind) + 1
+        reach = np.where(is_tombstone, positions + 1, 0) + group * span
+        covered_through = np.maximum.accumulate(reach) - group * span - 1
+        survives &= is_tombstone | (covered_through < positions)
+    return survives
+
+
+def stamped(cells: pa.Table, write_number: int, stamp: int) -> pa.Table:
+    """CELL_SCHEMA of BULK_SCHEMA cells, with their write number, and their stamp where they had no timestamp.
+
+    Version 0.1.0 logged batches that were not always in order for their stamp; where some cells have a timestamp and
+    others none, the order is mended.
+    """
+    count = cells.num_rows
+    timestamps = _one_array(cells.column("timestamp"))
+    has_both = 0 < timestamps.null_count < count
+    if timestamps.null_count == count:
+        filled = integer_array(np.full(count, stamp, np.int64), pa.int64())
+    else:
+        filled = timestamps.fill_null(_integer(stamp))
+    table = pa.Table.from_arrays(
+        [
+            column(cells, 0),
+            column(cells, 1),
+            filled,
+            integer_array(np.full(count, write_number, np.int64), pa.int64()),
+            column(cells, 3),
+            column(cells, 4),
+        ],
+        schema=CELL_SCHEMA,
+    )
+    if has_both:
+        table = single_chunk(table.take(pc.sort_indices(table, sort_keys=_STAMPED_ORDER)))
+    return table

@@ -1,0 +1,151 @@
+"""Answers files: kept answers of one region on disk, which its manifest names. Written once, read when it is opened.
+
+A manifest is written at each flush, so it lists only few answers itself (saved_answers.py). Layout, integers
+little-endian:
+
+    magic      8 bytes  "rowlkans"
+    version    u32      1
+    for each answer:
+        length        u32  of its payload
+        write number  u64
+        kind          u8   1: of a bulk batch; 2: its cells were dropped; 4: not known whether of a bulk batch
+        payload            a row record of the log (wal/mutation.py) without cells: row, request and answer
+
+The manifest holds the file's length and the CRC32C of all its bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import google_crc32c
+
+from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.files import Files, write_all
+from rowlock_regionserver.operations import RequestId
+from rowlock_regionserver.process import give_way
+from rowlock_regionserver.region.idempotency.kept_answer import IS_BULK, IS_CUT, OF_ANY_KIND, KeptAnswer, kind_of
+from rowlock_regionserver.wal.mutation import decode_cells, decode_request, encode_row
+
+MAGIC = b"rowlkans"
+VERSION = 1
+_HEAD = struct.Struct("<8sI")
+_ANSWER = struct.Struct("<IQB")
+_NAME = re.compile(r"answers-(\d{12})")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswersFile:
+    """What a manifest says of an answers file: its answers are those of the writes up to `write_number_max`."""
+
+    number: int
+    write_number_max: int
+    answer_count: int
+    byte_count: int
+    checksum: int
+
+    def to_json(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @staticmethod
+    def from_json(fields: Mapping[str, int]) -> AnswersFile:
+        return AnswersFile(*(int(fields[name]) for name in AnswersFile.__slots__))
+
+
+def answers_path(folder: Path, number: int) -> Path:
+    """Where a region keeps the answers file of this number."""
+    return folder / f"answers-{number:012d}"
+
+
+def answers_number(name: str) -> int | None:
+    """The number of the answers file of this name; None if it is not the name of one."""
+    match = _NAME.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def write_answers(
+    files: Files,
+    folder: Path,
+    number: int,
+    write_number_max: int,
+    answers: Iterable[Iterable[KeptAnswer]],
+    family_numbers: Mapping[bytes, int],
+) -> AnswersFile:
+    """Writes the answers, which come in lists; file and name are durable when it returns.
+
+    Other threads run between two lists. Raises OSError; then nothing is left behind.
+    """
+    path = answers_path(folder, number)
+    descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        try:
+            position = checksum = count = 0
+            for some in ([], *answers):
+                listed = list(some)
+                data = b"".join([_encode(answer, family_numbers) for answer in listed])
+                if not position:
+                    data = _HEAD.pack(MAGIC, VERSION) + data
+                checksum = google_crc32c.extend(checksum, data)
+                write_all(files, descriptor, data, position)
+                position += len(data)
+                count += len(listed)
+                give_way()
+            files.fsync(descriptor)
+        finally:
+            files.close(descriptor)
+        files.fsync_folder(folder)
+    except BaseException:
+        files.remove_if_there(path)
+        raise
+    return AnswersFile(number, write_number_max, count, position, checksum)
+
+
+def _encode(answer: KeptAnswer, family_numbers: Mapping[bytes, int]) -> bytes:
+    request = RequestId(answer.client, answer.sequence, answer.floor)
+    result = answer.result
+    if not all(cell[0] in family_numbers for cell in (*result.seen, *result.results)):  # A family was dropped since.
+        result = result._replace(seen=(), results=())
+        answer = replace(answer, is_cut=True)
+    payload = encode_row(answer.row, (), request, result, family_numbers)
+    return _ANSWER.pack(len(payload), answer.write_number, kind_of(answer)) + payload
+
+
+def read_answers(
+    files: Files, folder: Path, written: AnswersFile, family_names: Mapping[int, bytes]
+) -> Iterator[KeptAnswer]:
+    """The answers in the file. CorruptionError when it is not what the manifest says."""
+    data = read_checked(files, folder, written)
+    position = _HEAD.size
+    while position < len(data):
+        length, write_number, kind = _ANSWER.unpack_from(data, position)
+        position += _ANSWER.size
+        yield _decode(data[position : position + length], write_number, kind, family_names)
+        position += length
+
+
+def read_checked(files: Files, folder: Path, written: AnswersFile) -> bytes:
+    """The file as it is. CorruptionError when it is not what the manifest says."""
+    path = answers_path(folder, written.number)
+    try:
+        data = files.read(path)
+    except FileNotFoundError:
+        raise CorruptionError(path, 0, f"a file of {written.byte_count} bytes", "no file") from None
+    if len(data) != written.byte_count:
+        raise CorruptionError(path, len(data), f"{written.byte_count} bytes", f"{len(data)} bytes")
+    checksum = google_crc32c.value(data)
+    if checksum != written.checksum:
+        raise CorruptionError(path, 0, f"CRC32C {written.checksum:08x}", f"{checksum:08x}")
+    return data
+
+
+def _decode(payload: bytes, write_number: int, kind: int, family_names: Mapping[int, bytes]) -> KeptAnswer:
+    row, cells, position, flags = decode_cells(payload, write_number)
+    request, result = decode_request(payload, position, flags, cells, family_names)
+    is_bulk = None if kind & OF_ANY_KIND else bool(kind & IS_BULK)
+    client, sequence, floor, _ = request
+    return KeptAnswer(client, sequence, floor, row, write_number, result, bool(kind & IS_CUT), is_bulk)

@@ -1,0 +1,70 @@
+"""The clients that a region knows, roughly in the order in which it last heard of them.
+
+A request only notes the time. A client gets its place in a queue once; `oldest` moves it to the end when it finds it in
+front and the region has heard of it since. Not thread-safe.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from rowlock_regionserver.region.idempotency.kept_answer import Answer
+
+# What a client takes in memory beside its answers, measured.
+CLIENT_BYTES = 265
+# After so many clients `oldest` gives the next one, whenever the region heard of it.
+_LOOKED_AT_MAX = 256
+
+
+class Client:
+    """What is known of one client."""
+
+    __slots__ = ("answers", "floor", "heard", "name", "queued")
+
+    def __init__(self, name: bytes, now: float) -> None:
+        self.name = name
+        self.answers: list[Answer] = []  # by sequence; none below the floor
+        self.floor = 0
+        # On the monotonic clock: when the region last heard of it, now and when it took its place in the queue.
+        self.heard = self.queued = now
+
+
+class Clients:
+    """Clients by name."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[bytes, Client] = {}
+        self._queue: deque[Client] = deque()
+        self.get = self._by_name.get
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def add(self, name: bytes, now: float) -> Client:
+        client = self._by_name[name] = Client(name, now)
+        self._queue.append(client)
+        return client
+
+    def names(self) -> list[bytes]:
+        return list(self._by_name)
+
+    def oldest(self) -> Client | None:
+        """The client that has been silent for longest, or nearly; None when there is none."""
+        queue = self._queue
+        for _ in range(min(len(queue), _LOOKED_AT_MAX)):
+            client = queue[0]
+            if client.heard == client.queued:
+                break
+            client.queued = client.heard
+            queue.rotate(-1)
+        return queue[0] if queue else None
+
+    def forget(self, oldest: Client) -> None:
+        """Removes the client that `oldest` has just given."""
+        client = self._queue.popleft()
+        assert client is oldest, "another client stands in front"
+        del self._by_name[client.name]
+
+    def clear(self) -> None:
+        self._by_name.clear()
+        self._queue.clear()

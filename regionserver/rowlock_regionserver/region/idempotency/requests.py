@@ -1,0 +1,329 @@
+"""Request ids: the server applies a change once, however often a client sends it, and answers it as the first time.
+
+A request id is (client, sequence), and belongs to one row or to one bulk batch. Each request also names its client's
+floor, the lowest sequence that the client still waits for. The region forgets answers below the floor, and answers a
+request below it with UnknownOutcomeError. Further bounds:
+
+- The region forgets a client that it has not heard of for an hour, by the monotonic clock; a restart begins a new hour.
+- Of a client that never raises its floor, or waits long for one change while it makes very many, the region keeps the
+  newest answers, as if the floor were just below them.
+- An answer may list large cells: the new cells of appends, and what a condition saw. A region keeps CELL_BYTES_KEPT_MAX
+  of them, the newest. Older answers are cut: the region still knows that the change was made, but not the cells.
+- All regions together keep `request_ids_bytes_max` (request_id_memory.py). Beyond that they forget the clients that
+  they have not heard of for longest.
+
+A client says how long ago it first sent a change that it sends again. If that was before the newest answer that the
+region has forgotten, and the id is not found, the change may have been made: UnknownOutcomeError.
+
+An answer is kept with the write number of its change, which must be published before the answer is given again. The
+log has each answer with its change, and a flush saves it (saved_answers.py). A definite refusal and a condition's "no"
+change nothing and are not logged: a restart forgets them, and with them any copy of the request that was still waiting.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import MIB
+from rowlock_regionserver.errors import InvalidRequestError, UnknownOutcomeError
+from rowlock_regionserver.operations import RequestId, RowOutcome, RowResult
+from rowlock_regionserver.region.idempotency.answer_size import bytes_of_cells
+from rowlock_regionserver.region.idempotency.kept_answer import (
+    IS_BULK,
+    IS_CUT,
+    LARGE_BYTES,
+    OF_ANY_KIND,
+    Answer,
+    KeptAnswer,
+    RepeatedAnswer,
+    answer_kept,
+    answer_of,
+    changed_something,
+    kind_of,
+    listed,
+    outcome_of,
+    without_cells,
+)
+from rowlock_regionserver.region.idempotency.request_clients import CLIENT_BYTES, Client, Clients
+from rowlock_regionserver.region.idempotency.request_id_memory import RequestIdMemory
+
+# Of the large cells in kept answers of one region.
+CELL_BYTES_KEPT_MAX = 16 * MIB
+# How long a change may be on its way.
+UNDER_WAY_S_MAX = 30.0
+
+# How many clients or answers are looked at while the lock is held.
+_AT_ONCE = 256
+# How many answers are given to a manifest in one stretch.
+_LISTED_AT_ONCE = 1024
+
+
+class RequestIds:
+    """The kept answers of one region. Thread-safe; the row lock orders calls about one row."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        memory: RequestIdMemory,
+        forgotten_after_ms: int,
+        answers_per_client_max: int,
+        cell_bytes_max: int = CELL_BYTES_KEPT_MAX,
+    ) -> None:
+        self._clock = clock
+        self._memory = memory
+        self._forgotten_after_s = forgotten_after_ms / 1000
+        self._answers_per_client_max = answers_per_client_max
+        self._cell_bytes_max = cell_bytes_max
+        self._lock = threading.Lock()
+        # Guarded by self._lock:
+        self._clients = Clients()
+        self._bytes_held = 0
+        self._answer_count = 0
+        # Bytes of the cells of each answer with large ones, the oldest first, and of all of them.
+        self._with_cells: dict[tuple[bytes, int], int] = {}
+        self._cell_bytes = 0
+        self._repeated = 0
+        # On the monotonic clock: when the region last heard of any client that it has forgotten.
+        self._forgotten_until = float("-inf")
+        memory.join(self)
+
+    @property
+    def bytes_held(self) -> int:
+        return self._bytes_held
+
+    def find(self, request: RequestId, row: bytes | None, *, is_bulk: bool = False) -> RepeatedAnswer | None:
+        """The answer to an earlier request with this id; None when there was none.
+
+        Raises UnknownOutcomeError when the answer was or may have been forgotten, and InvalidRequestError when the id
+        belongs to another change. `row`: the first one of a bulk batch; None when it is not known.
+        """
+        sequence = request.sequence
+        with self._lock:
+            client = self._clients.get(request.client)
+            answer = None
+            if client is not None:
+                if sequence < client.floor:
+                    raise _forgotten(sequence, f"is below its client's floor {client.floor}: its answer was forgotten")
+                answer = answer_of(client.answers, sequence)
+            if answer is None:
+                if request.age_ms and self._may_be_forgotten(request.age_ms):
+                    raise _forgotten(sequence, f"was first sent {request.age_ms} ms ago: its answer may be forgotten")
+                return None
+            self._repeated += 1
+        _, its_row, write_number, _, kind, _ = answer
+        is_its_row = row is None or its_row is None or row == its_row
+        if not is_its_row or (is_bulk != bool(kind & IS_BULK) and not kind & OF_ANY_KIND):
+            raise InvalidRequestError(
+                f"request {sequence} of this client was a change of another row or a bulk batch, and is answered; give "
+                "each change a number of its own",
+                row=row or b"",
+            )
+        return RepeatedAnswer(write_number, outcome_of(answer), bool(kind & IS_CUT))
+
+    def _may_be_forgotten(self, age_ms: int) -> bool:
+        """Whether the region may have had an answer to a request of this age."""
+        return self._clock.monotonic() - age_ms / 1000 - UNDER_WAY_S_MAX <= self._forgotten_until
+
+    def keep(
+        self, request: RequestId, row: bytes | None, write_number: int, outcome: RowOutcome, *, is_bulk: bool = False
+    ) -> None:
+        """Keeps the answer, and forgets answers below the request's floor. `row`: as for `find`."""
+        if self._keep(request, row, write_number, outcome, IS_BULK if is_bulk else 0):
+            self._memory.free_excess()
+
+    def _keep(self, request: RequestId, row: bytes | None, write_number: int, outcome: RowOutcome, kind: int) -> bool:
+        """Whether the region holds more than before."""
+        name, sequence, floor, _ = request
+        answer = answer_kept(sequence, row, write_number, outcome, kind)
+        now = self._clock.monotonic()
+        with self._lock:
+            before = self._bytes_held
+            client = self._clients.get(name)
+            if client is None:
+                self._forget_silent(_AT_ONCE)
+                client = self._clients.add(name, now)
+                self._bytes_held += CLIENT_BYTES
+            client.heard = now
+            self._add(client, answer)
+            if floor > client.floor:
+                self._raise_floor(client, floor)
+            if len(client.answers) > 2 * self._answers_per_client_max:
+                self._raise_floor(client, client.answers[-self._answers_per_client_max][0])
+            grown = self._bytes_held - before
+        if grown:
+            self._memory.add(grown)
+        return grown > 0
+
+    def _add(self, client: Client, answer: Answer) -> None:
+        answers = client.answers
+        if not answers or answer[0] > answers[-1][0]:
+            answers.append(answer)
+        elif answer_of(answers, answer[0]) is None:
+            insort(answers, answer)
+        else:
+            return
+        self._answer_count += 1
+        self._bytes_held += answer[5]
+        outcome = answer[3]
+        if answer[5] >= LARGE_BYTES and isinstance(outcome, RowResult) and (outcome.results or outcome.seen):
+            cell_bytes = bytes_of_cells(outcome)
+            self._with_cells[client.name, answer[0]] = cell_bytes
+            self._cell_bytes += cell_bytes
+            while self._cell_bytes > self._cell_bytes_max and len(self._with_cells) > 1:
+                self._cut_oldest()
+
+    def _cut_oldest(self) -> None:
+        """Drops the cells of the oldest answer that has large ones."""
+        name, sequence = next(iter(self._with_cells))
+        client = self._clients.get(name)
+        assert client is not None, "cells of a client that was forgotten"
+        answers = client.answers
+        place = bisect_left(answers, (sequence,))
+        whole = answers[place]
+        cut = answers[place] = without_cells(whole)
+        self._bytes_held += cut[5] - whole[5]
+        self._cell_bytes -= self._with_cells.pop((name, sequence))
+
+    def _raise_floor(self, client: Client, floor: int) -> None:
+        """Drops what is below the floor."""
+        client.floor = floor
+        answers = client.answers
+        if answers and answers[0][0] < floor:
+            self._drop(client, bisect_left(answers, (floor,)))
+
+    def _drop(self, client: Client, count: int) -> None:
+        """Drops the client's lowest answers, so many."""
+        answers = client.answers
+        self._answer_count -= count
+        for place in range(count):
+            self._bytes_held -= answers[place][5]
+            if self._with_cells:
+                self._cell_bytes -= self._with_cells.pop((client.name, answers[place][0]), 0)
+        del answers[:count]
+
+    def _forget_silent(self, count_max: int) -> int:
+        """Forgets up to so many clients that have been silent too long; gives their number."""
+        horizon = self._clock.monotonic() - self._forgotten_after_s
+        for count in range(count_max):
+            oldest = self._clients.oldest()
+            if oldest is None or oldest.heard >= horizon:
+                return count
+            self._forget(oldest)
+        return count_max
+
+    def _forget(self, oldest: Client) -> None:
+        self._drop(oldest, len(oldest.answers))
+        self._clients.forget(oldest)
+        self._bytes_held -= CLIENT_BYTES
+        self._forgotten_until = max(self._forgotten_until, oldest.heard)
+
+    def free(self, byte_count: int) -> bool:
+        """Forgets about so many bytes: large cells first, then the most silent clients. False: nothing is left."""
+        with self._lock:
+            before = self._bytes_held
+            while before - self._bytes_held < byte_count and (oldest := self._clients.oldest()) is not None:
+                if 2 * self._cell_bytes > self._bytes_held:
+                    self._cut_oldest()
+                elif len(oldest.answers) > _AT_ONCE:
+                    self._raise_floor(oldest, oldest.answers[_AT_ONCE][0])
+                elif len(self._clients) > 1:
+                    self._forget(oldest)
+                elif len(oldest.answers) > 1:
+                    self._raise_floor(oldest, oldest.answers[len(oldest.answers) // 2][0])
+                else:
+                    break
+            freed = before - self._bytes_held
+        self._memory.add(-freed)
+        return freed > 0
+
+    def kept(self, after: int, through: int) -> Iterator[list[KeptAnswer]]:
+        """The answers of writes beyond `after` and up to `through`, which the manifest needs when the log drops them.
+
+        Gives them in lists, and holds no lock in between. Forgets silent clients first.
+        """
+        while self._forgotten_silent() == _AT_ONCE:
+            pass
+        with self._lock:
+            names = iter(self._clients.names())
+        while some := list(itertools.islice(names, _AT_ONCE)):
+            chosen = (
+                listed(name, floor, answer)
+                for name, floor, answers in self._copied(some)
+                for answer in answers
+                if after < answer[2] <= through and changed_something(answer)
+            )
+            while together := list(itertools.islice(chosen, _LISTED_AT_ONCE)):
+                yield together
+
+    def _forgotten_silent(self) -> int:
+        """Forgets some silent clients; gives their number."""
+        with self._lock:
+            before = self._bytes_held
+            count = self._forget_silent(_AT_ONCE)
+            freed = before - self._bytes_held
+        self._memory.add(-freed)
+        return count
+
+    def _copied(self, names: Sequence[bytes]) -> list[tuple[bytes, int, list[Answer]]]:
+        """(name, floor, answers) of those clients that are still known."""
+        with self._lock:
+            before = self._bytes_held
+            clients = [client for name in names if (client := self._clients.get(name)) is not None]
+            for client in clients:
+                if len(client.answers) > self._answers_per_client_max:
+                    self._raise_floor(client, client.answers[-self._answers_per_client_max][0])
+            copied = [(client.name, client.floor, client.answers.copy()) for client in clients]
+            freed = before - self._bytes_held
+        self._memory.add(-freed)
+        return copied
+
+    def forgotten_ms_ago(self) -> int | None:
+        """How long ago the region last heard of a client that it has forgotten; None: it has forgotten none."""
+        with self._lock:
+            until = self._forgotten_until
+        return None if until == float("-inf") else int((self._clock.monotonic() - until) * 1000)
+
+    def restore(self, answers: Iterable[KeptAnswer], forgotten_ms_ago: int | None = None) -> None:
+        """Takes over what a manifest held, as if the region had heard of each client just now."""
+        if forgotten_ms_ago is not None:
+            self._forgotten_until = self._clock.monotonic() - forgotten_ms_ago / 1000
+        for answer in sorted(answers, key=attrgetter("write_number")):
+            request = RequestId(answer.client, answer.sequence, answer.floor)
+            self._keep(request, answer.row, answer.write_number, answer.result, kind_of(answer))
+            self._memory.free_excess()
+
+    def discard(self) -> None:
+        """Forgets everything, when the region is no longer served."""
+        self._memory.leave(self)
+        with self._lock:
+            self._clients.clear()
+            self._with_cells.clear()
+            freed, self._bytes_held, self._cell_bytes, self._answer_count = self._bytes_held, 0, 0, 0
+        self._memory.add(-freed)
+
+    def statistics(self) -> RequestIdStatistics:
+        with self._lock:
+            return RequestIdStatistics(
+                len(self._clients), self._answer_count, self._cell_bytes, self._bytes_held, self._repeated
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class RequestIdStatistics:
+    """Clients known, answers kept, bytes of their large cells and of all, and how many requests they answered."""
+
+    clients: int
+    kept_answers: int
+    cell_bytes: int
+    bytes_held: int
+    repeated: int
+
+
+def _forgotten(sequence: int, why: str) -> UnknownOutcomeError:
+    return UnknownOutcomeError(f"request {sequence} {why}, so the change may or may not have happened; read the row")

@@ -1,0 +1,208 @@
+"""Turns the changes of one row mutation into cells: in order, each seeing what those before it did.
+
+A mutation gets one write number, and inside one write number a tombstone never hides a put. So it is collapsed
+here: a put that a later delete of the same mutation covers is dropped, and of two puts under one timestamp the later
+stays. What is left is right with "tombstones first, then puts".
+
+An increment or append reads the column's newest visible cell, of the row as stored and of the mutation so far.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+from rowlock_regionserver.cells import NEWEST, PUT, Family, ReadPoint
+from rowlock_regionserver.errors import CounterOverflowError, LimitExceededError, NotACounterError
+from rowlock_regionserver.operations import Append, Change, Delete, DeleteKind, Increment, Put, RowResult
+from rowlock_regionserver.region.idempotency.answer_size import AnswerSize
+from rowlock_regionserver.region.mutate.family_change import FamilyChange
+from rowlock_regionserver.region.mutate.row_state import RowState
+from rowlock_regionserver.sources import FoundCell, loaded
+from rowlock_regionserver.versions.visibility import live_versions, visible_cells
+from rowlock_regionserver.wal.mutation import UnnumberedCell
+
+_COUNTER = struct.Struct(">q")
+COUNTER_MIN, COUNTER_MAX = -(1 << 63), (1 << 63) - 1
+
+
+def reads_the_row(change: Change) -> bool:
+    """The change has to read its column before it can be made."""
+    if isinstance(change, Delete):
+        return change.kind is DeleteKind.VERSION and change.timestamp is None
+    return not isinstance(change, Put)
+
+
+def are_puts(changes: Sequence[Change]) -> bool:
+    """Whether nothing of these depends on what the row holds."""
+    return type(changes[0]) is Put if len(changes) == 1 else all(type(change) is Put for change in changes)
+
+
+def only_puts(
+    changes: Sequence[Change], families: Mapping[bytes, Family], stamp: int
+) -> list[tuple[int, list[UnnumberedCell]]]:
+    """The collapsed cells of a mutation that has nothing but puts: the ordinary case, made short."""
+    if len(changes) == 1:
+        (change,) = changes
+        assert isinstance(change, Put)
+        timestamp = stamp if change.timestamp is None else change.timestamp
+        return [(families[change.family].number, [(change.qualifier, -timestamp, PUT, change.value)])]
+    by_family: dict[int, dict[tuple[bytes, int], bytes]] = {}
+    for change in changes:
+        assert isinstance(change, Put)
+        timestamp = stamp if change.timestamp is None else change.timestamp
+        puts = by_family.setdefault(families[change.family].number, {})
+        puts[change.qualifier, -timestamp] = change.value
+    return [
+        (number, [(qualifier, timestamp, PUT, value) for (qualifier, timestamp), value in sorted(puts.items())])
+        for number, puts in sorted(by_family.items())
+    ]
+
+
+class RowChanger:
+    """Collapses the changes of one row mutation. `row_state` is read only by changes that need it.
+
+    New cells of increments and appends are counted in `answer` as they are made.
+    """
+
+    def __init__(
+        self,
+        row: bytes,
+        families: Mapping[bytes, Family],
+        row_state: RowState,
+        now_ms: int,
+        stamp: int,
+        cell_bytes_max: int,
+        answer: AnswerSize,
+    ) -> None:
+        self._row = row
+        self._families = families
+        self._row_state = row_state
+        self._now = ReadPoint(NEWEST, now_ms)
+        self._stamp = stamp
+        self._cell_bytes_max = cell_bytes_max
+        self._answer = answer
+        self._changes: dict[int, FamilyChange] = {}
+        # Of columns that were looked at: what is live as stored and not deleted since, the newest last.
+        self._live: dict[tuple[int, bytes], list[FoundCell]] = {}
+        self._results: list[tuple[bytes, bytes, int, bytes]] = []
+
+    def apply(self, change: Change) -> None:
+        """Makes one more change. Raises InvalidRequestError subclasses; then the whole mutation is given up."""
+        match change:
+            case Put(family, qualifier, value, timestamp):
+                self._of(family).put(qualifier, self._stamp if timestamp is None else timestamp, value)
+            case Delete():
+                self._delete(change)
+            case Increment(family, qualifier, amount):
+                self._increment(family, qualifier, amount)
+            case Append(family, qualifier, suffix):
+                self._append(family, qualifier, suffix)
+
+    def cells(self) -> list[tuple[int, list[UnnumberedCell]]]:
+        """The collapsed cells by family number, in store order; families without any are left out."""
+        by_family = [(number, change.cells()) for number, change in sorted(self._changes.items())]
+        return [(number, cells) for number, cells in by_family if cells]
+
+    def result(self, seen: Sequence[tuple[bytes, bytes, int, bytes]], *, condition_met: bool) -> RowResult:
+        return RowResult(condition_met, tuple(seen), tuple(self._results), self._stamp)
+
+    def _of(self, family: bytes) -> FamilyChange:
+        number = self._families[family].number
+        change = self._changes.get(number)
+        if change is None:
+            change = self._changes[number] = FamilyChange()
+        return change
+
+    def _delete(self, delete: Delete) -> None:
+        if delete.kind is DeleteKind.ROW:
+            for family in self._families:
+                self._of(family).delete_family(delete.timestamp, self._stamp)
+        elif delete.kind is DeleteKind.FAMILY:
+            self._of(delete.family).delete_family(delete.timestamp, self._stamp)
+        elif delete.kind is DeleteKind.COLUMN:
+            self._of(delete.family).delete_column(delete.qualifier, delete.timestamp, self._stamp)
+        else:
+            timestamp = delete.timestamp
+            if timestamp is None:
+                newest = self._newest(delete.family, delete.qualifier)
+                if newest is None:
+                    return  # There is no version to delete, and a tombstone would hide nothing.
+                timestamp = -newest[1]
+            self._of(delete.family).delete_version(delete.qualifier, timestamp)
+
+    def _increment(self, family: bytes, qualifier: bytes, amount: int) -> None:
+        newest = self._newest(family, qualifier)
+        before = 0
+        if newest is not None:
+            value = loaded(newest[4])
+            if len(value) != 8:
+                raise NotACounterError(
+                    f"can't increment {family!r}:{qualifier!r} of row {self._row!r}: a counter is 8 bytes, big-endian, "
+                    f"and the cell has {len(value)}; delete it, or put a counter there first",
+                    row=self._row,
+                    family=family,
+                    qualifier=qualifier,
+                )
+            (before,) = _COUNTER.unpack(value)
+        after = before + amount
+        if not COUNTER_MIN <= after <= COUNTER_MAX:
+            raise CounterOverflowError(
+                f"incrementing {family!r}:{qualifier!r} of row {self._row!r} from {before} by {amount} would leave "
+                "64 signed bits; the counter stays as it is",
+                row=self._row,
+                family=family,
+                qualifier=qualifier,
+            )
+        self._put_newer(family, qualifier, newest, _COUNTER.pack(after))
+
+    def _append(self, family: bytes, qualifier: bytes, suffix: bytes) -> None:
+        newest = self._newest(family, qualifier)
+        byte_count = len(suffix) + (0 if newest is None else len(newest[4]))
+        if byte_count > self._cell_bytes_max:
+            raise LimitExceededError(
+                f"appending to {family!r}:{qualifier!r} of row {self._row!r} would make a cell of {byte_count} bytes, "
+                f"more than cell_bytes_max = {self._cell_bytes_max}; the cell stays as it is",
+                limit="cell_bytes_max",
+                limit_value=self._cell_bytes_max,
+                found=byte_count,
+                row=self._row,
+                family=family,
+                qualifier=qualifier,
+            )
+        self._put_newer(family, qualifier, newest, suffix if newest is None else loaded(newest[4]) + suffix)
+
+    def _put_newer(self, family: bytes, qualifier: bytes, newest: FoundCell | None, value: bytes) -> None:
+        """Puts a value under the stamp, or under the timestamp of what was read when that is later."""
+        timestamp = self._stamp if newest is None else max(self._stamp, -newest[1])
+        self._of(family).put(qualifier, timestamp, value)
+        self._results.append((family, qualifier, timestamp, value))
+        self._answer.add(self._results[-1])
+
+    def _newest(self, family_name: bytes, qualifier: bytes) -> FoundCell | None:
+        """The column's newest visible cell, the mutation so far included."""
+        family = self._families[family_name]
+        change = self._of(family_name)
+        newest = self._newest_stored(family, change, qualifier)
+        own = change.newest_put(qualifier)
+        if own is not None and (newest is None or own[0] >= -newest[1]):
+            newest = (qualifier, -own[0], -NEWEST, PUT, own[1])
+        if newest is None or not family.time_to_live_ms:
+            return newest
+        visible = visible_cells([newest], self._now, family)
+        return visible[0] if visible else None  # It has expired, and what is older has too.
+
+    def _newest_stored(self, family: Family, change: FamilyChange, qualifier: bytes) -> FoundCell | None:
+        """The column's newest version as stored, also if it has expired, that the mutation did not delete."""
+        cells = self._row_state.column_cells(family, qualifier)
+        # Where no tombstone stands in front, nothing can hide the newest put.
+        if not cells or (cells[0][3] == PUT and qualifier and not change.may_hide(qualifier)):
+            return cells[0] if cells else None
+        column = (family.number, qualifier)
+        live = self._live.get(column)
+        if live is None:
+            events = [(-cell[2], cell[3] == PUT, cell[1], cell[3], cell) for cell in cells]
+            live = self._live[column] = live_versions(events, family.versions)[::-1]
+        while live and change.hides(qualifier, -live[-1][1]):
+            live.pop()
+        return live[-1] if live else None

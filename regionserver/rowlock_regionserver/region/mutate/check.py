@@ -1,0 +1,201 @@
+"""CHECK: the first step of a write. Judges a mutation by its own content, so that every refusal is clean.
+
+And what a get is judged by: its rows, and the size of its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rowlock_regionserver.cells import TIMESTAMP_MAX, Family
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import (
+    FamilyNotFoundError,
+    InvalidRequestError,
+    LimitExceededError,
+    NotServingRegionError,
+    listed,
+)
+from rowlock_regionserver.operations import (
+    Change,
+    CompareOp,
+    Delete,
+    DeleteKind,
+    Existence,
+    Increment,
+    Put,
+    RowMutation,
+)
+from rowlock_regionserver.scan.filters import FAMILY_BYTES_SHOWN, check_filter
+from rowlock_regionserver.table import Table
+
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+
+def check_row(row: bytes, config: Config) -> None:
+    """Refuses an empty and a too long row."""
+    if not row:
+        raise InvalidRequestError("the row is empty; a row key has at least one byte")
+    if len(row) > config.row_bytes_max:
+        raise _too_long("row", "row_bytes_max", config.row_bytes_max, len(row), row[:64])
+
+
+def check_in_region(row: bytes, start: bytes, stop: bytes, region_id: int) -> None:
+    """Refuses a row that another region has."""
+    if row < start or (stop and row >= stop):
+        raise NotServingRegionError(
+            f"row {row!r} is not in region {region_id}, which has [{start!r}, {stop!r}); look the region up again",
+            row=row,
+        )
+
+
+def check_answer(byte_count: int, first_row: bytes, config: Config) -> None:
+    """Refuses a get whose answer has so many bytes, or more."""
+    if byte_count > config.request_bytes_max:
+        raise LimitExceededError(
+            f"the answer to the get would have at least {byte_count} bytes, more than request_bytes_max = "
+            f"{config.request_bytes_max}; ask for fewer rows or columns, page with CellFilter, or scan",
+            limit="request_bytes_max",
+            limit_value=config.request_bytes_max,
+            found=byte_count,
+            row=first_row,
+        )
+
+
+def check_record(byte_count: int, row: bytes, config: Config) -> None:
+    """Refuses a change with so large a log record: one that read much, since what a request brings is bounded."""
+    if byte_count > config.request_bytes_max:
+        raise LimitExceededError(
+            f"the log record of the mutation of row {row[:64]!r} would have {byte_count} bytes, more than "
+            f"request_bytes_max = {config.request_bytes_max}: it has the new cells and what is answered; change or "
+            "check fewer large cells at once",
+            limit="request_bytes_max",
+            limit_value=config.request_bytes_max,
+            found=byte_count,
+            row=row,
+        )
+
+
+def check_mutation(mutation: RowMutation, table: Table, config: Config, timestamp_max: int) -> int:
+    """Bytes of the mutation's cells. Raises what is wrong with it: limits, families, timestamps, emptiness.
+
+    `timestamp_max`: the latest timestamp that a client may set.
+    """
+    row = mutation.row
+    check_row(row, config)
+    condition = mutation.condition
+    if not mutation.changes and not mutation.otherwise:
+        raise InvalidRequestError(f"the mutation of row {row!r} has no change; name at least one", row=row)
+    families = table.by_name
+    byte_count = 0
+    for change in mutation.changes:
+        byte_count += _check_change(change, row, families, table.name, config, timestamp_max)
+    for change in mutation.otherwise:
+        byte_count += _check_change(change, row, families, table.name, config, timestamp_max)
+    if condition is not None:
+        for check in condition.checks:
+            check_family(check.family, families, table.name, row)
+            if check.operand is None and check.op not in (CompareOp.EQUAL, CompareOp.NOT_EQUAL):
+                raise InvalidRequestError(
+                    f"the check of {check.family!r}:{check.qualifier!r} in row {row!r} compares with nothing; without "
+                    "an operand only EQUAL (absent) and NOT_EQUAL (present) have a meaning",
+                    row=row,
+                    family=check.family,
+                    qualifier=check.qualifier,
+                )
+        if condition.filter is not None:
+            try:
+                check_filter(condition.filter, families, config)
+            except FamilyNotFoundError as error:
+                raise unknown_family(error.family, families, table.name, row) from None
+        if not condition.checks and condition.filter is None and condition.existence is Existence.ANY:
+            raise InvalidRequestError(
+                f"the condition on row {row!r} is empty; leave it out, or give it a check, an existence or a filter",
+                row=row,
+            )
+    elif mutation.otherwise:
+        raise InvalidRequestError(
+            f"the mutation of row {row!r} has an 'otherwise' and no condition; add one or leave the other out", row=row
+        )
+    return byte_count
+
+
+def _check_change(
+    change: Change, row: bytes, families: Mapping[bytes, Family], table: str, config: Config, timestamp_max: int
+) -> int:
+    value, timestamp = b"", None
+    if isinstance(change, Put):  # The hot path; to match the class of a tuple takes as long as all the rest.
+        family, qualifier, value, timestamp = change
+    elif isinstance(change, Delete):
+        family, qualifier, timestamp = change.family, change.qualifier, change.timestamp
+    elif isinstance(change, Increment):
+        family, qualifier = change.family, change.qualifier
+        if not INT64_MIN <= change.amount <= INT64_MAX:
+            raise InvalidRequestError(
+                f"increment of row {row!r} by {change.amount}: the amount must fit 64 signed bits", row=row
+            )
+    else:
+        family, qualifier, value = change.family, change.qualifier, change.suffix
+    if timestamp is not None:
+        _check_timestamp(timestamp, row, timestamp_max, config)
+    if isinstance(change, Delete) and change.kind is DeleteKind.ROW:
+        return len(row)
+    check_family(family, families, table, row)
+    if len(qualifier) > config.qualifier_bytes_max:
+        raise _too_long("qualifier", "qualifier_bytes_max", config.qualifier_bytes_max, len(qualifier), row, family)
+    if len(value) > config.cell_bytes_max:
+        raise _too_long("value", "cell_bytes_max", config.cell_bytes_max, len(value), row, family, qualifier)
+    return len(row) + len(qualifier) + len(value)
+
+
+def check_family(family: bytes, families: Mapping[bytes, Family], table: str, row: bytes = b"") -> None:
+    """Refuses a family that the table has not."""
+    if family not in families:
+        raise unknown_family(family, families, table, row)
+
+
+def unknown_family(
+    family: bytes, families: Mapping[bytes, Family], table: str, row: bytes = b""
+) -> FamilyNotFoundError:
+    """Names the table, which the checks of reads and filters don't know."""
+    shown = family[:FAMILY_BYTES_SHOWN]
+    return FamilyNotFoundError(
+        f"table {table!r} has no column family {shown!r}; it has: {listed(families)}",
+        row=row,
+        table=table,
+        family=shown,
+    )
+
+
+def _check_timestamp(timestamp: int, row: bytes, timestamp_max: int, config: Config) -> None:
+    if timestamp < 0 or timestamp > TIMESTAMP_MAX:
+        raise InvalidRequestError(
+            f"timestamp {timestamp} of row {row!r} is out of range; it is milliseconds since the epoch, 0 or more",
+            row=row,
+        )
+    if timestamp > timestamp_max:
+        raise LimitExceededError(
+            f"timestamp {timestamp} of row {row!r} is more than timestamp_ahead_ms_max = "
+            f"{config.timestamp_ahead_ms_max} ms ahead of the server's clock; such a cell would hide every put "
+            "until then",
+            limit="timestamp_ahead_ms_max",
+            limit_value=config.timestamp_ahead_ms_max,
+            found=timestamp,
+            row=row,
+        )
+
+
+def _too_long(
+    what: str, limit: str, limit_value: int, found: int, row: bytes, family: bytes = b"", qualifier: bytes = b""
+) -> LimitExceededError:
+    shown = qualifier[:64]
+    where = f" in column {family!r}:{shown!r}" if qualifier and what == "value" else ""
+    return LimitExceededError(
+        f"the {what} of row {row[:64]!r}{where} has {found} bytes, more than {limit} = {limit_value}",
+        limit=limit,
+        limit_value=limit_value,
+        found=found,
+        row=row,
+        family=family,
+        qualifier=shown,
+    )

@@ -1,0 +1,1 @@
+"""The gRPC server: its listener, calls, connections and bounds."""

@@ -1,0 +1,1 @@
+"""To and from the messages of rowlock.v1."""

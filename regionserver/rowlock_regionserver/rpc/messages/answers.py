@@ -1,0 +1,107 @@
+"""Answers of the point stream: values in, bytes of PointAnswers messages out.
+
+Protobuf messages merge by concatenation: the bytes of PointAnswers with one answer each, joined, are the bytes of
+one PointAnswers with all of them. So each answer is made where it is convenient, and the stream only joins.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from rowlock_proto.v1.region_pb2 import GetAnswer, MutateAnswer, PointAnswers
+from rowlock_proto.v1.types_pb2 import Cell, Error
+
+from rowlock_regionserver.errors import RegionServerError
+from rowlock_regionserver.operations import AnswerCell, RowOutcome
+from rowlock_regionserver.rpc.messages.failures import error_message
+
+logger = logging.getLogger(__name__)
+
+# Errors of one answer that are told in full. A request that is wrong is often wrong in each of its rows.
+ERRORS_IN_FULL_MAX = 100
+
+
+def get_answer(request_id: int, rows: list[Sequence[AnswerCell]]) -> bytes:
+    """The answer of a get. The rows are taken out of the list: a large answer is not held three times, but twice."""
+    message = PointAnswers()
+    answer = message.answers.add()
+    answer.id = request_id
+    fill_get_answer(answer.get, rows)
+    rows.clear()
+    return message.SerializeToString()
+
+
+def mutate_answer(request_id: int, outcomes: Sequence[RowOutcome]) -> bytes:
+    """The answer of a mutate, the results in the order of its mutations."""
+    message = PointAnswers()
+    answer = message.answers.add()
+    answer.id = request_id
+    fill_mutate_answer(answer.mutate, outcomes)
+    return message.SerializeToString()
+
+
+def put_answers(request_ids: Sequence[int], outcomes: Sequence[RowOutcome]) -> bytes | None:
+    """The answers of mutates of one mutation each, in their order. None: something went wrong with one of them."""
+    message = PointAnswers()
+    add = message.answers.add
+    try:
+        for request_id, outcome in zip(request_ids, outcomes, strict=True):
+            answer = add()
+            answer.id = request_id
+            fill_mutate_answer(answer.mutate, (outcome,))
+        return message.SerializeToString()
+    except Exception:
+        logger.exception("unexpected error while answering puts; each is answered by itself")
+        return None
+
+
+def error_answer(request_id: int, error: BaseException, doing: str) -> bytes:
+    """The answer of a request that failed as a whole."""
+    message = PointAnswers()
+    answer = message.answers.add()
+    answer.id = request_id
+    answer.error.CopyFrom(error_message(error, doing))
+    return message.SerializeToString()
+
+
+def fill_get_answer(message: GetAnswer, rows: Sequence[Sequence[AnswerCell]]) -> None:
+    """Writes the rows, in their order, into the message. An absent row leaves an empty one."""
+    # So that an answer of nothing is told from no answer.
+    message.SetInParent()
+    for cells in rows:
+        add = message.rows.add().cells.add
+        for family, qualifier, timestamp, value in cells:
+            cell = add()
+            cell.family = family
+            cell.qualifier = qualifier
+            cell.timestamp = timestamp
+            cell.value = value
+
+
+def fill_mutate_answer(message: MutateAnswer, outcomes: Iterable[RowOutcome]) -> None:
+    """Writes the outcomes, in their order, into the message. Errors after the first ones are told in short."""
+    message.SetInParent()
+    error_count = 0
+    for outcome in outcomes:
+        result = message.results.add()
+        if isinstance(outcome, RegionServerError):
+            error = error_message(outcome, "changing a row")
+            error_count += 1
+            if error_count > ERRORS_IN_FULL_MAX:
+                error.message = f"{Error.Code.Name(error.code)}; the first errors of this answer say more"
+            result.error.CopyFrom(error)
+            continue
+        result.condition_met = outcome.condition_met
+        result.timestamp = outcome.timestamp
+        if outcome.seen:
+            result.seen.extend([_cell(cell) for cell in outcome.seen])
+        if outcome.results:
+            result.results.extend([_cell(cell) for cell in outcome.results])
+        if outcome.repeated_request:
+            result.repeated_request = True
+
+
+def _cell(cell: AnswerCell) -> Cell:
+    family, qualifier, timestamp, value = cell
+    return Cell(family=family, qualifier=qualifier, timestamp=timestamp, value=value)

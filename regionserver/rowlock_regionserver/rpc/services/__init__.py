@@ -1,0 +1,1 @@
+"""The services of rowlock.v1."""

@@ -1,0 +1,199 @@
+"""Catalog: which tables and regions exist, and which server has each region."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib.metadata
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Protocol
+
+from google.protobuf.message import Message
+from rowlock_proto.v1 import catalog_pb2
+
+from rowlock_regionserver.cells import Durability, Family
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
+from rowlock_regionserver.host.timestamps import TimestampRange
+from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.rpc.grpc.calls import Context, Method
+from rowlock_regionserver.rpc.messages.enums import durability
+from rowlock_regionserver.rpc.messages.failures import parsed
+from rowlock_regionserver.rpc.messages.tables import (
+    families,
+    region_message,
+    snapshot_message,
+    statistics_message,
+    table_message,
+)
+from rowlock_regionserver.rpc.services.workers import Workers
+from rowlock_regionserver.table import Table
+
+PROTOCOL = 1
+
+
+class CatalogEngine(Protocol):
+    """The region server as this service sees it. Thread-safe; what changes tables blocks."""
+
+    @property
+    def incarnation_id(self) -> str: ...
+    @property
+    def snapshots(self) -> Snapshots: ...
+    def make_snapshot(self, name: str, snapshot_id: bytes, lease_ms: int, incarnation_id: str) -> Snapshot: ...
+    def timestamp_range(self, table: str = "", reserve_ms: int = 0) -> TimestampRange: ...
+    def uptime_ms(self) -> int: ...
+    def create_table(self, name: str, families: Sequence[Family], durability: Durability) -> Table: ...
+    def alter_table(
+        self, name: str, set_families: Sequence[Family], drop_families: Sequence[bytes], durability: Durability | None
+    ) -> Table: ...
+    def drop_table(self, name: str) -> None: ...
+    def truncate_table(self, name: str) -> Table: ...
+    def tables(self) -> Sequence[Table]: ...
+    def table(self, name: str) -> Table: ...
+    def regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> Sequence[Region]: ...
+
+
+class CatalogService:
+    """The methods of rowlock.v1.Catalog. `server`: the address under which clients reach this one, if it is told."""
+
+    def __init__(
+        self,
+        engine: CatalogEngine,
+        workers: Workers,
+        server: str,
+        data_folder_id: str,
+        config: Config,
+    ) -> None:
+        self._engine = engine
+        self._data_folder_id = data_folder_id
+        self._workers = workers
+        self._server = server
+        self._config = config
+
+    def methods(self) -> dict[str, Method]:
+        """By their names in catalog.proto. Each is answered by a worker thread; the slow ones hold up no other."""
+        slow: dict[str, Callable[[bytes], Message]] = {
+            "CreateTable": self._create_table,
+            "AlterTable": self._alter_table,
+            "DropTable": self._drop_table,
+            "TruncateTable": self._truncate_table,
+            "MakeSnapshot": self._make_snapshot,
+        }
+        quick: dict[str, Callable[[bytes], Message]] = {
+            "DescribeTable": self._describe_table,
+            "ListTables": self._list_tables,
+            "LocateRegions": self._locate_regions,
+            "RenewSnapshot": self._renew_snapshot,
+            "EndSnapshot": self._end_snapshot,
+            "ServerInfo": self._server_info,
+        }
+        return {
+            name: _in_worker(pool, answer)
+            for pool, answers in ((self._workers.tables, slow), (self._workers.quick, quick))
+            for name, answer in answers.items()
+        }
+
+    def _create_table(self, data: bytes) -> catalog_pb2.CreateTableResponse:
+        message = parsed(catalog_pb2.CreateTableRequest, data)
+        if message.splits:
+            raise InvalidRequestError(
+                "a table can't be created with splits yet; leave CreateTableRequest.splits empty",
+                table=message.table.name,
+            )
+        table = self._engine.create_table(
+            message.table.name,
+            families(message.table.families),
+            durability(message.table.durability) or Durability.FSYNC,
+        )
+        return catalog_pb2.CreateTableResponse(table=table_message(table))
+
+    def _alter_table(self, data: bytes) -> catalog_pb2.AlterTableResponse:
+        message = parsed(catalog_pb2.AlterTableRequest, data)
+        table = self._engine.alter_table(
+            message.name, families(message.set_families), tuple(message.drop_families), durability(message.durability)
+        )
+        return catalog_pb2.AlterTableResponse(table=table_message(table))
+
+    def _drop_table(self, data: bytes) -> catalog_pb2.DropTableResponse:
+        self._engine.drop_table(parsed(catalog_pb2.DropTableRequest, data).name)
+        return catalog_pb2.DropTableResponse()
+
+    def _truncate_table(self, data: bytes) -> catalog_pb2.TruncateTableResponse:
+        table = self._engine.truncate_table(parsed(catalog_pb2.TruncateTableRequest, data).name)
+        return catalog_pb2.TruncateTableResponse(table=table_message(table))
+
+    def _describe_table(self, data: bytes) -> catalog_pb2.DescribeTableResponse:
+        name = parsed(catalog_pb2.DescribeTableRequest, data).name
+        table = self._engine.table(name)
+        return catalog_pb2.DescribeTableResponse(
+            table=table_message(table),
+            regions=[
+                statistics_message(region, self._server, self._data_folder_id)
+                for region in self._engine.regions_of(name)
+            ],
+        )
+
+    def _list_tables(self, data: bytes) -> catalog_pb2.ListTablesResponse:
+        parsed(catalog_pb2.ListTablesRequest, data)
+        tables = sorted(self._engine.tables(), key=lambda table: table.name)
+        return catalog_pb2.ListTablesResponse(tables=[table_message(table) for table in tables])
+
+    def _locate_regions(self, data: bytes) -> catalog_pb2.LocateRegionsResponse:
+        message = parsed(catalog_pb2.LocateRegionsRequest, data)
+        regions = self._engine.regions_of(message.table, message.start, message.stop)
+        return catalog_pb2.LocateRegionsResponse(
+            regions=[region_message(region, self._server, self._data_folder_id) for region in regions]
+        )
+
+    def _make_snapshot(self, data: bytes) -> catalog_pb2.MakeSnapshotResponse:
+        message = parsed(catalog_pb2.MakeSnapshotRequest, data)
+        snapshot = self._engine.make_snapshot(
+            message.table, message.snapshot_id, message.lease_ms, message.incarnation_id
+        )
+        return catalog_pb2.MakeSnapshotResponse(snapshot=snapshot_message(snapshot))
+
+    def _renew_snapshot(self, data: bytes) -> catalog_pb2.RenewSnapshotResponse:
+        snapshot = self._engine.snapshots.renew(parsed(catalog_pb2.RenewSnapshotRequest, data).snapshot_id)
+        return catalog_pb2.RenewSnapshotResponse(snapshot=snapshot_message(snapshot))
+
+    def _end_snapshot(self, data: bytes) -> catalog_pb2.EndSnapshotResponse:
+        self._engine.snapshots.end(parsed(catalog_pb2.EndSnapshotRequest, data).snapshot_id)
+        return catalog_pb2.EndSnapshotResponse()
+
+    def _server_info(self, data: bytes) -> catalog_pb2.ServerInfoResponse:
+        message = parsed(catalog_pb2.ServerInfoRequest, data)
+        config = self._config
+        timestamps = self._engine.timestamp_range(message.table, message.reserve_ms)
+        return catalog_pb2.ServerInfoResponse(
+            version=_version(),
+            protocol=PROTOCOL,
+            now_ms=timestamps.now_ms,
+            reserved_ms=timestamps.reserved_ms,
+            data_folder_id=self._data_folder_id,
+            incarnation_id=self._engine.incarnation_id,
+            uptime_ms=self._engine.uptime_ms(),
+            request_ids_remembered_ms=config.request_ids_forgotten_after_ms,
+            limits=catalog_pb2.Limits(
+                row_bytes_max=config.row_bytes_max,
+                qualifier_bytes_max=config.qualifier_bytes_max,
+                cell_bytes_max=config.cell_bytes_max,
+                request_bytes_max=config.request_bytes_max,
+                timestamp_ahead_ms_max=config.timestamp_ahead_ms_max,
+            ),
+        )
+
+
+def _in_worker(pool: Executor, answer: Callable[[bytes], Message]) -> Method:
+    async def method(data: bytes, _: Context) -> bytes:
+        message = await asyncio.get_running_loop().run_in_executor(pool, answer, data)
+        return message.SerializeToString()
+
+    return method
+
+
+@functools.cache
+def _version() -> str:
+    """The distribution's version; looked up at the first question, since that reads files."""
+    return importlib.metadata.version("rowlock")

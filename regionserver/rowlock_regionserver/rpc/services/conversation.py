@@ -1,0 +1,202 @@
+"""The long-lived point stream: requests in, answers out in any order, many of each in one message.
+
+1. A message's requests are begun in its order, neighbouring puts together (put_company.py); those that have nothing to
+   wait for are answered before the next message is read, together in one message unless they take long.
+2. Whatever is finished later joins the outbox, and leaves with all else that is finished by then.
+3. A client that does not take its answers is not read from either, once it leaves more unread than a stream may, nor
+   is more begun of a message that was read. What workers have been given meanwhile is refused, see
+   Points.unread_refusal.
+4. No stream keeps the event loop for longer than a few milliseconds.
+5. When the client has sent its last message, or the server stops, what was begun is answered before the stream ends.
+   When the client is gone, what has not begun never begins, and answers are dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from rowlock_proto.v1.region_pb2 import PointRequests
+
+from rowlock_regionserver.config import KIB, MIB
+from rowlock_regionserver.errors import RegionServerError
+from rowlock_regionserver.ledger import Account
+from rowlock_regionserver.memory_plan import REQUEST_COST
+from rowlock_regionserver.rpc.grpc.outbox import Outbox
+from rowlock_regionserver.rpc.messages.answers import error_answer
+from rowlock_regionserver.rpc.messages.failures import parsed
+from rowlock_regionserver.rpc.messages.request_ids import request_ids
+from rowlock_regionserver.rpc.services.point_run import Asker
+from rowlock_regionserver.rpc.services.points import Points
+from rowlock_regionserver.rpc.services.put_company import PutCompany
+
+# A larger message is parsed, converted and made by workers, and counts with what that takes.
+INLINE_MESSAGE_BYTES_MAX = 256 * KIB
+# Answers are joined up to so much; a larger one is a message of its own.
+ANSWER_MESSAGE_BYTES_MAX = 1 * MIB
+# Looking at the clock and letting the loop turn cost little beside this, and a caller hardly notices it.
+_LOOP_HELD_MAX = 0.003
+
+
+class Conversation:
+    """One stream. Used on the event loop, but for what an Asker is asked from any thread."""
+
+    def __init__(self, points: Points, write: Callable[[bytes], Awaitable[None]]) -> None:
+        self._points = points
+        message_bytes_max = min(points.config.request_bytes_max, ANSWER_MESSAGE_BYTES_MAX)
+        self._outbox = Outbox(write, message_bytes_max, points.answers)
+        self._open_count = 0
+        self._is_taking = False
+        self._all_answered = asyncio.Event()
+        self.is_gone = False
+        self.is_reading = False  # kept by who reads the stream: nothing of a message would be lost by ending it now
+
+    async def take(self, data: bytes) -> None:
+        """Begins the requests of a PointRequests message, and sends what is answered at once.
+
+        Waits while the client does not take its answers. InvalidRequestError when it is no such message.
+        """
+        if len(data) > INLINE_MESSAGE_BYTES_MAX:
+            await self._take_large(data)
+        else:
+            message = parsed(PointRequests, data)
+            await self._begin_all(message, self, is_large=False)
+        await self._outbox.flush()
+        await self._outbox_with_room()
+
+    async def _outbox_with_room(self) -> None:
+        """Waits while the client leaves more unread than a stream may."""
+        if self._is_outbox_full():
+            await self._outbox.written()
+
+    def _is_outbox_full(self) -> bool:
+        return self._outbox.unread_bytes > self._points.unread_bytes_max
+
+    async def _take_large(self, data: bytes) -> None:
+        points = self._points
+        loop = asyncio.get_running_loop()
+        byte_count = REQUEST_COST * len(data)
+        try:
+            points.requests.take(byte_count)
+        except RegionServerError as refusal:
+            # Nothing but the numbers of its requests is read of it.
+            ids = await loop.run_in_executor(points.workers.points, request_ids, data)
+            self._open_count += len(ids)
+            for request_id in ids:
+                self.answered(error_answer(request_id, refusal, "accepting a request"))
+            return
+        asker = LargeMessage(self, points.requests, byte_count)
+        try:
+            message = await loop.run_in_executor(points.workers.points, parsed, PointRequests, data)
+            del data
+            asker.holds(len(message.requests))
+        except BaseException:
+            asker.holds(0)
+            raise
+        await self._begin_all(message, asker, is_large=True)
+
+    async def _begin_all(self, message: PointRequests, asker: Asker, *, is_large: bool) -> None:
+        client_id, sequence_floor = message.client_id, message.sequence_floor
+        accept = partial(
+            self._points.accept, client_id=client_id, sequence_floor=sequence_floor, asker=asker, is_large=is_large
+        )
+        requests = message.requests
+        self._open_count += len(requests)
+        self._is_taking = True
+        if len(requests) == 1:
+            accept(requests[0], has_company=False)
+        else:
+            company = PutCompany(self._points, client_id, sequence_floor, asker, accept)
+            monotonic = self._points.clock.monotonic
+            since = monotonic()
+            rest = iter(requests)
+            try:
+                for request in rest:
+                    if is_large or not company.join(request):
+                        company.make()
+                        accept(request)
+                    if monotonic() - since > _LOOP_HELD_MAX or self._is_outbox_full():
+                        company.make()
+                        self._is_taking = False
+                        self._outbox.flush_soon()
+                        await asyncio.sleep(0)
+                        await self._outbox_with_room()
+                        self._is_taking = True
+                        since = monotonic()
+                company.make()
+            except BaseException:
+                # The client is gone. What has not begun never begins, but counts as answered: the asker may hold bytes.
+                self._is_taking = False
+                for _ in rest:
+                    asker.answered(b"")
+                raise
+        self._is_taking = False
+
+    @property
+    def unread_bytes(self) -> int:
+        return self._outbox.unread_bytes
+
+    def coming(self, byte_count: int, *, must_fit: bool) -> bool:
+        return self._outbox.coming(byte_count, must_fit=must_fit)
+
+    def came(self, byte_count: int) -> None:
+        self._outbox.came(byte_count)
+
+    def answered(self, answer: bytes, count: int = 1) -> None:
+        """Takes answers into the outbox. Those given while a message is being taken leave together."""
+        self._open_count -= count
+        self._outbox.add(answer)
+        if not self._is_taking:
+            self._outbox.flush_soon()
+        if not self._open_count:
+            self._all_answered.set()
+
+    async def all_answered(self) -> None:
+        """Waits until every request taken is answered and the answers are written, or the client is gone."""
+        while self._open_count:
+            self._all_answered.clear()
+            await self._all_answered.wait()
+        await self._outbox.written()
+
+    def leave(self) -> None:
+        """The client is gone: begins nothing more and drops all answers."""
+        self.is_gone = True
+        self._outbox.close()
+
+
+class LargeMessage:
+    """The asker of a large message's requests: gives its bytes back when all of them are answered."""
+
+    def __init__(self, conversation: Conversation, account: Account, byte_count: int) -> None:
+        """`byte_count` was taken from the account. `holds` must follow."""
+        self._conversation = conversation
+        self._account = account
+        self._byte_count = byte_count
+        self._unanswered_count = 0
+
+    def holds(self, request_count: int) -> None:
+        """The message has so many requests."""
+        self._unanswered_count = request_count
+        if not request_count:
+            self._account.give(self._byte_count)
+
+    @property
+    def is_gone(self) -> bool:
+        return self._conversation.is_gone
+
+    @property
+    def unread_bytes(self) -> int:
+        return self._conversation.unread_bytes
+
+    def coming(self, byte_count: int, *, must_fit: bool) -> bool:
+        return self._conversation.coming(byte_count, must_fit=must_fit)
+
+    def came(self, byte_count: int) -> None:
+        self._conversation.came(byte_count)
+
+    def answered(self, answer: bytes, count: int = 1) -> None:
+        self._unanswered_count -= count
+        if not self._unanswered_count:
+            self._account.give(self._byte_count)
+        self._conversation.answered(answer, count)

@@ -1,0 +1,233 @@
+"""RegionService: reading and changing rows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from google.protobuf.message import Message
+from rowlock_proto.v1 import region_pb2
+
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import StoppingError
+from rowlock_regionserver.ledger import Account, Ledger
+from rowlock_regionserver.operations import ScanPlan
+from rowlock_regionserver.region.flush import FlushResult
+from rowlock_regionserver.rpc.grpc.calls import Calls, Context, Method
+from rowlock_regionserver.rpc.grpc.outbox import ANSWER_COST
+from rowlock_regionserver.rpc.messages.failures import end_call, parsed
+from rowlock_regionserver.rpc.messages.reads import scan_plan
+from rowlock_regionserver.rpc.messages.scan_parts import parts_message, plan_to_cut
+from rowlock_regionserver.rpc.services.bulk import BulkRegion, BulkStreams
+from rowlock_regionserver.rpc.services.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
+from rowlock_regionserver.rpc.services.flushes import Flushes
+from rowlock_regionserver.rpc.services.point_run import PointRegion
+from rowlock_regionserver.rpc.services.points import Points, PointStatistics
+from rowlock_regionserver.rpc.services.scans import ScannedRegion, Scans, ScanStatistics
+from rowlock_regionserver.rpc.services.workers import Workers
+from rowlock_regionserver.scan.split_points import Part
+
+M = TypeVar("M", bound=Message)
+
+# The greatest number that PointRequest.timeout_ms can hold: seven weeks.
+_TIMEOUT_MS_MAX = (1 << 32) - 1
+
+
+class ServedRegion(PointRegion, ScannedRegion, BulkRegion, Protocol):
+    """A region as this service sees it."""
+
+    def parts(self, plan: ScanPlan, part_bytes: int) -> Sequence[Part]:
+        """Where a scan may be cut."""
+
+
+class RegionEngine(Protocol):
+    """The region server as this service sees it. Thread-safe."""
+
+    def region(self, region_id: int) -> ServedRegion:
+        """NotServingRegionError when it is not here."""
+
+    def region_at(self, region_id: int, snapshot_id: bytes) -> ScannedRegion:
+        """The region as a snapshot sees it. SnapshotEndedError when that is not there; else as `region`."""
+
+    def flush(self, name: str) -> FlushResult:
+        """Writes a table's memstores to store files; blocking."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionServiceStatistics:
+    """What the service is at."""
+
+    conversations_open: int
+    points: PointStatistics
+    scans: ScanStatistics
+
+
+class RegionService:
+    """The methods of rowlock.v1.RegionService. Used on the event loop."""
+
+    def __init__(
+        self, engine: RegionEngine, workers: Workers, calls: Calls, config: Config, clock: Clock, ledger: Ledger
+    ) -> None:
+        self._engine = engine
+        self._workers = workers
+        self._calls = calls
+        self._config = config
+        self._loop = asyncio.get_running_loop()
+        self._points = Points(engine.region, workers, config, clock, ledger, lambda: calls.open_count)
+        self._scans = Scans(workers, config, clock, ledger)
+        self._flushes = Flushes(engine.flush, workers.tables)
+        self._bulk = BulkStreams(engine.region, workers, ledger, config, clock)
+        self._stopping: asyncio.Future[None] = self._loop.create_future()
+        self._conversations_open = 0
+
+    def methods(self) -> dict[str, Method]:
+        """By their names in region.proto."""
+        return {
+            "Converse": self._converse,
+            "Get": self._get,
+            "Mutate": self._mutate,
+            "Scan": self._scan,
+            "PlanScan": self._plan_scan,
+            "BulkPut": self._bulk_put,
+            "Flush": self._flush,
+        }
+
+    def statistics(self) -> RegionServiceStatistics:
+        """From any thread."""
+        return RegionServiceStatistics(self._conversations_open, self._points.statistics(), self._scans.statistics())
+
+    def stop(self) -> None:
+        """Ends the streams: what was begun is answered, the rest is told SERVER_STOPPING."""
+        if not self._stopping.done():
+            self._stopping.set_result(None)
+        self._scans.stop()
+        self._bulk.stop()
+
+    async def _converse(self, _: bytes, context: Context) -> None:
+        conversation = Conversation(self._points, context.write)
+        reader = self._loop.create_task(self._read_all(conversation, context))
+        self._conversations_open += 1
+        try:
+            waited: tuple[asyncio.Future[None], ...] = (reader, self._stopping)
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            if conversation.is_reading:
+                reader.cancel()
+            await asyncio.wait((reader,))
+            await conversation.all_answered()
+            if not reader.cancelled():
+                reader.result()
+            if self._stopping.done():
+                raise StoppingError("the server is stopping; every request that it read was answered")
+        finally:
+            self._conversations_open -= 1
+            reader.cancel()
+            conversation.leave()
+
+    async def _read_all(self, conversation: Conversation, context: Context) -> None:
+        read = self._calls.reader(context)
+        while not self._stopping.done():
+            conversation.is_reading = True
+            data = await read()
+            conversation.is_reading = False
+            if data is None:
+                return
+            taking = conversation.take(data)
+            del data  # Else the last message would be held until the next one comes.
+            await taking
+
+    async def _get(self, data: bytes, context: Context) -> bytes:
+        call = await self._parsed(region_pb2.GetCall, data)
+        request = region_pb2.PointRequest(region_id=call.region_id, get=call.get)
+        answer = await self._ask(request, b"", 0, context, is_large=len(data) > INLINE_MESSAGE_BYTES_MAX)
+        return answer.get.SerializeToString()
+
+    async def _mutate(self, data: bytes, context: Context) -> bytes:
+        call = await self._parsed(region_pb2.MutateCall, data)
+        request = region_pb2.PointRequest(region_id=call.region_id, mutate=call.mutate)
+        is_large = len(data) > INLINE_MESSAGE_BYTES_MAX
+        answer = await self._ask(request, call.client_id, call.sequence_floor, context, is_large=is_large)
+        return answer.mutate.SerializeToString()
+
+    async def _parsed(self, kind: type[M], data: bytes) -> M:
+        if len(data) <= INLINE_MESSAGE_BYTES_MAX:
+            return parsed(kind, data)
+        return await self._loop.run_in_executor(self._workers.points, parsed, kind, data)
+
+    async def _ask(
+        self,
+        request: region_pb2.PointRequest,
+        client_id: bytes,
+        sequence_floor: int,
+        context: Context,
+        *,
+        is_large: bool,
+    ) -> region_pb2.PointAnswer:
+        """Carries out a call's one request, as if it had come in a conversation."""
+        remaining = context.time_remaining()
+        if remaining is not None:
+            request.timeout_ms = max(1, min(int(remaining * 1000), _TIMEOUT_MS_MAX))
+        asker = OneAnswer(self._loop.create_future(), self._points.answers)
+        try:
+            self._points.accept(request, client_id, sequence_floor, asker, is_large=is_large)
+            answers = region_pb2.PointAnswers.FromString(await asker.future)
+        finally:
+            asker.is_gone = True
+        answer = answers.answers[0]
+        if answer.HasField("error"):
+            await end_call(context, answer.error)
+        return answer
+
+    async def _scan(self, data: bytes, context: Context) -> None:
+        message = await self._parsed(region_pb2.ScanRequest, data)
+        region: ScannedRegion
+        if message.snapshot_id:
+            region = self._engine.region_at(message.region_id, message.snapshot_id)
+        else:
+            region = self._engine.region(message.region_id)
+        plan = scan_plan(message, self._config)
+        # Sent first, because a batch that is given up while it waits would leave it unknown whether it was.
+        await context.send_initial_metadata(())
+        await self._scans.serve(region, plan, context.write)
+
+    async def _plan_scan(self, data: bytes, _: Context) -> bytes:
+        return await self._loop.run_in_executor(self._workers.quick, self._parts, data)
+
+    def _parts(self, data: bytes) -> bytes:
+        message = parsed(region_pb2.PlanScanRequest, data)
+        region = self._engine.region(message.region_id)
+        return parts_message(region.parts(*plan_to_cut(message, self._config))).SerializeToString()
+
+    async def _bulk_put(self, _: bytes, context: Context) -> None:
+        await self._bulk.serve(self._calls.reader(context), context.write)
+
+    async def _flush(self, data: bytes, _: Context) -> bytes:
+        message = parsed(region_pb2.FlushRequest, data)
+        result = await self._flushes.flush(message.table)
+        answer = region_pb2.FlushResponse(store_file_count=result.store_file_count, cell_count=result.cell_count)
+        return answer.SerializeToString()
+
+
+class OneAnswer:
+    """Waits for the answer of one request that came as a call of its own."""
+
+    def __init__(self, future: asyncio.Future[bytes], account: Account) -> None:
+        self.future = future
+        self._account = account
+        self.is_gone = False
+        self.unread_bytes = 0  # never many: it has one answer
+
+    def coming(self, byte_count: int, *, must_fit: bool) -> bool:
+        if must_fit:
+            return self._account.try_take(ANSWER_COST * byte_count)
+        self._account.add(ANSWER_COST * byte_count)
+        return True
+
+    def came(self, byte_count: int) -> None:
+        self._account.give(ANSWER_COST * byte_count)
+
+    def answered(self, answer: bytes, count: int = 1) -> None:
+        if not self.future.done():
+            self.future.set_result(answer)

@@ -1,0 +1,81 @@
+"""A region that is closed because of damage, beside others that serve: what it keeps, and what it must not hold up."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from rowlock_regionserver.cells import Durability, Family
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.region_server import RegionServer
+from rowlock_regionserver.operations import Put, RowMutation, WriteOptions
+
+from tests.unit.region.conftest import WAIT_S, abandon
+
+CONFIG = Config(log_segment_bytes=1 << 16)
+VALUE = b"a value to be found in the log"
+
+
+def opened(folder: Path) -> RegionServer:
+    fatal: list[BaseException] = []
+    return RegionServer.open(folder, CONFIG, Clock(), Files(), fatal.append)
+
+
+def put(server: RegionServer, table: str, row: bytes, value: bytes) -> None:
+    (region,) = server.regions_of(table)
+    mutation = RowMutation(row, (Put(b"f", b"q", value),))
+    region.mutate([mutation], WriteOptions(time.monotonic() + WAIT_S), lambda _: None, may_wait=True)
+    server._log.sync()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Of a server that was killed: table t with one row that is only in the log, and an empty table u."""
+    server = opened(tmp_path)
+    for name in ("t", "u"):
+        server.create_table(name, [Family(0, b"f")], Durability.OS)
+    put(server, "t", b"r", VALUE)
+    abandon(server)
+    return tmp_path
+
+
+def flip_in(path: Path, offset: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_region_with_a_damaged_manifest_does_not_keep_the_log_of_the_others(folder: Path) -> None:
+    (manifest,) = (folder / "regions" / "1").glob("manifest-*")
+    flip_in(manifest, -1)
+    server = opened(folder)
+    with pytest.raises(CorruptionError):
+        server.regions_of("t")
+    deadline = time.monotonic() + WAIT_S
+    removed = 0
+    while removed < 6 and time.monotonic() < deadline:
+        put(server, "u", b"r", b"v" * 30_000)
+        server.flush("u")
+        removed = server.statistics().log.removed_segment_count
+    assert removed >= 6
+    server.stop()
+    kept = [path for path in (folder / "log").iterdir() if VALUE in path.read_bytes()]
+    assert len(kept) == 1, "what its repair may need is set aside"
+    opened(folder).stop()
+
+
+def test_the_log_forgets_a_damaged_region_that_was_dropped_just_before_a_crash(folder: Path) -> None:
+    (segment,) = [path for path in (folder / "log").iterdir() if VALUE in path.read_bytes()]
+    flip_in(segment, segment.read_bytes().index(VALUE))
+    server = opened(folder)
+    assert list(server.damaged_regions()) == [1]
+    server._catalog.commit(server._catalog.state.without_table("t"))
+    abandon(server)
+    server = opened(folder)
+    assert server.damaged_regions() == {}
+    assert list(server._log.known_regions()) == [2]
+    server.stop()

@@ -1,0 +1,175 @@
+"""Which regions are flushed, in which order, and how many at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from rowlock_regionserver.clock import ManualClock
+from rowlock_regionserver.config import KIB, MIB, Config
+from rowlock_regionserver.errors import DiskFullError, LimitExceededError, RegionTooBusyError
+from rowlock_regionserver.host.flushing import FlushThreads
+from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.region.memory import MemoryGauge
+
+WAIT_S = 30.0
+CONFIG = Config(memstore_bytes_max=1024 * KIB, memstore_flush_bytes=512 * KIB, flush_threads=3)
+
+
+@dataclass(eq=False)
+class FakeRegion:
+    region_id: int
+    memstore_bytes: int
+    segment_count: int = 0
+
+
+class FakeLog:
+    def __init__(self) -> None:
+        self.pinning: list[int] = []
+
+    def regions_that_pin(self) -> list[int]:
+        return self.pinning
+
+
+class Case:
+    """Regions whose flushes the test lets end."""
+
+    def __init__(self, config: Config, *sizes: int) -> None:
+        self.clock = ManualClock()
+        self.ledger = Ledger(config)
+        self.memory = MemoryGauge(self.ledger.memstores, config, self.clock, lambda: self.threads.wake())
+        self.log = FakeLog()
+        self.regions = [FakeRegion(number, 0) for number in range(len(sizes))]
+        self.begun: list[int] = []
+        self.failures: list[BaseException] = []
+        self.full: set[int] = set()
+        self.may_end = threading.Event()
+        self.changed = threading.Condition()
+        log: Any = self.log
+        regions: Any = lambda: self.regions  # noqa: E731
+        flush: Any = self._flush
+        self.threads = FlushThreads(
+            regions, flush, self.memory, self.ledger, log, config, self.clock, self.failures.append
+        )
+        for region, size in zip(self.regions, sizes, strict=True):
+            self.grow(region, size)
+
+    def grow(self, region: FakeRegion, byte_count: int) -> None:
+        region.memstore_bytes += byte_count
+        self.memory.add(byte_count)
+
+    def _flush(self, region: FakeRegion) -> None:
+        with self.changed:
+            self.begun.append(region.region_id)
+            self.changed.notify_all()
+        if region.region_id in self.full:
+            raise DiskFullError("full")
+        assert self.may_end.wait(WAIT_S)
+        byte_count, region.memstore_bytes = region.memstore_bytes, 0
+        self.memory.flushed(byte_count)
+        with self.changed:
+            self.changed.notify_all()
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        with self.changed:
+            assert self.changed.wait_for(holds, WAIT_S)
+
+    @property
+    def due(self) -> list[int]:
+        return [region.region_id for region in self.threads._due()]
+
+
+@pytest.fixture
+def cases() -> Iterator[list[Case]]:
+    """Cases whose threads are ended after the test."""
+    started: list[Case] = []
+    yield started
+    for case in started:
+        case.may_end.set()
+        case.threads.stop()
+        assert case.failures == []
+
+
+def test_without_pressure_only_those_over_a_bound_of_their_own_are_due_the_largest_first() -> None:
+    case = Case(replace(CONFIG, memstore_bytes_max=8 * MIB), 100 * KIB, 600 * KIB, 300 * KIB, 700 * KIB, 10, 0)
+    assert case.due == [3, 1]
+    case.regions[4].segment_count = CONFIG.immutable_segments_max
+    case.log.pinning = [0]
+    assert case.due == [3, 1, 0, 4]
+
+
+def test_under_pressure_so_many_of_the_largest_are_due_as_bring_the_memstores_to_a_quarter() -> None:
+    case = Case(CONFIG, *[2 * KIB] * 250, 30 * KIB)
+    assert case.due[0] == 250
+    freed = 30 * KIB + 2 * KIB * (len(case.due) - 1)
+    assert 530 * KIB - freed <= 256 * KIB < 530 * KIB - freed + 2 * KIB
+
+
+def test_what_is_freed_soon_counts_as_freed() -> None:
+    case = Case(CONFIG, *[2 * KIB] * 150, 550 * KIB)
+    assert case.due == [150], "what is due by itself is enough"
+    case.threads._running[150] = 550 * KIB
+    case.regions[150].memstore_bytes = 0
+    assert case.due == []
+
+
+def test_several_flushes_run_at_once_and_the_next_begins_when_one_is_done(cases: list[Case]) -> None:
+    case = Case(CONFIG, *[100 * KIB] * 6)
+    cases.append(case)
+    case.threads.thread.start()
+    case.until(lambda: len(case.begun) == CONFIG.flush_threads)
+    case.may_end.set()
+    case.until(lambda: case.memory.bytes_held <= 300 * KIB)
+    assert len(case.begun) == len(set(case.begun))
+
+
+def test_flushes_wait_for_room_for_what_they_work_on_but_one_always_runs(cases: list[Case]) -> None:
+    case = Case(replace(CONFIG, flush_work_bytes_max=1), *[100 * KIB] * 6)
+    cases.append(case)
+    case.threads.thread.start()
+    case.until(lambda: len(case.begun) == 1)
+    case.threads.wake()
+    assert case.ledger.flushes.bytes_held > 1
+    case.may_end.set()
+    case.until(lambda: case.memory.bytes_held <= 256 * KIB)
+    case.threads.stop()
+    assert case.ledger.flushes.bytes_held == 0
+
+
+def test_a_region_that_the_disk_refused_holds_up_no_other_and_comes_again_later(cases: list[Case]) -> None:
+    case = Case(CONFIG, *[100 * KIB] * 6)
+    cases.append(case)
+    case.full = {0, 1}
+    case.may_end.set()
+    case.threads.thread.start()
+    case.until(lambda: case.memory.bytes_held == 400 * KIB)
+    case.grow(case.regions[5], 200 * KIB)
+    case.until(lambda: case.memory.bytes_held <= 256 * KIB)
+    assert (case.begun.count(0), case.begun.count(1)) == (1, 1), "they are not tried again and again in the meantime"
+    case.full.clear()
+    case.grow(case.regions[0], 600 * KIB)
+    case.clock.advance(2000)
+    case.threads.wake()
+    case.until(lambda: case.regions[0].memstore_bytes == 0)
+
+
+def test_writes_beyond_the_bound_are_told_to_come_back_when_there_will_be_room() -> None:
+    case = Case(replace(CONFIG, retry_after_ms=200), 1000 * KIB)
+    with pytest.raises(RegionTooBusyError) as refused:
+        case.memory.check(100 * KIB)
+    assert refused.value.retry_after_ms == 200, "nothing was flushed yet, so its pace is not known"
+    case.clock.advance(1000)
+    case.memory.flushed(0)
+    case.clock.advance(1000)
+    for _ in range(20):
+        case.clock.advance(1000)
+        case.memory.flushed(100 * KIB)
+        case.memory.add(100 * KIB)
+    with pytest.raises(RegionTooBusyError) as refused:
+        case.memory.check(100 * KIB)
+    assert refused.value.retry_after_ms == pytest.approx(760, abs=40)
+    with pytest.raises(LimitExceededError):
+        case.memory.check(1025 * KIB)

@@ -1,0 +1,111 @@
+"""A log that waits for disk space: what it holds up, and what goes on beside it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rowlock_regionserver.errors import DiskFullError, UnknownOutcomeError
+from rowlock_regionserver.host.region_server import RegionServer
+from rowlock_regionserver.operations import RowOutcome
+
+from tests.unit.host.test_stopping import SEGMENT_BYTES, WAIT_S, Serving
+from tests.unit.wal.log_case import wait_until
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Serving:
+    return Serving(tmp_path / "data")
+
+
+def held_put(serving: Serving) -> list[RowOutcome]:
+    """The outcome, when it comes, of a change of table t for which the log has no space."""
+    serving.fill("log")
+    outcomes = serving.begin_put("t", b"late", b"v" * SEGMENT_BYTES)  # needs a segment of its own
+    wait_until(lambda: serving.server._log.waits_for_space)
+    return outcomes
+
+
+def in_time(call: Callable[[], object]) -> None:
+    """Fails if it waits for space."""
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(WAIT_S / 3)
+    assert not thread.is_alive(), "it waits for space"
+
+
+@pytest.mark.parametrize("operation", [RegionServer.drop_table, RegionServer.truncate_table])
+def test_a_table_whose_changes_wait_for_space_can_be_removed(
+    serving: Serving, operation: Callable[[RegionServer, str], object]
+) -> None:
+    serving.put("u", b"r")
+    waiting = held_put(serving)
+    (region,) = serving.server.regions_of("t")
+    in_time(lambda: operation(serving.server, "t"))
+    assert isinstance(waiting[0], UnknownOutcomeError)
+    assert not (serving.disk.root / "regions" / str(region.region_id)).exists()
+    in_time(lambda: serving.server.create_table("another", [*serving.server.table("u").families]))
+    serving.empty()
+    wait_until(lambda: not serving.server.statistics().log.is_full)
+    serving.put("u", b"after")  # The log has gone on, and completed also what nobody waits for.
+    assert len(waiting) == 1
+    assert serving.stop() == []
+    assert serving.fatal == []
+    again = serving.opened(serving.disk.root)
+    assert serving.has(again, "u", b"after")
+    assert region.region_id not in again._regions
+    assert again.stop() == []
+
+
+def test_a_table_is_removed_although_its_flush_had_begun_to_wait_for_the_log(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log has space when the flush and the removal begin to wait, and then lacks it."""
+    lacks_space, asked = threading.Event(), threading.Semaphore(0)
+
+    def waits_for_space(_: object) -> bool:
+        asked.release()
+        return lacks_space.is_set()
+
+    def flush() -> None:
+        with pytest.raises(DiskFullError):
+            serving.server.flush("t")
+
+    waiting = held_put(serving)
+    monkeypatch.setattr(type(serving.server._log), "waits_for_space", property(waits_for_space))
+    flushing = threading.Thread(target=flush, daemon=True)
+    flushing.start()
+    assert asked.acquire(timeout=WAIT_S)
+    removing = threading.Thread(target=serving.server.drop_table, args=["t"], daemon=True)
+    removing.start()
+    lacks_space.set()
+    removing.join(WAIT_S / 3)
+    flushing.join(WAIT_S / 3)
+    assert not removing.is_alive()
+    assert not flushing.is_alive()
+    assert isinstance(waiting[0], UnknownOutcomeError)
+    serving.empty()
+    assert serving.stop() == []
+    assert serving.fatal == []
+
+
+def test_a_region_whose_changes_wait_for_space_does_not_hold_up_the_flushes_of_others(serving: Serving) -> None:
+    serving.put("u", b"r")
+    waiting = held_put(serving)
+    server = serving.server
+    with pytest.raises(DiskFullError, match="no space for the log"):
+        server.flush("t")
+    (t,), (u,) = server.regions_of("t"), server.regions_of("u")
+    assert server._flusher is not None
+    server._flusher._due = lambda: [t, u]  # type: ignore[method-assign]
+    server._flusher.wake()
+    wait_until(lambda: u.memstore_bytes == 0)
+    assert waiting == []
+    assert t.statistics().mvcc.waiters == 1, "the change's own: who gave up is not told"
+    serving.empty()
+    wait_until(lambda: t.memstore_bytes == 0)
+    assert not isinstance(waiting[0], Exception)
+    assert serving.stop() == []
+    assert serving.fatal == []

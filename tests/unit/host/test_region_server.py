@@ -1,0 +1,287 @@
+"""Tables of one folder: made, altered, truncated, dropped, and found again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rowlock_regionserver.cells import Durability, Family
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import (
+    CorruptionError,
+    FamilyNotFoundError,
+    InvalidRequestError,
+    NotServingRegionError,
+    TableExistsError,
+    TableNotFoundError,
+)
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.region_server import RegionServer
+from rowlock_regionserver.operations import Put, RowMutation, Selection, WriteOptions
+
+from tests.unit.region.conftest import abandon
+
+
+class Open:
+    """Opens the test's folder, after the server that runs there has been ended: called again, it is a restart."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: RegionServer | None = None
+
+    def __call__(self, *, crash: bool = False) -> RegionServer:
+        self.end(crash=crash)
+        self._running = RegionServer.open(self._folder, Config(), Clock(), Files(), _no_fatal)
+        return self._running
+
+    def end(self, *, crash: bool = False) -> None:
+        """In good order, or as a kill would."""
+        server, self._running = self._running, None
+        if server is not None:
+            abandon(server) if crash else server.stop()
+
+
+@pytest.fixture
+def open_server(tmp_path: Path) -> Iterator[Open]:
+    opening = Open(tmp_path)
+    yield opening
+    opening.end()
+
+
+def _no_fatal(error: BaseException) -> None:
+    raise AssertionError(error)
+
+
+def put(server: RegionServer, row: bytes, family: bytes = b"f", value: bytes = b"v", table: str = "t") -> None:
+    (region,) = server.regions_of(table)
+    mutation = RowMutation(row, (Put(family, b"q", value),))
+    region.mutate([mutation], WriteOptions(Clock().monotonic() + 30), lambda _: None, may_wait=True)
+    server._log.sync()
+
+
+def cells(server: RegionServer, row: bytes, versions: int = 1, table: str = "t") -> list[bytes]:
+    (region,) = server.regions_of(table)
+    answer = region.get([row], Selection(versions=versions), may_wait=True)
+    assert answer is not None
+    return [cell[3] for cell in answer[0]]
+
+
+FAMILIES = [Family(0, b"f"), Family(0, b"g")]
+
+
+def test_a_table_is_there_after_a_restart_with_its_settings(open_server: Open) -> None:
+    made = open_server().create_table("t", [Family(0, b"f", versions=3, time_to_live_ms=5000)], Durability.OS)
+    assert open_server().table("t") == made
+    assert made.families[0].number == 1
+
+
+def test_unknown_and_existing_names_are_refused(open_server: Open) -> None:
+    server = open_server()
+    server.create_table("t", FAMILIES)
+    with pytest.raises(TableExistsError):
+        server.create_table("t", FAMILIES)
+    for call in (server.table, server.drop_table, server.truncate_table, server.flush, server.regions_of):
+        with pytest.raises(TableNotFoundError):
+            call("nosuch")
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", "a" * 300, "a\0b", ".x", "-x", "a b", "ä", "a\n"])
+def test_names_outside_the_pattern_are_refused(open_server: Open, name: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        open_server().create_table(name, FAMILIES)
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        Family(0, b""),
+        Family(0, b"a:b"),
+        Family(0, b"x" * 128),
+        Family(0, b".x"),
+        Family(0, b"a\x00"),
+        Family(0, b"f", versions=0),
+        Family(0, b"f", versions=1, min_versions=2),
+        Family(0, b"f", time_to_live_ms=-1),
+        Family(0, b"f", block_bytes=1),
+    ],
+)
+def test_bad_families_are_refused_and_nothing_is_made(open_server: Open, family: Family) -> None:
+    server = open_server()
+    with pytest.raises(InvalidRequestError):
+        server.create_table("t", [family])
+    assert server.tables() == []
+
+
+def test_no_families_and_twice_the_same_are_refused(open_server: Open) -> None:
+    server = open_server()
+    for families in ([], [Family(0, b"f"), Family(0, b"f")]):
+        with pytest.raises(InvalidRequestError):
+            server.create_table("t", families)
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_dropped_table_leaves_nothing_and_its_ids_are_never_used_again(
+    open_server: Open, tmp_path: Path, crash: bool
+) -> None:
+    server = open_server()
+    first = server.create_table("t", FAMILIES)
+    (region,) = server.regions_of("t")
+    put(server, b"r")
+    server.flush("t")
+    put(server, b"s")
+    server.drop_table("t")
+    assert list((tmp_path / "regions").iterdir()) == []
+    with pytest.raises(NotServingRegionError):
+        region.get([b"r"], Selection(), may_wait=True)
+    again = server.create_table("t", FAMILIES)
+    assert again.table_id > first.table_id
+    assert server.regions_of("t")[0].region_id > region.region_id
+    assert cells(server, b"r") == []
+    server = open_server(crash=crash)
+    assert cells(server, b"r") == cells(server, b"s") == []
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_truncate_removes_every_cell_for_good(open_server: Open, crash: bool) -> None:
+    server = open_server()
+    server.create_table("t", FAMILIES)
+    put(server, b"r")
+    server.flush("t")
+    put(server, b"s")
+    server.truncate_table("t")
+    assert cells(server, b"r") == cells(server, b"s") == []
+    put(server, b"new")
+    server = open_server(crash=crash)
+    assert cells(server, b"r") == cells(server, b"s") == []
+    assert cells(server, b"new") == [b"v"]
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_dropped_familys_cells_are_gone_also_for_a_later_family_of_the_same_name(
+    open_server: Open, crash: bool
+) -> None:
+    server = open_server()
+    server.create_table("t", FAMILIES)
+    put(server, b"flushed", b"g")
+    server.flush("t")
+    put(server, b"logged", b"g")
+    put(server, b"kept", b"f")
+    server.alter_table("t", drop_families=[b"g"])
+    with pytest.raises(FamilyNotFoundError):
+        server.alter_table("t", drop_families=[b"g"])
+    server.alter_table("t", set_families=[Family(0, b"g")])
+    assert cells(server, b"flushed") == cells(server, b"logged") == []
+    server = open_server(crash=crash)
+    assert cells(server, b"flushed") == cells(server, b"logged") == []
+    assert cells(server, b"kept") == [b"v"]
+
+
+def test_more_versions_are_kept_from_the_alter_on(open_server: Open) -> None:
+    server = open_server()
+    server.create_table("t", FAMILIES)
+    put(server, b"r", value=b"1")
+    server.alter_table("t", set_families=[Family(0, b"f", versions=2)])
+    (region,) = server.regions_of("t")
+    for timestamp, value in ((Clock().now_ms() + 1000, b"2"), (Clock().now_ms() + 2000, b"3")):
+        mutation = RowMutation(b"r", (Put(b"f", b"q", value, timestamp),))
+        region.mutate([mutation], WriteOptions(Clock().monotonic() + 30), lambda _: None, may_wait=True)
+    server._log.sync()
+    assert cells(server, b"r", versions=5) == [b"3", b"2"]
+
+
+def test_the_last_family_is_not_dropped(open_server: Open) -> None:
+    server = open_server()
+    server.create_table("t", FAMILIES)
+    with pytest.raises(InvalidRequestError):
+        server.alter_table("t", drop_families=[b"f", b"g"])
+
+
+def test_folders_that_no_catalog_names_are_removed_at_start(open_server: Open, tmp_path: Path) -> None:
+    open_server().create_table("t", FAMILIES)
+    leftover = tmp_path / "regions" / "99"
+    leftover.mkdir()
+    (leftover / "file").write_bytes(b"x")
+    open_server()
+    assert not leftover.exists()
+
+
+def test_a_missing_catalog_beside_regions_is_damage_and_nothing_is_removed(open_server: Open, tmp_path: Path) -> None:
+    server = open_server()
+    server.create_table("t", FAMILIES)
+    open_server.end()
+    for path in (tmp_path / "catalog").iterdir():
+        path.unlink()
+    with pytest.raises(CorruptionError):
+        RegionServer.open(tmp_path, Config(), Clock(), Files(), _no_fatal)
+    assert list((tmp_path / "regions").iterdir())
+
+
+def test_a_region_with_a_damaged_manifest_is_closed_and_named_and_the_others_serve(
+    open_server: Open, tmp_path: Path
+) -> None:
+    server = open_server()
+    server.create_table("t", FAMILIES)
+    server.create_table("whole", FAMILIES)
+    (region,) = server.regions_of("t")
+    open_server.end()
+    newest = sorted((tmp_path / "regions" / str(region.region_id)).glob("manifest*"))[-1]
+    damaged = bytearray(newest.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    newest.write_bytes(damaged)
+    server = open_server()
+    with pytest.raises(CorruptionError, match="manifest"):
+        server.regions_of("t")
+    assert list(server.damaged_regions()) == [region.region_id]
+    assert len(server.regions_of("whole")) == 1
+
+
+def test_damage_in_the_log_closes_the_regions_that_lost_something_and_the_others_serve(
+    open_server: Open, tmp_path: Path
+) -> None:
+    server = open_server()
+    server.create_table("t", FAMILIES)
+    server.create_table("whole", FAMILIES)
+    put(server, b"r", value=b"to be damaged")
+    put(server, b"r")
+    put(server, b"r", table="whole")
+    (region,) = server.regions_of("t")
+    open_server.end(crash=True)
+    (segment,) = (tmp_path / "log").glob("*.wal")
+    content = bytearray(segment.read_bytes())
+    content[content.index(b"to be damaged")] ^= 1
+    segment.write_bytes(content)
+    for _ in range(2):
+        server = open_server()
+        assert list(server.damaged_regions()) == [region.region_id]
+        with pytest.raises(CorruptionError) as caught:
+            server.regions_of("t")
+        assert caught.value.path.parent == segment.parent
+        assert cells(server, b"r", table="whole") == [b"v"]
+
+
+def test_a_missing_log_is_not_taken_for_a_new_one(open_server: Open, tmp_path: Path) -> None:
+    server = open_server()
+    server.create_table("t", FAMILIES)
+    open_server.end()
+    for path in (tmp_path / "log").iterdir():
+        path.unlink()
+    with pytest.raises(CorruptionError, match="the segments of log"):
+        RegionServer.open(tmp_path, Config(), Clock(), Files(), _no_fatal)
+
+
+def test_what_files_keep_in_memory_is_counted_in_the_ledger(open_server: Open) -> None:
+    server = open_server()
+    server.create_table("t", FAMILIES)
+    put(server, b"r")
+    held = server.ledger.statistics()
+    assert held["memstore_bytes_max"].bytes_held == server.statistics().memstore_bytes > 0
+    assert held["index_bytes_max"].bytes_held == 0
+    (region,) = server.regions_of("t")
+    server.flush_region(region)
+    assert cells(server, b"r") == [b"v"]
+    held = server.ledger.statistics()
+    assert held["memstore_bytes_max"].bytes_held == 0
+    assert held["index_bytes_max"].bytes_held > 0
+    assert held["block_cache_bytes"].bytes_held > 0

@@ -1,0 +1,489 @@
+"""Snapshots: what they see, how long they are there, and what ends them."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from rowlock_regionserver.cells import Durability, Family, ReadPoint
+from rowlock_regionserver.clock import Clock, ManualClock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import (
+    DeadlineError,
+    FamilyNotFoundError,
+    InvalidRequestError,
+    LimitExceededError,
+    NotServingRegionError,
+    RegionTooBusyError,
+    SnapshotEndedError,
+    StoppingError,
+    TableNotFoundError,
+)
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.region_server import RegionServer
+from rowlock_regionserver.host.snapshots import Snapshots
+from rowlock_regionserver.operations import (
+    ColumnSelector,
+    Delete,
+    DeleteKind,
+    Put,
+    RowMutation,
+    ScanPlan,
+    Selection,
+    WriteOptions,
+)
+from rowlock_regionserver.region.region import Region
+
+from tests.unit.region.conftest import WAIT_S, Engine, HeldFiles
+
+Cells = list[tuple[bytes, bytes, bytes, int, bytes]]
+
+ID = b"snapshot is 16 b"
+OTHER_ID = b"another snapshot"
+HOUR_MS = 3600 * 1000
+CONFIG = Config(
+    log_segment_bytes=1 << 20,
+    scan_window_bytes=500,
+    snapshots_open_max=2,
+    snapshot_ids_remembered=3,
+    row_lock_wait_ms=30_000,
+)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def held(tmp_path: Path, clock: ManualClock) -> Iterator[Engine]:
+    """An engine on a clock that stands still."""
+    running = Engine(tmp_path, CONFIG, clock, Files(), Durability.OS)
+    yield running
+    running.server.stop()
+    assert not running.fatal
+
+
+def make(server: RegionServer, snapshot_id: bytes = ID, lease_ms: int = 0, table: str = "t") -> None:
+    server.make_snapshot(table, snapshot_id, lease_ms, "")
+
+
+def seen(engine: Engine, snapshot_id: bytes = ID, plan: ScanPlan | None = None) -> Cells:
+    """(row, family, qualifier, timestamp, value) of a scan of the snapshot."""
+    with engine.server.region_at(engine.region.region_id, snapshot_id).scan(plan or ScanPlan()) as (_, answers):
+        return [tuple(cell.values()) for answer in answers for cell in answer.table.to_pylist()]
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.001)
+
+
+# ---- what it sees
+
+
+def test_a_snapshot_sees_its_moment_over_pruning_and_flushes(held: Engine) -> None:
+    for row in (b"a", b"b", b"c"):
+        held.change(row, Put(b"f", b"q", b"old"), Put(b"g", b"q", b"old"))
+    held.server.flush("t")
+    held.change(b"b", Put(b"f", b"q", b"newer"))
+    before = held.scan()
+    make(held.server)
+    for number in range(200):  # far more than a row has before it is pruned
+        held.change(b"b", Put(b"f", b"q", b"%d" % number))
+    held.change(b"a", Delete(DeleteKind.ROW))
+    held.change(b"d", Put(b"f", b"q", b"late"))
+    assert seen(held) == before
+    for _ in range(2):
+        held.server.flush("t")
+        assert seen(held) == before
+        held.change(b"b", Put(b"f", b"q", b"last"))
+    assert held.scan() != before
+    assert seen(held, plan=ScanPlan(ranges=((b"b", b"c"),))) == before[2:4]
+    assert seen(held, plan=ScanPlan(reverse=True)) == [*before[4:], *before[2:4], *before[:2]]
+
+
+def test_time_to_live_is_judged_by_the_moment_of_the_snapshot(held: Engine, clock: ManualClock) -> None:
+    held.server.alter_table("t", [Family(0, b"f", time_to_live_ms=1000)])
+    held.change(b"r", Put(b"f", b"q", b"1"))
+    make(held.server)
+    clock.advance(5000)
+    held.server.flush("t")
+    assert held.scan() == []
+    assert [cell[4] for cell in seen(held)] == [b"1"]
+
+
+def test_what_was_acknowledged_is_seen_and_what_is_not_published_is_not(tmp_path: Path) -> None:
+    files = HeldFiles()
+    engine = Engine(tmp_path, CONFIG, Clock(), files, Durability.FSYNC)
+    engine.change(b"a", Put(b"f", b"q", b"1"))
+    files.may_sync.clear()
+    published = threading.Event()
+    mutation = RowMutation(b"b", (Put(b"f", b"q", b"2"),))
+    options = WriteOptions(time.monotonic() + WAIT_S)
+    engine.region.mutate([mutation], options, lambda _: published.set(), may_wait=True)
+    make(engine.server)
+    files.may_sync.set()
+    assert published.wait(WAIT_S)
+    assert [cell[0] for cell in seen(engine)] == [b"a"]
+    assert [cell[0] for cell in engine.scan()] == [b"a", b"b"]
+    engine.server.stop()
+
+
+def test_an_altered_table_is_read_as_it_is_now(held: Engine) -> None:
+    held.change(b"r", Put(b"f", b"q", b"1"), Put(b"g", b"q", b"2"))
+    make(held.server)
+    held.server.alter_table("t", drop_families=[b"g"])
+    assert [cell[1] for cell in seen(held)] == [b"f"]
+    with pytest.raises(FamilyNotFoundError):
+        seen(held, plan=ScanPlan(Selection(columns=(ColumnSelector(b"g"),))))
+
+
+# ---- how it is made
+
+
+def test_it_waits_for_writes_that_are_under_way_and_keeps_new_ones_out(held: Engine) -> None:
+    gate = held.region._contents.gate
+    gate.enter(held.clock.monotonic() + WAIT_S)  # as a write does
+    with ThreadPoolExecutor(1) as pool:
+        making = pool.submit(make, held.server)
+
+        def is_waiting() -> bool:
+            if making.done() or not gate.try_enter():
+                return True
+            gate.leave()
+            return False
+
+        wait_until(is_waiting)
+        is_made = making.done()
+        gate.leave()
+        making.result(WAIT_S)
+    assert not is_made
+
+
+def test_no_write_begins_between_the_read_points_of_two_regions(held: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    held.server.create_table("u", [Family(0, b"f")])
+    (other,) = held.server.regions_of("u")
+    regions = [held.region, other]
+    let_in: list[bool] = []
+
+    def watched(region: Region) -> Callable[[], ReadPoint]:
+        def open_read_point() -> ReadPoint:
+            let_in.extend(each._contents.gate.try_enter() for each in regions)
+            return Region.open_read_point(region)
+
+        return open_read_point
+
+    for region in regions:
+        monkeypatch.setattr(region, "open_read_point", watched(region))
+    snapshot = held.server.snapshots.make(ID, lambda: regions)
+    assert [region_id for region_id, _ in snapshot.read_points] == [region.region_id for region in regions]
+    assert let_in == [False] * 4
+    assert all(region._contents.gate.try_enter() for region in regions)
+    for region in regions:
+        region._contents.gate.leave()
+
+
+def test_a_gate_that_is_not_left_in_time_changes_nothing(tmp_path: Path) -> None:
+    engine = Engine(tmp_path, Config(row_lock_wait_ms=0), Clock(), Files(), Durability.OS)
+    gate = engine.region._contents.gate
+    gate.enter(time.monotonic() + WAIT_S)
+    with pytest.raises(DeadlineError):
+        make(engine.server)
+    gate.leave()
+    assert engine.server.statistics().snapshots.open_count == 0
+    engine.server.stop()
+
+
+def test_a_repeated_call_makes_no_second_one(held: Engine, clock: ManualClock) -> None:
+    held.change(b"r", Put(b"f", b"q", b"1"))
+    first = held.server.make_snapshot("t", ID, HOUR_MS, held.server.incarnation_id)
+    held.change(b"r", Put(b"f", b"q", b"2"))
+    clock.advance(HOUR_MS - 1)
+    assert held.server.make_snapshot("t", ID, 5, "") == first
+    clock.advance(HOUR_MS - 1)
+    assert [cell[4] for cell in seen(held)] == [b"1"]
+    assert held.server.statistics().snapshots.made_count == 1
+    held.server.create_table("u", [Family(0, b"f")])
+    with pytest.raises(InvalidRequestError, match="of table 't'"):
+        make(held.server, table="u")
+
+
+def test_calls_at_the_same_time_make_one(held: Engine) -> None:
+    gate = held.region._contents.gate
+    gate.enter(held.clock.monotonic() + WAIT_S)
+    with ThreadPoolExecutor(3) as pool:
+        making = [pool.submit(held.server.make_snapshot, "t", ID, 0, "") for _ in range(3)]
+        wait_until(lambda: len(held.server.snapshots._making) == 1)
+        gate.leave()
+        made = [each.result(WAIT_S) for each in making]
+    assert made[0] == made[1] == made[2]
+    assert held.server.statistics().snapshots.made_count == 1
+    assert held.region.statistics().mvcc.registered_readers == 1
+
+
+def test_there_is_a_bound_for_open_ones(held: Engine) -> None:
+    make(held.server)
+    make(held.server, OTHER_ID)
+    with pytest.raises(RegionTooBusyError, match="snapshots_open_max") as caught:
+        make(held.server, b"one more is too ")
+    assert caught.value.retry_after_ms
+    held.server.snapshots.end(ID)
+    make(held.server, b"one more is too ")
+
+
+@pytest.mark.parametrize("snapshot_id", [b"", b"x" * 15, b"x" * 17])
+def test_what_is_no_id_is_refused(held: Engine, snapshot_id: bytes) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: make(held.server, snapshot_id),
+        lambda: held.server.snapshots.renew(snapshot_id),
+        lambda: held.server.snapshots.end(snapshot_id),
+        lambda: seen(held, snapshot_id),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidRequestError, match="16 random bytes"):
+            call()
+
+
+def test_a_lease_longer_than_allowed_and_an_unknown_table_are_refused(held: Engine) -> None:
+    with pytest.raises(LimitExceededError) as caught:
+        make(held.server, lease_ms=24 * HOUR_MS + 1)
+    assert (caught.value.limit, caught.value.limit_value) == ("snapshot_lease_ms_max", 24 * HOUR_MS)
+    with pytest.raises(TableNotFoundError):
+        make(held.server, table="nosuch")
+    assert held.server.make_snapshot("t", ID, 24 * HOUR_MS, "").lease_ms == 24 * HOUR_MS
+
+
+# ---- how it ends
+
+
+def test_one_that_ended_is_told_so_and_never_made_again(held: Engine) -> None:
+    make(held.server)
+    held.server.snapshots.end(ID)
+    held.server.snapshots.end(ID)
+    for call in (make, lambda server: server.snapshots.renew(ID), lambda _: seen(held)):
+        with pytest.raises(SnapshotEndedError, match=r"its holder ended it; make a new snapshot\Z") as caught:
+            call(held.server)
+        assert caught.value.table == "t"
+        assert not caught.value.can_retry
+    assert held.region.statistics().mvcc.registered_readers == 0
+
+
+def test_an_end_that_comes_before_the_snapshot_holds(held: Engine) -> None:
+    held.server.snapshots.end(ID)
+    with pytest.raises(SnapshotEndedError):
+        make(held.server)
+    assert held.server.statistics().snapshots.open_count == 0
+
+
+def test_an_end_that_comes_while_it_is_made_holds(held: Engine) -> None:
+    gate = held.region._contents.gate
+    gate.enter(held.clock.monotonic() + WAIT_S)
+    with ThreadPoolExecutor(1) as pool:
+        making = pool.submit(make, held.server)
+        wait_until(lambda: held.server.snapshots._making == {ID})
+        held.server.snapshots.end(ID)
+        gate.leave()
+        with pytest.raises(SnapshotEndedError):
+            making.result(WAIT_S)
+    assert held.region.statistics().mvcc.registered_readers == 0
+
+
+def test_the_oldest_ids_are_forgotten_beyond_a_bound(held: Engine) -> None:
+    ids = [b"id %13d" % number for number in range(5)]
+    for snapshot_id in ids:
+        make(held.server, snapshot_id)
+        held.server.snapshots.end(snapshot_id)
+    assert held.server.statistics().snapshots.remembered_count == 3
+    for snapshot_id in ids[2:]:
+        with pytest.raises(SnapshotEndedError):
+            make(held.server, snapshot_id)
+    make(held.server, ids[0])
+
+
+def test_an_id_that_was_chosen_before_a_restart_is_not_made(held: Engine) -> None:
+    before = held.server.incarnation_id
+    make(held.server)
+    held.crash()
+    with pytest.raises(SnapshotEndedError, match="started anew"):
+        seen(held)
+    with pytest.raises(SnapshotEndedError, match="started anew"):
+        held.server.make_snapshot("t", ID, 0, before)
+    held.server.make_snapshot("t", ID, 0, held.server.incarnation_id)
+
+
+def test_it_ends_when_nobody_used_it_for_its_lease(held: Engine, clock: ManualClock) -> None:
+    held.change(b"r", Put(b"f", b"q", b"1"))
+    make(held.server, lease_ms=1000)
+    for _ in range(3):
+        clock.advance(999)
+        held.server.snapshots.renew(ID)
+        clock.advance(999)
+        assert len(seen(held)) == 1
+    clock.advance(1000)
+    for call in (make, lambda server: server.snapshots.renew(ID), lambda _: seen(held)):
+        with pytest.raises(SnapshotEndedError, match="nobody used it for its lease of 1 s"):
+            call(held.server)
+    assert held.region.statistics().mvcc.registered_readers == 0
+    assert held.server.statistics().snapshots.expired_count == 1
+
+
+def test_a_scan_that_waited_too_long_to_begin_is_refused(held: Engine, clock: ManualClock) -> None:
+    make(held.server, lease_ms=1000)
+    region = held.server.region_at(held.region.region_id, ID)
+    clock.advance(1000)
+    with pytest.raises(SnapshotEndedError), region.scan(ScanPlan()):
+        pass
+
+
+def test_while_a_scan_reads_it_does_not_expire(held: Engine, clock: ManualClock) -> None:
+    held.change(b"r", Put(b"f", b"q", b"1"))
+    make(held.server, lease_ms=1000)
+    with held.server.region_at(held.region.region_id, ID).scan(ScanPlan()):
+        assert held.server.statistics().snapshots.scan_count == 1
+        clock.advance(5000)
+        held.server.snapshots.renew(ID)
+        clock.advance(5000)
+        held.change(b"r", Put(b"f", b"q", b"2"))
+        assert [cell[4] for cell in seen(held)] == [b"1"]
+    clock.advance(999)
+    assert [cell[4] for cell in seen(held)] == [b"1"]
+    clock.advance(1000)
+    with pytest.raises(SnapshotEndedError):
+        seen(held)
+
+
+def test_a_scan_that_has_begun_goes_on_when_it_ends(held: Engine) -> None:
+    for number in range(50):
+        held.change(b"%03d" % number, Put(b"f", b"q", b"old"))
+    make(held.server)
+    with held.server.region_at(held.region.region_id, ID).scan(ScanPlan(batch_rows=10)) as (_, answers):
+        count = next(answers).table.num_rows
+        held.server.snapshots.end(ID)
+        for number in range(50):
+            held.change(b"%03d" % number, Put(b"f", b"q", b"new"))
+        held.server.flush("t")
+        for answer in answers:
+            assert set(answer.table.column("value").to_pylist()) == {b"old"}
+            count += answer.table.num_rows
+    assert count == 50
+    assert held.region.statistics().mvcc.registered_readers == 0
+
+
+def test_a_thread_ends_what_nobody_used(held: Engine, clock: ManualClock) -> None:
+    """It waits by the machine's clock, and looks at this one when it has."""
+    snapshots = held.server.snapshots
+    make(held.server, lease_ms=HOUR_MS)
+    make(held.server, OTHER_ID, lease_ms=1)  # sooner than the thread was going to look
+    clock.advance(1)
+    wait_until(lambda: snapshots.statistics().open_count == 1)
+    assert held.region.statistics().mvcc.registered_readers == 1
+    snapshots.end(ID)
+    # While a scan reads, the thread waits for nothing; the end of the scan wakes it.
+    make(held.server, b"held by a scan..", lease_ms=1)
+    with held.server.region_at(held.region.region_id, b"held by a scan..").scan(ScanPlan()):
+        clock.advance(1)
+        snapshots.renew(b"held by a scan..")
+        wait_until(lambda: math.isinf(snapshots._thread_wakes_at))
+    clock.advance(1)
+    wait_until(lambda: snapshots.statistics().open_count == 0)
+    assert snapshots.statistics().expired_count == 2
+
+
+def test_a_flush_drops_what_only_an_ended_one_saw(held: Engine) -> None:
+    held.change(b"r", Put(b"f", b"q", b"0"))
+    make(held.server)
+    held.change(b"r", Put(b"f", b"q", b"1"))
+    held.server.snapshots.end(ID)
+    assert held.server.flush("t").cell_count == 1
+
+
+def test_a_counter_stays_short_while_a_snapshot_is_held(held: Engine) -> None:
+    held.change(b"r", Put(b"f", b"q", b"old"))
+    make(held.server)
+    for number in range(1000):
+        held.change(b"r", Put(b"f", b"q", b"%d" % number))
+    active = held.region._contents.stores.view[1][1][0]
+    assert len(active.row_cells(b"r")) < 200
+    assert held.server.flush("t").cell_count == 2
+    assert [cell[4] for cell in seen(held)] == [b"old"]
+    assert held.values(b"r") == {b"f:q": b"999"}
+
+
+@pytest.mark.parametrize("what", ["dropped", "truncated"])
+def test_it_ends_with_its_table(held: Engine, what: str) -> None:
+    held.server.create_table("u", [Family(0, b"f")])
+    held.change(b"r", Put(b"f", b"q", b"1"))
+    region = held.region
+    make(held.server)
+    make(held.server, OTHER_ID, table="u")
+    end = held.server.drop_table if what == "dropped" else held.server.truncate_table
+    end("t")
+    with pytest.raises(SnapshotEndedError, match=f"its table was {what}"):
+        held.server.region_at(region.region_id, ID)
+    with pytest.raises(SnapshotEndedError if what == "truncated" else TableNotFoundError):
+        make(held.server)
+    with pytest.raises(SnapshotEndedError, match=f"its table was {what}"):
+        held.server.snapshots.renew(ID)
+    assert region.statistics().mvcc.registered_readers == 0
+    held.server.snapshots.renew(OTHER_ID)
+
+
+def test_a_region_that_is_not_of_it_is_told_as_ended(held: Engine) -> None:
+    held.server.create_table("u", [Family(0, b"f")])
+    (other,) = held.server.regions_of("u")
+    make(held.server)
+    with pytest.raises(SnapshotEndedError, match="not among its regions"):
+        held.server.region_at(other.region_id, ID)
+
+
+def test_a_region_that_went_before_it_was_made_is_to_be_looked_up_again(held: Engine) -> None:
+    gone = held.region.region_id
+    held.server.truncate_table("t")
+    make(held.server)
+    with pytest.raises(NotServingRegionError, match="look the region up again"):
+        held.server.region_at(gone, ID)
+    with pytest.raises(SnapshotEndedError):
+        held.server.region_at(gone, OTHER_ID)
+
+
+def test_a_table_that_goes_while_its_snapshot_is_made_leaves_none(held: Engine) -> None:
+    region = held.region
+    gate = region._contents.gate
+    gate.enter(held.clock.monotonic() + WAIT_S)
+    with ThreadPoolExecutor(2) as pool:
+        dropping = pool.submit(held.server.drop_table, "t")
+        wait_until(lambda: held.server.tables() == [])
+        making = pool.submit(held.server.snapshots.make, ID, lambda: [region])
+        wait_until(lambda: making.done() or ID in held.server.snapshots._making)
+        gate.leave()
+        dropping.result(WAIT_S)
+        # Whichever of the two had the gate first.
+        failure = making.exception(WAIT_S)
+    assert failure is None or isinstance(failure, NotServingRegionError)
+    statistics = held.server.statistics().snapshots
+    assert (statistics.open_count, statistics.remembered_count) == (0, 0 if failure else 1)
+    assert region.statistics().mvcc.registered_readers == 0
+
+
+def test_stopping_ends_all_and_makes_no_more(held: Engine) -> None:
+    held.change(b"r", Put(b"f", b"q", b"0"))
+    make(held.server)
+    held.change(b"r", Put(b"f", b"q", b"1"))
+    region, server = held.region, held.server
+    held.restart()
+    assert server.statistics().snapshots.open_count == 0
+    assert region.statistics().mvcc.registered_readers == 0
+    assert held.region.statistics().store_file_cells == 1, "the last flush kept what nobody can read"
+    with pytest.raises(SnapshotEndedError, match="stopping"):
+        server.snapshots.renew(ID)
+    with pytest.raises(StoppingError):
+        server.snapshots.make(OTHER_ID, lambda: [held.region])
+    Snapshots(CONFIG, Clock()).stop()

@@ -1,0 +1,92 @@
+"""A crash in the middle of a table operation: it was done, or it was not; nothing else is lost, nothing is damaged."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from rowlock_regionserver.cells import Durability, Family
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import UnknownOutcomeError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.host.region_server import RegionServer
+from rowlock_regionserver.operations import Put, RowMutation, ScanPlan, WriteOptions
+
+from tests.crash.simulated_files import Loss, SimulatedCrash, SimulatedFiles
+
+WAIT_S = 120.0
+CONFIG = Config(log_segment_bytes=1 << 16, disk_free_bytes_min=0)
+FAMILIES = [Family(0, b"f"), Family(0, b"g")]
+# Each table's rows with their columns.
+Content = Mapping[str, Mapping[bytes, list[bytes]]]
+
+BEFORE: Content = {"kept": {b"r": [b"f", b"g"]}, "t": {b"flushed": [b"f", b"g"], b"logged": [b"f", b"g"]}}
+OPERATIONS: Mapping[str, tuple[Callable[[RegionServer], object], Content]] = {
+    "create": (lambda server: server.create_table("u", FAMILIES), {**BEFORE, "u": {}}),
+    "drop": (lambda server: server.drop_table("t"), {"kept": BEFORE["kept"]}),
+    "truncate": (lambda server: server.truncate_table("t"), {**BEFORE, "t": {}}),
+    "alter": (
+        lambda server: server.alter_table("t", set_families=[Family(0, b"h")], drop_families=[b"g"]),
+        {**BEFORE, "t": {row: [b"f"] for row in BEFORE["t"]}},
+    ),
+}
+
+
+def put(server: RegionServer, table: str, row: bytes) -> None:
+    (region,) = server.regions_of(table)
+    told = threading.Event()
+    mutation = RowMutation(row, tuple(Put(family, b"q", b"v") for family in (b"f", b"g")))
+    options = WriteOptions(Clock().monotonic() + WAIT_S, Durability.FSYNC)
+    assert region.mutate([mutation], options, lambda _: told.set(), may_wait=True)
+    assert told.wait(WAIT_S)
+
+
+def content_of(server: RegionServer) -> Content:
+    content: dict[str, dict[bytes, list[bytes]]] = {}
+    for table in server.tables():
+        rows = content[table.name] = {}
+        (region,) = server.regions_of(table.name)
+        with region.scan(ScanPlan()) as (_, answers):
+            for answer in answers:
+                for cell in answer.table.to_pylist():
+                    rows.setdefault(cell["row"], []).append(cell["family"])
+    return content
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not(tmp_path: Path, operation: str) -> None:
+    operate, after = OPERATIONS[operation]
+    done = 0
+    for call in range(1, 100):
+        disk = SimulatedFiles(tmp_path / f"disk-{call}")
+        server = RegionServer.open(disk.root, CONFIG, Clock(), disk, lambda _: None)
+        for table in ("kept", "t"):
+            server.create_table(table, FAMILIES)
+        put(server, "kept", b"r")
+        put(server, "t", b"flushed")
+        server.flush("t")
+        put(server, "t", b"logged")
+        disk.crash_at(call)
+        acknowledged = False
+        with contextlib.suppress(SimulatedCrash, UnknownOutcomeError):
+            operate(server)
+            acknowledged = True
+        has_crashed = disk.is_dead
+        for loss, restarts in ((Loss.NOTHING, 1), (Loss.ALL, 2)):
+            image = disk.power_failure(tmp_path / f"image-{call}-{loss.name}", loss)
+            for _ in range(restarts):
+                again = RegionServer.open(image, CONFIG, Clock(), Files(), lambda _: None)
+                assert again.damaged_regions() == {}, f"call {call}, {loss.name}"
+                found = content_of(again)
+                assert found == after or (found == BEFORE and not acknowledged), f"call {call}, {loss.name}"
+                again.stop()
+                done += found == after
+        if not has_crashed:
+            break
+    assert call > 5, "the crashes did not reach every call"
+    assert acknowledged
+    assert done > 3, "the operation was never found done but when it was over"
