@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .broken_build import Mutant
 
+COMMIT = "unit/commit/test_commit.py"
 BULK = "unit/region/test_bulk_load.py"
 DISK = "unit/host/test_disk_failures.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
@@ -85,24 +86,24 @@ BULK_AND_REQUESTS = [
     ),
     Mutant(
         "a failed append of a bulk batch leaves its number open",
-        "Numbering.append_applied",
-        "                complete()\n",
+        "Commit.commit_applied",
+        "                self._mvcc.complete(write_number)\n",
         "",
-        f"{BULK}::test_a_batch_that_the_log_refuses_leaves_an_empty_number_and_no_file",
+        f"{COMMIT}::test_cells_are_taken_back_before_their_refused_number_completes[4]",
     ),
     Mutant(
         "a bulk batch that the log refuses stays in memory",
-        "Numbering.append_applied",
-        "                take_back()\n                complete()\n",
-        "                complete()\n",
-        f"{BULK}::test_a_batch_that_the_log_refuses_leaves_an_empty_number_and_no_file",
+        "Commit.commit_applied",
+        "                take_back()\n                self._mvcc",
+        "                self._mvcc",
+        f"{COMMIT}::test_cells_are_taken_back_before_their_refused_number_completes[4]",
     ),
     Mutant(
         "a bulk batch that gets no number stays in memory",
-        "Numbering.append_applied",
-        "                take_back()\n                raise\n            complete",
-        "                raise\n            complete",
-        "unit/region/test_long_requests.py::test_a_batch_without_a_number_is_taken_back",
+        "Commit.commit_applied",
+        "                take_back()\n                raise\n            try",
+        "                raise\n            try",
+        f"{COMMIT}::test_cells_that_got_no_number_are_taken_back",
     ),
     Mutant(
         "a bulk batch that is applied in part stays in memory",
@@ -114,10 +115,10 @@ BULK_AND_REQUESTS = [
     ),
     Mutant(
         "a bulk batch is numbered before it has the gate alone",
-        "BulkLoad._apply",
-        "        next_number = self._mvcc.last + 1  # Nobody",
-        "        next_number = self._mvcc.last  # Nobody",
-        f"{BULK}::test_a_batch_is_one_write_and_is_read_back[3]",
+        "Commit.commit_applied",
+        "        next_number = self._mvcc.last + 1\n",
+        "        next_number = self._mvcc.last\n",
+        f"{COMMIT}::test_a_write_of_many_cells_is_applied_before_it_is_appended",
     ),
     Mutant(
         "a bulk file is not synced before the log names it",

@@ -13,6 +13,7 @@ MVCC = "unit/commit/test_mvcc.py"
 REPLAY = "unit/region/test_replay.py"
 EACH = "unit/region/test_mutate_each.py"
 COMPANY = "unit/rpc/test_put_company.py"
+COMMIT = "unit/commit/test_commit.py"
 WRITES = "unit/region/test_write_path.py"
 STAMPS = "unit/region/test_stamps.py"
 
@@ -235,17 +236,17 @@ WRITING = [
     # ---- BEGIN, APPEND, APPLY
     Mutant(
         "a number is taken outside of the order lock",
-        "RowCommit.commit",
-        "        with log.order:\n            write_number = self._numbering.begin()\n",
-        "        write_number = self._numbering.begin()\n        with log.order:\n",
-        f"{INTERLEAVINGS}::test_a_write_is_appended_before_any_that_began_after_it",
+        "Commit.commit",
+        "        with self._log.order:\n            write_number = self._numbers.begin()\n",
+        "        write_number = self._numbers.begin()\n        with self._log.order:\n",
+        f"{COMMIT}::test_a_write_that_began_later_is_appended_later",
     ),
     Mutant(
         "a write is applied outside of the order lock",
-        "RowCommit.commit",
-        "            self._applier.apply_row(",
-        "        self._applier.apply_row(",
-        f"{INTERLEAVINGS}::test_a_write_is_not_published_before_it_is_applied",
+        "Commit.commit",
+        "            apply(write_number)\n",
+        "        apply(write_number)\n",
+        f"{COMMIT}::test_a_write_is_appended_then_applied_and_published_by_the_log",
     ),
     Mutant(
         "a write that has its number is given up at its deadline",
@@ -258,17 +259,17 @@ WRITING = [
     ),
     Mutant(
         "a failed append leaves its number open",
-        "RowCommit.commit",
-        "                mvcc.complete(write_number)  # Nothing was applied: the number completes empty.\n",
-        "                pass\n",
-        f"{INTERLEAVINGS}::test_a_refused_append_leaves_an_empty_number_behind_and_later_writes_are_published",
+        "Commit.commit",
+        "                self._mvcc.complete(write_number)\n",
+        "",
+        f"{COMMIT}::test_a_refused_record_leaves_an_empty_number[4]",
     ),
     Mutant(
         "a failed append is applied all the same",
-        "RowCommit.commit",
-        "                raise\n            self._applier",
-        "            self._applier",
-        f"{INTERLEAVINGS}::test_a_refused_append_leaves_an_empty_number_behind_and_later_writes_are_published",
+        "Commit.commit",
+        "                raise\n",
+        "                pass\n",
+        f"{COMMIT}::test_a_refused_record_leaves_an_empty_number[4]",
     ),
     Mutant(
         "a request of many rows holds the gate to its end",
@@ -287,10 +288,10 @@ WRITING = [
     ),
     Mutant(
         "a writer completes its own number",
-        "RowCommit.commit",
-        "            complete = partial(mvcc.complete, write_number)\n",
-        "            complete = lambda: None\n            mvcc.complete(write_number)\n",
-        f"{WRITES}::test_an_unsynced_write_is_neither_answered_nor_read",
+        "Commit._append",
+        "        complete = partial(self._mvcc.complete, write_number)\n",
+        "        complete = lambda: None\n        self._mvcc.complete(write_number)\n",
+        f"{COMMIT}::test_a_write_is_appended_then_applied_and_published_by_the_log",
     ),
     Mutant(
         "write numbers are reserved only once",
@@ -316,10 +317,10 @@ WRITING = [
     ),
     Mutant(
         "fsync is answered when it is only written",
-        "RowCommit.commit",
-        "KIND_ROW, payload, durability, complete)",
-        "KIND_ROW, payload, Durability.OS, complete)",
-        f"{WRITES}::test_an_unsynced_write_is_neither_answered_nor_read",
+        "Commit._append",
+        "payload, durability, complete)",
+        "payload, Durability.OS, complete)",
+        f"{COMMIT}::test_a_write_is_appended_then_applied_and_published_by_the_log",
     ),
     Mutant(
         "the read point passes a hole",

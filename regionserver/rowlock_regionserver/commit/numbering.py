@@ -7,10 +7,8 @@ nothing: the first write after it does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 
-from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.commit.mvcc import Mvcc
 from rowlock_regionserver.commit.stamps import Stamps
@@ -124,31 +122,6 @@ class Numbering:
         if self._mvcc.last >= self._numbers_until or self._stamps.newest >= self._stamps_until:
             self._reserve()
         return self._mvcc.begin()
-
-    def append_applied(self, kind: int, payload: bytes, durability: Durability, take_back: Callable[[], None]) -> int:
-        """5 BEGIN + APPEND of a write whose cells are applied already, under the number that is next. Gives the number.
-
-        The caller holds the gate alone, so nobody else of the region begins a write; the writers of all regions wait
-        for the record and not for its cells. When the log refuses it, these are taken back and the number is empty.
-        With durability SKIP nothing is logged.
-        """
-        with self._log.order:
-            try:
-                write_number = self.begin()
-            except BaseException:
-                take_back()
-                raise
-            complete = partial(self._mvcc.complete, write_number)
-            try:
-                if durability is Durability.SKIP:
-                    self._log.pass_through(complete)
-                else:
-                    self._log.append(self._region_id, write_number, kind, payload, durability, complete)
-            except BaseException:
-                take_back()
-                complete()
-                raise
-        return write_number
 
     def _reserve(self) -> None:
         """Logs the next block. The caller holds the log's order lock."""

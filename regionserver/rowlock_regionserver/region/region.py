@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from rowlock_regionserver.cells import NEWEST, ReadPoint
+from rowlock_regionserver.commit.commit import Commit
 from rowlock_regionserver.commit.mvcc import MvccStatistics
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.commit.row_locks import RowLocks, RowLockStatistics
@@ -84,8 +85,9 @@ class Region:
         numbering = self._numbering = Numbering(contents.region_id, contents.mvcc, stamps, log, config, clock)
         self._contents = contents
         self._row_locks = RowLocks(clock)
-        self._write_path = WritePath(contents, self._row_locks, numbering, log)
-        self._bulk_load = BulkLoad(contents, bulk_numbers, self._write_path, numbering, log)
+        commit = Commit(contents.region_id, contents.mvcc, numbering, log)
+        self._write_path = WritePath(contents, self._row_locks, numbering, commit, log)
+        self._bulk_load = BulkLoad(contents, bulk_numbers, self._write_path, numbering, commit, log)
         self._read_path = ReadPath(contents)
         self._long_work = contents.shared.long_work
         contents.write_to(log)

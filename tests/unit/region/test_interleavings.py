@@ -144,20 +144,6 @@ def between_compare_and_begin(engine: Engine, monkeypatch: pytest.MonkeyPatch) -
     return Held(hold, thread)
 
 
-def test_a_write_is_appended_before_any_that_began_after_it(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    hold = Hold()
-    numbering = engine.region._write_path._numbering
-    monkeypatch.setattr(numbering, "begin", hold.after(numbering.begin))
-    first = in_background(lambda: engine.change(b"a", Put(b"f", b"q", b"1")))
-    hold.wait_reached(first)
-    second = in_background(lambda: engine.change(b"b", Put(b"f", b"q", b"2")))
-    second.join(0.1)
-    hold.let_go.set()
-    first.join(WAIT_S)
-    second.join(WAIT_S)
-    assert [cell[0] for cell in engine.scan()] == [b"a", b"b"]
-
-
 def test_a_write_is_not_published_before_it_is_applied(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     before = engine.region.statistics().read_point
     hold = Hold()

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.commit.commit import Commit, TakeBack
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.errors import DeadlineError, DiskFullError, RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.operations import RequestId, RowResult, WriteOptions
@@ -81,6 +82,7 @@ class BulkLoad:
         numbers: BulkNumbers,
         write_path: WritePath,
         numbering: Numbering,
+        commit: Commit,
         log: Log,
     ) -> None:
         self._region_id = contents.region_id
@@ -94,6 +96,7 @@ class BulkLoad:
         self._numbers = numbers
         self._write_path = write_path
         self._numbering = numbering
+        self._commit = commit
         self._log = log
         shared = contents.shared
         self._folder = shared.bulk_folder
@@ -257,10 +260,11 @@ class BulkLoad:
     ) -> _Applied:
         """BEGIN, APPEND and APPLY, with the gate held alone. Without a record nothing is logged."""
         payload = b"" if record is None else replace(record, stamp=stamp).encode()
-        next_number = self._mvcc.last + 1  # Nobody else of this region begins a write.
-        take_back = self._applier.apply_early(cells.tables, next_number, stamp, as_segments=as_segments)
-        write_number = self._numbering.append_applied(KIND_BULK, payload, durability, take_back)
-        assert write_number == next_number, (write_number, next_number)
+
+        def apply(write_number: int) -> TakeBack:
+            return self._applier.apply_early(cells.tables, write_number, stamp, as_segments=as_segments)
+
+        write_number = self._commit.commit_applied(KIND_BULK, payload, durability, apply)
         if record is not None and record.file_number:
             self._bulk_files[record.file_number] = write_number
         if request is not None:

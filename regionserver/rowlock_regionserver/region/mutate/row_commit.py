@@ -1,12 +1,11 @@
-"""Steps 5 and 6 of a row's change (write_path.py): number it, log it, apply it, and keep its answer."""
+"""Steps 5 and 6 of a row's change (write_path.py): its record, its commit, and its kept answer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
-from rowlock_regionserver.cells import Durability
-from rowlock_regionserver.commit.numbering import Numbering
+from rowlock_regionserver.cells import Cell, Durability
+from rowlock_regionserver.commit.commit import Commit, TakeBack
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.operations import RequestId, RowResult
 from rowlock_regionserver.region.contents import RegionContents
@@ -25,14 +24,12 @@ _ANSWER_BYTES_SMALL = 16 * KIB
 class RowCommit:
     """Commits changes of one region's rows; the caller holds each row's lock, or the gate alone. Thread-safe."""
 
-    def __init__(self, contents: RegionContents, numbering: Numbering, log: Log) -> None:
-        self._region_id = contents.region_id
-        self._mvcc = contents.mvcc
+    def __init__(self, contents: RegionContents, commit: Commit, log: Log) -> None:
         self._requests = contents.requests
         self._memory = contents.memory
         self._applier = contents.applier
         self._config = contents.shared.config
-        self._numbering = numbering
+        self._commit = commit
         self._log = log
 
     def commit(
@@ -52,19 +49,11 @@ class RowCommit:
         payload = encode_row(row, change, request, result, table.number_by_name)
         if answer_bytes > _ANSWER_BYTES_SMALL:
             self._check_again(row, len(payload))
-        log, mvcc = self._log, self._mvcc
-        with log.order:
-            write_number = self._numbering.begin()
-            complete = partial(mvcc.complete, write_number)
-            try:
-                if durability is Durability.SKIP:
-                    log.pass_through(complete)
-                else:
-                    log.append(self._region_id, write_number, KIND_ROW, payload, durability, complete)
-            except BaseException:
-                mvcc.complete(write_number)  # Nothing was applied: the number completes empty.
-                raise
-            self._applier.apply_row(row, [(family, number_cells(cells, write_number)) for family, cells in change])
+
+        def apply(write_number: int) -> None:
+            self._applier.apply_row(row, _numbered(change, write_number))
+
+        write_number = self._commit.commit(KIND_ROW, payload, durability, apply)
         if request is not None:
             self._requests.keep(request, row, write_number, result)
         return write_number
@@ -78,15 +67,13 @@ class RowCommit:
         result: RowResult,
         durability: Durability,
     ) -> int:
-        """The same for a long change of a caller that is alone inside the gate.
-
-        The cells are applied first, so that the order lock is held for the record alone.
-        """
+        """`commit` for a long change, of a caller that holds the gate alone; see Commit.commit_applied."""
         payload = encode_row(row, change, request, result, table.number_by_name)
-        next_number = self._mvcc.last + 1
-        numbered = [(family, number_cells(cells, next_number)) for family, cells in change]
-        take_back = self._applier.apply_row_early(row, numbered, next_number)
-        write_number = self._numbering.append_applied(KIND_ROW, payload, durability, take_back)
+
+        def apply(write_number: int) -> TakeBack:
+            return self._applier.apply_row_early(row, _numbered(change, write_number), write_number)
+
+        write_number = self._commit.commit_applied(KIND_ROW, payload, durability, apply)
         if request is not None:
             self._requests.keep(request, row, write_number, result)
         return write_number
@@ -96,3 +83,7 @@ class RowCommit:
         check_record(record_bytes, row, self._config)
         self._memory.check(record_bytes)
         self._log.check_space(record_bytes)
+
+
+def _numbered(change: Change, write_number: int) -> list[tuple[int, Sequence[Cell]]]:
+    return [(family, number_cells(cells, write_number)) for family, cells in change]

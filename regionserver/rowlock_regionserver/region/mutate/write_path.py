@@ -45,6 +45,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.commit.commit import Commit
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.commit.row_locks import RowLocks
 from rowlock_regionserver.errors import RegionServerError, UnknownOutcomeError
@@ -93,6 +94,7 @@ class WritePath:
         contents: RegionContents,
         row_locks: RowLocks,
         numbering: Numbering,
+        commit: Commit,
         log: Log,
     ) -> None:
         self._region_id = contents.region_id
@@ -103,7 +105,7 @@ class WritePath:
         self._gate = contents.gate
         self._requests = contents.requests
         self._memory = contents.memory
-        self._commit = RowCommit(contents, numbering, log)
+        self._commit = RowCommit(contents, commit, log)
         self._row_locks = row_locks
         self._numbering = numbering
         self._log = log

@@ -1,0 +1,106 @@
+"""The commit of a write: its number, its log record and its cells, in one order for all writes.
+
+    commit           under the log's order lock: BEGIN, APPEND, APPLY
+    commit_applied   APPLY; then under the log's order lock: BEGIN, APPEND
+
+1. BEGIN takes the next write number, APPEND puts the record into the log's buffer, APPLY puts the cells into the
+   memstores.
+2. The order lock makes the log's order the order of write numbers.
+3. `commit` applies under the order lock too. The log's thread takes the buffer under that lock, so each record in it
+   has its cells applied, and a synced number may be published at once.
+4. `commit_applied` is for changes of many cells: the order lock is held for the record alone, and writers of other
+   regions do not wait for the cells. The caller must hold the region's gate alone. No other write of the region begins,
+   so the next number is known before BEGIN, and no reader sees cells of a number that is not published.
+5. If APPEND fails, no cell of the write is left, and its number completes empty. After that, only the log completes the
+   number: when the record is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Protocol
+
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.commit.mvcc import Mvcc
+
+TakeBack = Callable[[], None]
+
+
+class Numbers(Protocol):
+    """Gives write numbers (numbering.py)."""
+
+    def begin(self) -> int: ...
+
+
+class RecordLog(Protocol):
+    """Takes records (wal/log.py)."""
+
+    @property
+    def order(self) -> AbstractContextManager[object]: ...
+
+    def append(
+        self,
+        region_id: int,
+        write_number: int,
+        kind: int,
+        payload: bytes,
+        durability: Durability,
+        complete: Callable[[], None],
+    ) -> None: ...
+
+    def pass_through(self, complete: Callable[[], None]) -> None: ...
+
+
+class Commit:
+    """Commits the writes of one region. Thread-safe."""
+
+    def __init__(self, region_id: int, mvcc: Mvcc, numbers: Numbers, log: RecordLog) -> None:
+        self._region_id = region_id
+        self._mvcc = mvcc
+        self._numbers = numbers
+        self._log = log
+
+    def commit(self, kind: int, payload: bytes, durability: Durability, apply: Callable[[int], None]) -> int:
+        """BEGIN, APPEND and APPLY; `apply` gets the write number. Gives the write number.
+
+        With durability SKIP nothing is logged. Raises RegionServerError; then nothing was changed.
+        """
+        with self._log.order:
+            write_number = self._numbers.begin()
+            try:
+                self._append(write_number, kind, payload, durability)
+            except BaseException:
+                self._mvcc.complete(write_number)
+                raise
+            apply(write_number)
+        return write_number
+
+    def commit_applied(
+        self, kind: int, payload: bytes, durability: Durability, apply: Callable[[int], TakeBack]
+    ) -> int:
+        """The same for a caller that holds the gate alone; `apply` gives what removes the cells again."""
+        next_number = self._mvcc.last + 1
+        take_back = apply(next_number)
+        with self._log.order:
+            try:
+                write_number = self._numbers.begin()
+            except BaseException:
+                take_back()
+                raise
+            try:
+                assert write_number == next_number, "another write began while the gate was held alone"
+                self._append(write_number, kind, payload, durability)
+            except BaseException:
+                take_back()
+                self._mvcc.complete(write_number)
+                raise
+        return write_number
+
+    def _append(self, write_number: int, kind: int, payload: bytes, durability: Durability) -> None:
+        complete = partial(self._mvcc.complete, write_number)
+        if durability is Durability.SKIP:
+            self._log.pass_through(complete)
+        else:
+            self._log.append(self._region_id, write_number, kind, payload, durability, complete)
