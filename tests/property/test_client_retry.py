@@ -60,7 +60,9 @@ class World:
             if kind is Kind.PLAIN_CHANGE or not self.applied_at:
                 self.applied_at.append(self.now)
         if fate == "lost":
-            return self.rng.choice([ServerUnavailableError("cut"), ClosedError("closed"), InvalidArgumentError("?")]), True
+            return self.rng.choice(
+                [ServerUnavailableError("cut"), ClosedError("closed"), InvalidArgumentError("?")]
+            ), True
         if fate == "unknown":
             return UnknownOutcomeError("the log failed"), False
         return (None, False) if fate in ("answer", "refused") else (ServerError("bug"), False)

@@ -62,7 +62,8 @@ class Model:
 
     def step(self) -> None:
         action = self.rng.choices(
-            ["change", "tick", "crash", "restart", "flush", "range", "set back", "set forward"], [60, 40, 4, 2, 4, 4, 1, 1]
+            ["change", "tick", "crash", "restart", "flush", "range", "set back", "set forward"],
+            [60, 40, 4, 2, 4, 4, 1, 1],
         )[0]
         if action == "change":
             self.change()
