@@ -56,9 +56,8 @@ class World:
             error = ServerUnavailableError("nobody")
             error.never_left = True
             return error, self.rng.random() < 0.5
-        if fate == "answer" or self.rng.random() < 0.5:
-            if kind is Kind.PLAIN_CHANGE or not self.applied_at:
-                self.applied_at.append(self.now)
+        if (fate == "answer" or self.rng.random() < 0.5) and (kind is Kind.PLAIN_CHANGE or not self.applied_at):
+            self.applied_at.append(self.now)
         if fate == "lost":
             return self.rng.choice(
                 [ServerUnavailableError("cut"), ClosedError("closed"), InvalidArgumentError("?")]

@@ -1,4 +1,4 @@
-"""Random changes of few columns, crashes and clocks that are set: which timestamps they get, against the rule in words."""
+"""Random changes of few columns, crashes and clocks that are set: which timestamps they get, by the rule in words."""
 
 from __future__ import annotations
 
