@@ -191,11 +191,11 @@ def test_a_batch_that_can_not_even_be_read_gives_its_bytes_back(
         with monkeypatch.context() as patched:
             patched.setattr(bulk, "parsed", parsed)
             stream.send(batch(b"1"))
-            await until(lambda: stream.answers or stream.serving.done())
+            await until(lambda: len(stream.answers) == 1)
         assert stream.ledger.requests.bytes_held == 0
         assert [answer.error.code for answer in stream.answers] == [Error.INTERNAL]
         stream.send(batch(b"2"), None)
-        await until(lambda: region.unpublished_bulk)
+        await until(lambda: len(region.unpublished_bulk) == 1)
         region.unpublished_bulk[0](BulkResult(1, 1, 10))
         await stream.serving
 
