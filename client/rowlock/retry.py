@@ -5,7 +5,8 @@ A call has one deadline over all its attempts. What may be tried again:
 - a lost connection, and a server that is stopping: the change carries its number, so it applies once;
 - NOT_SERVING_REGION, after the region was looked up again;
 - a server at its bound (RegionTooBusyError, DiskFullError), not before the pause it asked for. One that says that it is
-  busy is alive: with busy_s the deadline is put off at each such answer, for so many seconds in all;
+  busy is alive: with busy_s each such answer puts the deadline off, until busy_s after the first of them, whatever else
+  is met in between;
 - "unknown outcome" from the server: it answers the number's true outcome once it knows.
 
 A change that was sent and not answered may have happened, and stays so until the server answers for it. From then on
@@ -87,7 +88,8 @@ class Attempts:
     __slots__ = (
         "_began_s",
         "_busy_s",
-        "_busy_since",
+        "_busy_until",
+        "_is_busy",
         "_is_in_doubt",
         "_kind",
         "_met",
@@ -116,8 +118,10 @@ class Attempts:
         self.timeout_s = timeout_s
         self.count = 0
         self._busy_s = busy_s
-        # When the server first said that it is busy, None if what was met last is something else.
-        self._busy_since: float | None = None
+        # How long a server that says that it is busy is waited for; None before it first does. It begins only once.
+        self._busy_until: float | None = None
+        # The server said so last.
+        self._is_busy = False
         self._policy = policy
         self._kind = kind
         # An attempt was left without an answer.
@@ -128,7 +132,7 @@ class Attempts:
     @property
     def given_up_at(self) -> float:
         """When the call ends if it meets what it has met last until then."""
-        return self.deadline if self._busy_since is None else self._busy_since + self._busy_s
+        return self._busy_until if self._is_busy and self._busy_until is not None else self.deadline
 
     def failed(self, error: RowlockError, now: float, *, was_sent: bool) -> float:
         """The pause in seconds before the next attempt; raises what the call ends with if there is none.
@@ -144,7 +148,7 @@ class Attempts:
             self._raise(self.last_word(error, was_sent=was_sent), error)
         pause = max(self._policy.pause_s(self.count, random.random()), error.retry_after_ms / 1000)
         self._put_off(error, now, pause)
-        if now + pause >= self.deadline:
+        if now + pause >= self.given_up_at:
             self._raise(self.out_of_time(error), error)
         if not self._is_in_doubt:  # A busy server may refuse for an hour: what it refused does not age.
             self._began_s = uptime_s()
@@ -177,7 +181,7 @@ class Attempts:
         """What the call ends with when its deadline has passed; `error` was met last."""
         if self._is_in_doubt:
             return self._unknown(error, is_late=True)
-        if error is not None and self._busy_since is not None:
+        if error is not None and self._is_busy:
             return RegionTooBusyError(
                 f"the server stayed busy for {self._busy_s:g} s: {error.message}",
                 table=error.table,
@@ -192,12 +196,11 @@ class Attempts:
 
     def _put_off(self, error: RowlockError, now: float, pause: float) -> None:
         """A busy server is there: its time begins again with each such answer, up to busy_s after the first one."""
-        if not self._busy_s or not is_busy(error):
-            self._busy_since = None
-            return
-        if self._busy_since is None:
-            self._busy_since = now
-        self.deadline = min(max(self.deadline, now + pause + self.timeout_s), self.given_up_at)
+        self._is_busy = self._busy_s > 0 and is_busy(error)
+        if self._is_busy:
+            if self._busy_until is None:
+                self._busy_until = now + self._busy_s
+            self.deadline = max(self.deadline, now + pause + self.timeout_s)
 
     def _may_repeat(self, error: RowlockError) -> bool:
         if self._is_in_doubt:

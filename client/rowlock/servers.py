@@ -295,6 +295,7 @@ class Servers:
         work_s: how long the server may work on it, if that is longer than it may take to reach the server.
         """
         attempts = Attempts(time.monotonic(), timeout_s, kind)
+        given_up_at = attempts.deadline + work_s
         while True:
             asked = address or self.catalog_address
             has_arrived = False
@@ -311,7 +312,7 @@ class Servers:
                 error: RowlockError = self.judged(failed, asked)
                 is_in_doubt = has_arrived and answered_error(failed) is None
             now = time.monotonic()
-            if kind is Kind.READ and now - began > timeout_s:
+            if kind is Kind.READ and timeout_s < now - began and now < given_up_at:
                 # The server was there and worked; there is a new time to reach it again.
                 attempts = Attempts(now, timeout_s, kind)
             time.sleep(attempts.failed(error, now, was_sent=is_in_doubt))

@@ -248,4 +248,11 @@ BULK_AND_REQUESTS = [
         "            pass\n",
         f"{REQUESTS}::test_what_is_kept_is_bounded_by_what_is_in_flight",
     ),
+    Mutant(
+        "a bulk batch that can't be read is counted for ever",
+        "BulkStreams._apply",
+        "        except Exception as error:\n            told(error)\n            return error.without",
+        "        except InvalidRequestError as error:\n            told(error)\n            return error.without",
+        "unit/rpc/test_bulk.py::test_a_batch_that_can_not_even_be_read_gives_its_bytes_back",
+    ),
 ]

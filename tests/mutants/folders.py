@@ -80,4 +80,11 @@ FOLDERS = [
         "        pass\n",
         f"{DISK}::test_a_failed_sync_of_the_catalog_ends_the_server",
     ),
+    Mutant(
+        "a new region removes what has its folder's name",
+        "room_for_region",
+        "    if region_id in made:\n",
+        "    if True:\n",
+        "unit/host/test_set_aside.py::test_what_could_not_be_set_aside_is_not_removed_by_the_next_table_either",
+    ),
 ]

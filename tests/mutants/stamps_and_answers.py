@@ -129,10 +129,31 @@ STAMPS_AND_ANSWERS = [
     ),
     Mutant(
         "a bulk batch lies behind old cells",
-        "BulkLoad._put",
-        "                self._numbering.pass_over_cells()  # Their rows are not read.\n",
-        "                pass\n",
+        "BulkLoad._pass_gate",
+        "                    self._numbering.pass_over_cells()  # Their rows are not read.\n",
+        "                    pass\n",
         f"{OLD}::test_who_does_not_read_rows_writes_beyond_all_old_cells_and_so_does_everybody_from_then_on",
+    ),
+    Mutant(
+        "a call is judged by the stamps of others",
+        "Numbering.reads_rows",
+        "        return stamp <= self._stamps.cells_until\n",
+        "        return self._stamps._last < self._stamps.cells_until\n",
+        f"{OLD}::test_a_call_whose_stamp_lies_behind_old_cells_reads_its_rows_whatever_others_do_meanwhile",
+    ),
+    Mutant(
+        "a stamp that reaches the old cells is taken for later",
+        "Numbering.reads_rows",
+        "        return stamp <= self._stamps.cells_until\n",
+        "        return stamp < self._stamps.cells_until\n",
+        f"{OLD}::test_a_stamp_that_reaches_the_newest_old_cell_is_not_given_to_its_row_again",
+    ),
+    Mutant(
+        "what a quick call noted is undone by a slow one",
+        "Numbering.next_stamp",
+        "            with self._lock:\n",
+        "            if True:\n",
+        f"{OLD}::test_of_two_calls_at_their_stamps_the_slow_one_does_not_undo_what_the_quick_one_has_noted",
     ),
     # ---- requests that come again
     Mutant(

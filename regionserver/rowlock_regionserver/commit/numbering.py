@@ -7,6 +7,7 @@ nothing: the first write after it does.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 
 from rowlock_regionserver.clock import Clock
@@ -32,7 +33,9 @@ class Numbering:
         self._clock = clock
         self._timestamp_ahead_ms_max = config.timestamp_ahead_ms_max
         self._numbers_per_leap = config.write_numbers_per_leap
-        # The newest millisecond of the clock that gave stamps, and the newest write number before it.
+        self._lock = threading.Lock()
+        # The newest millisecond of the clock that gave a stamp not later than all cells, and the newest write number
+        # before it. Guarded by self._lock for writing:
         self._began = (0, 0)
         # Guarded by the log's order lock:
         self._numbers_until = mvcc.last
@@ -53,17 +56,18 @@ class Numbering:
         """The latest timestamp that a client may set. A later one would hide puts that come after it."""
         return max(self._clock.now_ms() + self._timestamp_ahead_ms_max, self._stamps.newest)
 
-    @property
-    def reads_rows(self) -> bool:
-        """Rows must be read before they are changed: stamps of existing cells may be later than the next stamp."""
-        return self._stamps.reads_rows
+    def reads_rows(self, stamp: int) -> bool:
+        """A call with this stamp must read its rows before it changes them: their cells may have later stamps."""
+        return stamp <= self._stamps.cells_until
 
     def next_stamp(self) -> int | None:
         """4 STAMP. The caller holds the rows' locks. None: release them, and call again after `wait_for_stamp`."""
-        stamps = self._stamps
-        stamp = stamps.next()
-        if stamps.reads_rows and self._began[0] != stamps.given_at:
-            self._began = (stamps.given_at, self._mvcc.last)
+        stamp = self._stamps.next()
+        if stamp is not None and self.reads_rows(stamp):
+            with self._lock:
+                given_at = self._stamps.given_at
+                if self._began[0] != given_at:
+                    self._began = (given_at, self._mvcc.last)
         return stamp
 
     def wait_for_stamp(self, deadline: float) -> None:
@@ -98,14 +102,21 @@ class Numbering:
         """
         self._stamps.pass_over(timestamp)
         if is_reserved:
-            with self._log.order:
-                if timestamp >= self._stamps_until:
-                    self._reserve()
+            self._reserve_beyond(timestamp)
 
     def pass_over_cells(self) -> None:
-        """Makes all further stamps later than those of existing cells, so that rows need not be read."""
-        if self._stamps.reads_rows:
-            self.pass_over(self._stamps.newest, is_reserved=True)
+        """Makes all further stamps later than those of existing cells, so that rows need not be read.
+
+        For good when the caller holds the gate alone. It does not hold the log's order lock. Raises StoppingError.
+        """
+        newest = self._stamps.pass_over_cells()
+        if newest is not None:
+            self._reserve_beyond(newest)
+
+    def _reserve_beyond(self, timestamp: int) -> None:
+        with self._log.order:
+            if timestamp >= self._stamps_until:
+                self._reserve()
 
     def give_back(self) -> None:
         """Takes back the reservation of stamps that were not given. Raises RegionServerError."""

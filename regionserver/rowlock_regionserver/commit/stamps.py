@@ -15,8 +15,9 @@
 
 Earlier versions also took timestamps that a change had read for stamps, and spread them to all tables. What they
 reserved further ahead than a block counts only as far as cells confirm it (`stamps_after_restart`). A region without
-such cells returns to the clock at once. A region that has some stamps by the clock too, but reads each row before it
-changes the row, because new cells must not be older than the row's existing ones (`cells_until`).
+such cells returns to the clock at once. A region that has some stamps by the clock too, but a call whose stamp is not
+later than all cells (`cells_until`) reads each row before it changes the row: new cells must not be older than the
+row's existing ones. The call's own stamp decides, because stamps may pass the cells while the call is under way.
 """
 
 from __future__ import annotations
@@ -40,11 +41,10 @@ class Stamps:
         self._lock = threading.Lock()
         # Guarded by self._lock; the public ones are read without it:
         self._last = last
-        self._cells_until = cells_until
+        # Stamps of existing cells may be as late as this, although the stamps are not. Never goes back.
+        self.cells_until = cells_until
         # No stamp of a cell is later, and no timestamp of a range that a client has.
         self.newest = max(last, cells_until)
-        # Stamps of existing cells may be later than the next stamp.
-        self.reads_rows = cells_until > last
         # The clock's millisecond in which a call got the newest stamp; 0: no call did.
         self.given_at = 0
 
@@ -53,16 +53,15 @@ class Stamps:
 
         None: this millisecond gives none. Release all locks, and call again after `Clock.wait_for_next_ms`.
         """
-        now_ms = self._clock.now_ms()
         with self._lock:
+            now_ms = self._clock.now_ms()
             if now_ms > self.newest:
                 self._last = self.newest = now_ms
-                self.reads_rows = False
             elif now_ms != self.given_at:
                 if now_ms % LEFT_OUT_EVERY_MS == 0 or self._last + 1 - now_ms == self._block_ms:
                     return None
                 self._last = max(now_ms, self._last + 1)
-                self._settle()
+                self.newest = max(self._last, self.cells_until)
             self.given_at = now_ms
             return self._last
 
@@ -72,17 +71,22 @@ class Stamps:
             if timestamp >= self._last:
                 self._last = timestamp
                 self.given_at = 0
-                self._settle()
+                self.newest = max(timestamp, self.cells_until)
 
     def extend_cells(self, timestamp: int) -> None:
         """Notes a cell with this timestamp, which is ahead of the stamps because its row has another such cell."""
         with self._lock:
-            self._cells_until = max(self._cells_until, timestamp)
-            self._settle()
+            self.cells_until = max(self.cells_until, timestamp)
+            self.newest = max(self._last, self.cells_until)
 
-    def _settle(self) -> None:
-        self.newest = max(self._last, self._cells_until)
-        self.reads_rows = self._cells_until > self._last
+    def pass_over_cells(self) -> int | None:
+        """Makes all further stamps later than those of existing cells. Gives the newest of these, None if they are."""
+        with self._lock:
+            if self._last > self.cells_until:
+                return None
+            self._last = self.cells_until
+            self.given_at = 0
+            return self._last
 
     def bound(self) -> int:
         """The bound to reserve up to: a block ahead of the clock, and later than `newest`."""

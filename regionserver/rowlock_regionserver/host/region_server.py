@@ -37,7 +37,8 @@ from rowlock_regionserver.errors import (
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.ended_snapshots import ended_error
 from rowlock_regionserver.host.flushing import FlushThreads
-from rowlock_regionserver.host.opening import Opened, Opening, region_contents, region_folder, remove_region_folder
+from rowlock_regionserver.host.opening import Opened, Opening, region_contents
+from rowlock_regionserver.host.region_folder import region_folder, remove_region_folder, room_for_region
 from rowlock_regionserver.host.server_statistics import RegionServerStatistics
 from rowlock_regionserver.host.set_aside import SetAside
 from rowlock_regionserver.host.snapshot_region import SnapshotRegion
@@ -84,6 +85,7 @@ class RegionServer:
         self._catalog: LiveCatalog
         self._regions: dict[int, Region] = {}
         self._damaged: dict[int, RegionServerError] = {}
+        self._made: set[int] = set()  # regions that this server has made folders for
         self.set_aside: tuple[SetAside, ...] = ()  # when it was opened
         self._timestamps = Timestamps(clock, config.stamp_leap_ms)
         self._failing_lock = threading.Lock()
@@ -246,10 +248,9 @@ class RegionServer:
         made: list[RegionContents] = []
         with contextlib.ExitStack() as undo:
             for region in entry.regions:
-                path = region_folder(self._folder, region.region_id)
+                path = room_for_region(self._folder, self._shared, region.region_id, self._made)
                 before = replaced.get(region.region_id)
                 answers = before.answers_to_take_over if before is not None else None
-                remove_region_folder(self._files, path)  # Of an earlier try that did not commit.
                 make_region_folder(self._files, path, region.region_id, entry.table, self._shared.config, answers)
                 made.append(region_contents(self._folder, entry.table, region, self._shared))
                 undo.callback(made[-1].abandon)
@@ -280,8 +281,7 @@ class RegionServer:
             self._log.forget(entry_region.region_id)
             # The table is gone already: what can't be removed now is removed by the next start.
             with contextlib.suppress(TooManyOpenFilesError):
-                folder = region_folder(self._folder, entry_region.region_id)
-                remove_region_folder(self._files, folder, read_by_scans)
+                remove_region_folder(self._files, region_folder(self._folder, entry_region.region_id), read_by_scans)
 
     @contextlib.contextmanager
     def _disk_failures_are_final(self) -> Iterator[None]:

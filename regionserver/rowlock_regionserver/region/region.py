@@ -81,7 +81,7 @@ class Region:
             is_own=contents.flusher.manifest.stamps_are_own,
             newest_cell=contents.stores.newest_timestamp,
         )
-        contents.flusher.stamps_are_own = not stamps.reads_rows
+        contents.flusher.stamps_are_own = not stamps.cells_until
         numbering = self._numbering = Numbering(contents.region_id, contents.mvcc, stamps, log, config, clock)
         self._contents = contents
         self._row_locks = RowLocks(clock)

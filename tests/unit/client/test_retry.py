@@ -72,6 +72,30 @@ def test_a_server_that_goes_away_while_it_is_busy_has_the_timeout_from_its_last_
         attempts.failed(ServerUnavailableError("gone"), 61.0, was_sent=False)
 
 
+def test_a_server_that_is_busy_and_gone_by_turns_is_not_tried_for_ever() -> None:
+    """One that is killed again and again for want of memory, say. The bound of the wait for it begins once."""
+    attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE, busy_s=100.0)
+
+    def try_until(end: float) -> float:
+        now = 0.0
+        while now < end:
+            attempts.failed(RegionTooBusyError("busy"), now, was_sent=False)
+            attempts.failed(ServerUnavailableError("gone"), now + 4, was_sent=False)
+            now += 8
+        return now
+
+    with pytest.raises(RegionTooBusyError, match="stayed busy for 100 s"):
+        try_until(1000.0)
+
+
+def test_a_wait_that_is_shorter_than_the_timeout_does_not_shorten_the_timeout() -> None:
+    attempts = Attempts(0.0, 10.0, Kind.READ, busy_s=2.0)
+    attempts.failed(RegionTooBusyError("busy"), 0.5, was_sent=False)
+    attempts.failed(ServerUnavailableError("gone"), 4.0, was_sent=False)
+    with pytest.raises(RegionTooBusyError, match="stayed busy for 2 s"):
+        attempts.failed(RegionTooBusyError("busy"), 4.1, was_sent=False)
+
+
 @pytest.mark.parametrize("error", [DiskFullError("full"), NotServingRegionError("closed")])
 def test_a_full_disk_or_a_closed_region_is_waited_for_as_long_as_the_timeout(error: RowlockError) -> None:
     attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE, busy_s=100.0)

@@ -6,19 +6,22 @@ What such a server leaves is what one with a clock that far ahead leaves, but fo
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rowlock_regionserver import generations
-from rowlock_regionserver.cells import Durability, Family
+from rowlock_regionserver.cells import PUT, Durability, Family
 from rowlock_regionserver.clock import ManualClock
+from rowlock_regionserver.commit.mvcc import Mvcc
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put, RowMutation, WriteOptions
 from rowlock_regionserver.region import manifest
 
-from tests.unit.region.conftest import Engine, abandon, bulk_batch
+from tests.unit.region.conftest import WAIT_S, Engine, abandon, bulk_batch
 
 HOUR_MS = 3600 * 1000
 BLOCK_MS = Config().stamp_leap_ms
@@ -149,3 +152,128 @@ def test_a_reservation_of_this_version_is_believed_whatever_the_clock_does(
         assert later > stamp
         stamp = later
     engine.server.stop()
+
+
+# ---- calls that meet
+
+
+def as_soon_as_it_has_its_stamp(engine: Engine, monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
+    """Does something between the stamp of the next call and its changes, as another thread would."""
+    numbering = engine.region._numbering
+    next_stamp = numbering.next_stamp
+
+    def given() -> int | None:
+        stamp = next_stamp()
+        assert stamp is not None
+        monkeypatch.setattr(numbering, "next_stamp", next_stamp)
+        action()
+        return stamp
+
+    monkeypatch.setattr(numbering, "next_stamp", given)
+
+
+@pytest.mark.parametrize("by", ["a bulk batch", "a call after the clock has come up"])
+def test_a_call_whose_stamp_lies_behind_old_cells_reads_its_rows_whatever_others_do_meanwhile(
+    affected: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """A request of many rows has its stamp for a while. A put behind an old cell would never be seen."""
+    numbering = affected.region._numbering
+    bulk = bulk_batch((b"bulk", b"f", b"q", None, b"v"))
+
+    def meanwhile() -> None:
+        if by == "a bulk batch":  # It waits for the gate then.
+            numbering.pass_over_cells()
+        else:
+            clock.advance(20 * HOUR_MS + 1)
+            numbering.next_stamp()
+
+    clock.advance(1)  # A millisecond that gives stamps.
+    as_soon_as_it_has_its_stamp(affected, monkeypatch, meanwhile)
+    affected.change(b"old", Put(b"f", b"q", b"new"))
+    assert affected.values(b"old")[b"f:q"] == b"new"
+    affected.bulk(bulk)
+    affected.change(b"old", Put(b"f", b"q", b"newer"))
+    assert affected.values(b"old")[b"f:q"] == b"newer"
+
+
+def test_a_stamp_that_reaches_the_newest_old_cell_is_not_given_to_its_row_again(
+    affected: Engine, clock: ManualClock
+) -> None:
+    before = affected.change(b"old", Put(b"g", b"q", b"1")).timestamp
+    clock.advance(before - clock.now_ms())
+    after = affected.change(b"old", Put(b"g", b"q", b"2")).timestamp
+    assert after > before
+    assert affected.change(b"old", Put(b"g", b"q", b"2")).timestamp == after, "in the same millisecond"
+    assert [cell[3] for cell in affected.cells(b"old", versions=9) if cell[:2] == (b"g", b"q")] == [b"2", b"1"]
+
+
+def test_a_bulk_batch_shares_no_timestamp_with_what_was_written_while_it_waited(
+    affected: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bulk_load = affected.region._bulk_load
+    numbering = affected.region._numbering
+    pass_gate = bulk_load._pass_gate
+    clock.advance(1)  # A millisecond that gives stamps.
+    in_flight = numbering.next_stamp()
+    assert in_flight is not None
+    clock.advance(1)
+
+    def meanwhile(*arguments: Any, **named: Any) -> Any:  # Any: as the method has them
+        with monkeypatch.context() as patched:
+            patched.setattr(bulk_load, "_pass_gate", pass_gate)
+            patched.setattr(numbering, "next_stamp", lambda: in_flight)
+            affected.change(b"old", Put(b"g", b"q", b"in flight"))
+        affected.change(b"old", Put(b"g", b"q", b"while the batch waits"))
+        clock.advance(1)
+        affected.change(b"old", Put(b"g", b"q", b"a millisecond later"))
+        clock.advance(1)
+        return pass_gate(*arguments, **named)
+
+    monkeypatch.setattr(bulk_load, "_pass_gate", meanwhile)
+    affected.bulk(bulk_batch((b"old", b"g", b"q", None, b"bulk")))
+    values = [cell[3] for cell in affected.cells(b"old", versions=9) if cell[:2] == (b"g", b"q")]
+    assert values == [b"bulk", b"a millisecond later", b"while the batch waits"]
+
+
+class Interrupted:
+    """A region's write numbers; the first look at the last one is followed by an action in another thread."""
+
+    def __init__(self, mvcc: Mvcc, action: Callable[[], object], is_kept_out: Callable[[], bool]) -> None:
+        self._mvcc = mvcc
+        self.other = threading.Thread(target=action)
+        self._is_kept_out = is_kept_out
+
+    @property
+    def last(self) -> int:
+        last = self._mvcc.last
+        if self.other.ident is None:
+            self.other.start()
+            while self.other.is_alive() and not self._is_kept_out():
+                self.other.join(0.001)
+        return last
+
+    def begin(self) -> int:
+        return self._mvcc.begin()
+
+
+def test_of_two_calls_at_their_stamps_the_slow_one_does_not_undo_what_the_quick_one_has_noted(
+    affected: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a cell of the millisecond before counts as one of this millisecond, and its timestamp is given again."""
+    numbering, mvcc = affected.region._numbering, affected.region._contents.mvcc
+    written: list[int] = []
+
+    def quick() -> None:
+        written.append(affected.change(b"old", Put(b"g", b"q", b"1")).timestamp)
+        clock.advance(1)
+        stamp = numbering.next_stamp()
+        assert stamp is not None
+        written.append(stamp)
+
+    clock.advance(1)  # A millisecond that gives stamps.
+    interrupted = Interrupted(mvcc, quick, numbering._lock.locked)
+    monkeypatch.setattr(numbering, "_mvcc", interrupted)
+    assert numbering.next_stamp() is not None
+    interrupted.other.join(WAIT_S)
+    timestamp, stamp = written
+    assert numbering.stamp_later_than([(b"q", -timestamp, -mvcc.last, PUT, b"1")], stamp) > timestamp

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
 from rowlock_regionserver import generations
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.data_folder import FORMAT, DataFolder
-from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.errors import CorruptionError, DiskFullError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.set_aside import SET_ASIDE, list_set_aside
 from rowlock_regionserver.inspection.remove_set_aside import main
@@ -220,4 +222,31 @@ def test_of_much_that_is_set_aside_a_start_names_a_few(folder: Path) -> None:
 def test_a_start_on_a_whole_folder_says_nothing_more(folder: Path) -> None:
     server = opened(folder)
     assert server.told_at_start() == ""
+    server.stop()
+
+
+class NoSpaceForNotes(Files):
+    """Nothing is set aside: there is no space to say why."""
+
+    is_full = True
+
+    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+        if self.is_full and path.parent.name == SET_ASIDE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return super().open(path, flags, mode)
+
+
+def test_what_could_not_be_set_aside_is_not_removed_by_the_next_table_either(folder: Path) -> None:
+    make_region_folder(Files(), folder / "regions" / "2", 2, Table("lost", 2, ()), Config())
+    manifest = newest(folder / "regions" / "2", "manifest").read_bytes()
+    files = NoSpaceForNotes()
+    server = opened(folder, files)
+    assert server.set_aside == ()
+    with pytest.raises(DiskFullError):
+        server.create_table("u", FAMILIES)
+    assert newest(folder / "regions" / "2", "manifest").read_bytes() == manifest
+    files.is_full = False
+    server.create_table("u", FAMILIES)
+    put(server, "u", b"row of u")
+    assert newest(folder / SET_ASIDE / "region-2", "manifest").read_bytes() == manifest
     server.stop()

@@ -7,6 +7,7 @@ import gc
 import sys
 import threading
 import weakref
+from typing import NoReturn
 
 import pyarrow as pa
 import pytest
@@ -19,6 +20,7 @@ from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.memory_plan import REQUEST_COST
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 from rowlock_regionserver.rpc.messages.bulk_batches import BULK_SCHEMA
+from rowlock_regionserver.rpc.services import bulk
 from rowlock_regionserver.rpc.services.bulk import BulkStreams
 from rowlock_regionserver.rpc.services.workers import Workers
 
@@ -172,6 +174,30 @@ def test_bytes_that_are_no_batch_end_the_stream_after_the_answers_before(region:
             await stream.serving
         assert len(stream.answers) == 1
         assert stream.ledger.requests.bytes_held == 0
+
+    run(test)
+
+
+def test_a_batch_that_can_not_even_be_read_gives_its_bytes_back(
+    region: FakeRegion, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For want of memory: then of all times nothing may stay counted."""
+
+    def parsed(*_: object) -> NoReturn:
+        raise MemoryError
+
+    async def test() -> None:
+        stream = Stream(region, workers)
+        with monkeypatch.context() as patched:
+            patched.setattr(bulk, "parsed", parsed)
+            stream.send(batch(b"1"))
+            await until(lambda: len(stream.answers) == 1)
+        assert stream.ledger.requests.bytes_held == 0
+        assert [answer.error.code for answer in stream.answers] == [Error.INTERNAL]
+        stream.send(batch(b"2"), None)
+        await until(lambda: len(region.unpublished_bulk) == 1)
+        region.unpublished_bulk[0](BulkResult(1, 1, 10))
+        await stream.serving
 
     run(test)
 

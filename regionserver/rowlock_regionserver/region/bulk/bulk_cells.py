@@ -71,6 +71,7 @@ class BulkCells:
     byte_count: int
     first_row: bytes
     last_row: bytes
+    is_stamped: bool  # some cell has no timestamp of its own
     stamp_at_least: int
     # The lowest timestamp from there on that a cell brought itself, in a column where another came without one; None:
     # there is none.
@@ -110,6 +111,7 @@ def arrange(batch: pa.Table, table: Table, config: Config, timestamp_max: int, s
         byte_count=sum(part.nbytes for part in tables.values()),
         first_row=rows[0],
         last_row=rows[-1],
+        is_stamped=batch.column("timestamp").null_count > 0,
         stamp_at_least=stamp_at_least,
         timestamp_ahead=min(ahead, default=None),
     )

@@ -152,8 +152,6 @@ class BulkLoad:
             table = self._write_path.table
             durability = table.durability_of(options.durability)
             is_logged = durability is not Durability.SKIP
-            if batch.column("timestamp").null_count:
-                self._numbering.pass_over_cells()  # Their rows are not read.
             stamp = self._numbering.stamp(options.deadline)
             cells = arrange(batch, table, self._config, self._numbering.timestamp_max, stamp)
             for row in (cells.first_row, cells.last_row):
@@ -196,6 +194,8 @@ class BulkLoad:
                     return None
                 if request is not None and (before := self._applied_before(request, cells.first_row)) is not None:
                     return before
+                if cells.is_stamped:
+                    self._numbering.pass_over_cells()  # Their rows are not read.
                 stamp = self._numbering.next_stamp()
                 if stamp is not None:
                     if not cells.is_in_order_at(stamp):

@@ -202,7 +202,7 @@ class WritePath:
                 try:
                     if self.table is not table:
                         continue
-                    if not may_wait and not self._is_quick(mutations, stay):
+                    if not may_wait and not self._is_quick(mutations, stay, stamp):
                         return None
                     is_begun = True
                     for i in stay:
@@ -293,10 +293,10 @@ class WritePath:
         self._row_locks.release(rows)
         self._gate.leave()
 
-    def _is_quick(self, mutations: Sequence[RowMutation], checked: Sequence[int]) -> bool:
+    def _is_quick(self, mutations: Sequence[RowMutation], checked: Sequence[int], stamp: int) -> bool:
         """COMPARE of these will read no block from a disk, and not many cells."""
         view = self._stores.view
-        reads_all = self._numbering.reads_rows
+        reads_all = self._numbering.reads_rows(stamp)
         if self._stores.has_files and not all(
             is_row_in_memory(view, mutations[i].row, None if reads_all else families_read(mutations[i]))
             for i in checked
@@ -330,7 +330,7 @@ class WritePath:
                 return repeated(request, kept, room)
         if (
             refusal is None
-            and not self._numbering.reads_rows
+            and not self._numbering.reads_rows(stamp)
             and mutation.condition is None
             and are_puts(mutation.changes)
         ):
@@ -352,7 +352,7 @@ class WritePath:
     def _read_and_change(self, mutation: RowMutation, stamp: int, durability: Durability, room: int) -> Told:
         """The same for a mutation that reads the row."""
         state = RowState(self._stores.view, mutation.row, self._mvcc.read_point)
-        if self._numbering.reads_rows:
+        if self._numbering.reads_rows(stamp):
             cells_of_row = itertools.chain.from_iterable(map(state.family_cells, self.table.families))
             stamp = self._numbering.stamp_later_than(cells_of_row, stamp)
         try:

@@ -174,9 +174,9 @@ class BulkStreams:
         try:
             message = parsed(BulkBatch, data)
             del data
-        except InvalidRequestError as error:
+        except Exception as error:
             told(error)
-            return error.without_frames()
+            return error.without_frames() if isinstance(error, InvalidRequestError) else None
         try:
             config = self._config
             check_client_id(message.client_id)

@@ -1,0 +1,71 @@
+"""Calls that may take longer than the timeout, against a server that dies over each of them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NoReturn
+
+import grpc
+import pytest
+from grpc.aio import AioRpcError, Metadata
+from rowlock import methods, servers
+from rowlock.aio import servers as aio_servers
+from rowlock.errors import DeadlineError
+from rowlock.servers import Servers
+from rowlock_proto.v1 import region_pb2
+
+TIMEOUT_S = 5.0
+WORK_S = 600.0
+ATTEMPT_S = 30.0
+
+
+class Clock:
+    """Stands for the module `time`."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    async def sleep_async(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def died(clock: Clock) -> NoReturn:
+    """The server works for a while and is gone. Nobody waits for it an hour long."""
+    assert clock.now < 3600, "the call is tried for ever"
+    clock.now += ATTEMPT_S
+    raise AioRpcError(grpc.StatusCode.UNAVAILABLE, Metadata(), Metadata(), "Socket closed")
+
+
+def test_a_flush_that_kills_the_server_each_time_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(servers, "time", clock)
+    known = Servers(("there:1",))
+    monkeypatch.setattr(known, "call_once", lambda *_, **__: died(clock))
+    with pytest.raises(DeadlineError):
+        known.call(methods.FLUSH, region_pb2.FlushRequest(), TIMEOUT_S, work_s=WORK_S)
+    assert WORK_S < clock.now - 100 < WORK_S + TIMEOUT_S + 2 * ATTEMPT_S
+
+
+def test_a_flush_that_kills_the_server_each_time_ends_in_asyncio_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+
+    async def call_once(*_: object, **__: object) -> NoReturn:
+        died(clock)
+
+    async def flush() -> None:
+        known = aio_servers.Servers(("there:1",))
+        monkeypatch.setattr(aio_servers, "time", clock)
+        monkeypatch.setattr(known, "call_once", call_once)
+        with monkeypatch.context() as patched:
+            patched.setattr(asyncio, "sleep", clock.sleep_async)
+            await known.call(methods.FLUSH, region_pb2.FlushRequest(), TIMEOUT_S, work_s=WORK_S)
+
+    with pytest.raises(DeadlineError):
+        asyncio.run(flush())
+    assert WORK_S < clock.now - 100 < WORK_S + TIMEOUT_S + 2 * ATTEMPT_S
