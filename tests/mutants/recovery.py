@@ -212,9 +212,23 @@ RECOVERY = [
     Mutant(
         "a region's folder is removed without proof",
         "catalog/leftovers.py",
-        "        elif is_proven:\n",
+        "        elif is_proven and holds_what_a_create_makes(path, files):\n",
         "        elif True:\n",
         f"{ASIDE}::test_a_regions_folder_without_proof_is_set_aside",
+    ),
+    Mutant(
+        "a region's folder with a file of unknown kind is removed",
+        "catalog/leftovers.py",
+        "        elif is_proven and holds_what_a_create_makes(path, files):\n",
+        "        elif is_proven:\n",
+        f"{ASIDE}::test_a_folder_that_holds_more_than_a_create_makes_is_set_aside",
+    ),
+    Mutant(
+        "a new region removes whatever stands in its place",
+        "catalog/region_folders.py",
+        "    if is_leftover:\n",
+        "    if True:\n",
+        f"{ASIDE}::test_a_new_region_sets_aside_what_stands_in_its_place",
     ),
     Mutant(
         "a store file is removed without proof",

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,9 +28,9 @@ from rowlock_regionserver.catalog.leftovers import (
     unnamed_files_of_region,
     unnamed_region_folders,
 )
+from rowlock_regionserver.catalog.region_folders import region_folder, remove_region_folder
 from rowlock_regionserver.catalog.set_aside import SetAside, list_set_aside, set_aside
 from rowlock_regionserver.errors import CorruptionError, RegionServerError
-from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.bulk_file import bulk_file_number
 from rowlock_regionserver.region.bulk_load import BulkNumbers
 from rowlock_regionserver.region.contents import RegionContents
@@ -57,23 +56,6 @@ class Opened:
     regions: dict[int, Region]
     damaged: dict[int, RegionServerError]  # by region id, why it is closed
     set_aside: tuple[SetAside, ...]
-
-
-def region_folder(folder: Path, region_id: int) -> Path:
-    """Where the data folder keeps a region."""
-    return folder / "regions" / str(region_id)
-
-
-def remove_region_folder(files: Files, folder: Path, but: Collection[Path] = ()) -> None:
-    """Removes what nobody names any more, if it is there. What can't be removed is left to the next start.
-
-    `but`: files that are removed by who reads them last, and the folder with the last of them.
-    """
-    with contextlib.suppress(OSError):
-        for name in files.list_folder(folder):
-            if folder / name not in but:
-                files.remove_if_there(folder / name)
-        files.remove_folder(folder)
 
 
 def region_contents(folder: Path, table: Table, region: RegionEntry, shared: SharedParts) -> RegionContents:

@@ -25,7 +25,8 @@ from rowlock_regionserver.catalog.catalog import CatalogState, TableEntry
 from rowlock_regionserver.catalog.ended_snapshots import ended_error
 from rowlock_regionserver.catalog.flushing import FlushThreads
 from rowlock_regionserver.catalog.live_catalog import LiveCatalog
-from rowlock_regionserver.catalog.opening import Opened, Opening, region_contents, region_folder, remove_region_folder
+from rowlock_regionserver.catalog.opening import Opened, Opening, region_contents
+from rowlock_regionserver.catalog.region_folders import cleared_place, region_folder, remove_region_folder
 from rowlock_regionserver.catalog.server_statistics import RegionServerStatistics
 from rowlock_regionserver.catalog.set_aside import SetAside
 from rowlock_regionserver.catalog.snapshot_region import SnapshotRegion
@@ -246,10 +247,9 @@ class RegionServer:
         made: list[RegionContents] = []
         with contextlib.ExitStack() as undo:
             for region in entry.regions:
-                path = region_folder(self._folder, region.region_id)
+                path = cleared_place(self._folder, region.region_id, self._shared)
                 before = replaced.get(region.region_id)
                 answers = before.answers_to_take_over if before is not None else None
-                remove_region_folder(self._files, path)  # Of an earlier try that did not commit.
                 make_region_folder(self._files, path, region.region_id, entry.table, self._shared.config, answers)
                 made.append(region_contents(self._folder, entry.table, region, self._shared))
                 undo.callback(made[-1].abandon)
