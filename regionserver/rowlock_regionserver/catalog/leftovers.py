@@ -73,9 +73,7 @@ def unnamed_region_folders(folder: Path, files: Files, state: CatalogState, reco
         elif is_proven and holds_what_a_create_makes(path, files):
             yield Unnamed(path, "its table was never made", is_leftover=True)
         elif is_proven:
-            yield Unnamed(
-                path, "nobody names it, and it holds more than a create makes", is_leftover=False
-            )
+            yield Unnamed(path, "nobody names it, and it holds more than a create makes", is_leftover=False)
         else:
             yield Unnamed(path, "the catalog does not name it, and may not be the newest", is_leftover=False)
 
