@@ -255,9 +255,16 @@ RECOVERY = [
     Mutant(
         "a table operation that fails after its commit is told as undone",
         "catalog/live_catalog.py",
-        "        except (RegionServerError, OSError) as error:\n",
-        "        except OSError as error:\n",
+        "        except Exception as error:",
+        "        except OSError as error:",
         f"{UNKNOWN}::test_a_log_that_fails_just_after_the_commit_leaves_the_outcome_unknown",
+    ),
+    Mutant(
+        "a table operation that fails after its commit by a fault of ours leaves the server serving",
+        "catalog/live_catalog.py",
+        "        except Exception as error:",
+        "        except (RegionServerError, OSError) as error:",
+        f"{UNKNOWN}::test_whatever_fails_just_after_the_commit_leaves_the_outcome_unknown_and_ends_the_server",
     ),
     Mutant(
         "a table operation is answered before the log has noted it",

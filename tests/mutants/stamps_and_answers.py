@@ -216,8 +216,8 @@ STAMPS_AND_ANSWERS = [
     Mutant(
         "a truncated table forgets its requests",
         "catalog/region_server.py",
-        "                answers = answers_to_take_over(replaced[region.region_id]) if region.region_id in replaced else None\n",
-        "                answers = None\n",
+        "answers_to_take_over(replaced[region.region_id]) if region.region_id in replaced else None",
+        "None",
         f"{REPEATED}::test_a_truncated_table_remembers_what_was_made_before",
     ),
     Mutant(
