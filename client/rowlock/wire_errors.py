@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Protocol
@@ -9,6 +10,7 @@ from typing import Protocol
 import grpc
 from google.protobuf.message import DecodeError
 from google.rpc import status_pb2
+from rowlock_proto.unix_sockets import PREFIX
 from rowlock_proto.v1 import types_pb2
 
 from rowlock.errors import (
@@ -40,6 +42,8 @@ from rowlock.errors import (
 # that nothing was sent.
 NAME_NOT_FOUND = ("errors resolving", "DNS resolution failed")
 _NEVER_CONNECTED = ("failed to connect to all addresses", *NAME_NOT_FOUND)
+# A private server's socket in its data folder, and a file that only data folders have.
+_SOCKET, _FORMAT_FILE = "socket", "format"
 # grpc's words when what answers speaks something else.
 NOT_GRPC = "Failed parsing HTTP/2"
 # grpc.aio's words, as INTERNAL, for a stream that had ended when a message was written to it.
@@ -137,9 +141,20 @@ def error_of_call(failed: FailedCall, address: str) -> RowlockError:
 def _unavailable(address: str, details: str) -> ServerUnavailableError:
     if not details.startswith(_NEVER_CONNECTED):
         return ServerUnavailableError(f"the connection to {address} was lost: {details}")
-    error = ServerUnavailableError(f"no server answers at {address}: {details}")
+    error = ServerUnavailableError(f"no server answers at {address}: {details}{_private_server_advice(address)}")
     error.never_left = True
     return error
+
+
+def _private_server_advice(address: str) -> str:
+    """What to do if the address is that of a data folder's private server; a killed one is not started again by itself.
+
+    Nothing but its place tells such a socket: `socket` in a data folder, which has a file `format`.
+    """
+    folder, name = os.path.split(address.removeprefix(PREFIX))
+    if not address.startswith(PREFIX) or name != _SOCKET or not os.path.exists(os.path.join(folder, _FORMAT_FILE)):
+        return ""
+    return f"; the private server of {folder} has ended: call rowlock.open({folder!r}) again, which starts one"
 
 
 def _too_large(address: str, details: str) -> LimitExceededError:

@@ -166,7 +166,10 @@ def _config(settings: Sequence[str]) -> Config:
     for setting in settings:
         match = re.fullmatch(r"([a-z_]+)=(\d{1,15})(|KiB|MiB|GiB|%)", setting)
         if match is None:
-            raise ValueError(f"--config {setting!r} is not NAME=VALUE, where VALUE is a number like 64, 32KiB or 2GiB")
+            raise ValueError(
+                f"--config {setting!r} is not NAME=VALUE, where VALUE is a number like 64, 32KiB or 2GiB, "
+                "or for memory also a share like 50%"
+            )
         if match[1] not in Config.__slots__:
             raise ValueError(f"--config {match[1]} is no setting; there are: {', '.join(Config.__slots__)}")
         if match[3] == "%" and (match[1] != "memory" or not 0 < int(match[2]) < 100):

@@ -37,7 +37,7 @@ _HEADER = struct.Struct("<8sIIQQ")
 _CHECKSUM_START = 12
 _CHECKSUM_STOP = 16
 
-_TEMPORARY = ".temporary"
+TEMPORARY_SUFFIX = ".temporary"
 
 
 def generation_path(folder: Path, name: str, number: int) -> Path:
@@ -55,7 +55,7 @@ def write(files: Files, folder: Path, name: str, number: int, body: bytes, *, ve
     """
     assert number > 0, f"generation numbers start at 1, not {number}"
     path = generation_path(folder, name, number)
-    temporary = path.with_name(path.name + _TEMPORARY)
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:
         _write_synced(files, temporary, _encode(number, body, version))
         files.rename(temporary, path)
@@ -83,7 +83,7 @@ def read_newest(files: Files, folder: Path, name: str, *, version_max: int = FOR
     FileNotFoundError when there is no generation. CorruptionError names the newest one when it is damaged;
     DataFolderError when its version is greater than `version_max`: a newer rowlock wrote it.
     """
-    pattern = re.compile(re.escape(name) + r"-\d{16}" + re.escape(_TEMPORARY))
+    pattern = re.compile(re.escape(name) + r"-\d{16}" + re.escape(TEMPORARY_SUFFIX))
     for entry in files.list_folder(folder):
         if pattern.fullmatch(entry):
             # On a read-only folder it stays; it is ignored all the same.

@@ -32,7 +32,9 @@ class AccountStatistics:
 class Ledger:
     """The accounts of one server. Thread-safe; one lock for all, which is a leaf and held for a few lines."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, own_bytes: int = 0) -> None:
+        """`own_bytes`: what the process held for itself before anything was counted, and before clients could send."""
+        self.own_bytes = own_bytes
         self.bytes_max = config.memory
         self.retry_after_ms = config.retry_after_ms
         self.lock = threading.Lock()

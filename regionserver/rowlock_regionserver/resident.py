@@ -38,11 +38,9 @@ class Resident:
         measure: Callable[[], int] = anonymous_bytes,
         give_back: Callable[[], None] = give_back,
     ) -> None:
-        """What is there now, and not counted, is what the process needs for itself."""
         self._ledger = ledger
         self._measure = measure
         self._give_back = give_back
-        self._own_bytes = measure() - ledger.bytes_held
         self._uncounted_max = max(_UNCOUNTED_LEAST, min(_UNCOUNTED_MOST, ledger.bytes_max // _UNCOUNTED_SHARE))
         self._could_not_give_back = 0
 
@@ -53,4 +51,4 @@ class Resident:
             self._could_not_give_back = max(0, self._uncounted())
 
     def _uncounted(self) -> int:
-        return self._measure() - self._own_bytes - self._ledger.bytes_held
+        return self._measure() - self._ledger.own_bytes - self._ledger.bytes_held

@@ -40,6 +40,7 @@ from rowlock_regionserver.host.stopping import Unflushed
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.memory_limit import memory_limit
 from rowlock_regionserver.memory_plan import planned
+from rowlock_regionserver.resident import anonymous_bytes
 from rowlock_regionserver.rpc.grpc.addresses import Address, AnyAddress, UnixAddress, checked_listen, parsed_address
 from rowlock_regionserver.rpc.grpc.calls import Calls
 from rowlock_regionserver.rpc.grpc.connections import Connections
@@ -218,7 +219,8 @@ class Server:
             AddressFile(folder.path, self._files).remove()
             if self._listen is None:
                 self._address = await self._bind(door, UnixAddress(folder.path / SOCKET))
-            ledger = Ledger(self._config)
+            # Measured before clients can connect: what they send while it recovers is not the process's own.
+            ledger = Ledger(self._config, own_bytes=anonymous_bytes())
             calls = Calls(self._config, ledger, presence.count_changed, data_folder_id=folder.folder_id)
             await door.start(calls)
             region_server = await loop.run_in_executor(None, self._recover, folder, ledger)

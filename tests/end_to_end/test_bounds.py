@@ -7,12 +7,14 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.config import MIB, Config
+from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.memory_plan import ALLOWANCE_BYTES, REQUEST_COST
 from rowlock_regionserver.resident import anonymous_bytes
 from rowlock_regionserver.server import Server
@@ -154,3 +156,18 @@ def test_messages_that_are_half_there_are_bounded_too(tmp_path: Path) -> None:
     lines = errors.splitlines()
     assert lines
     assert all("memory is full: closed" in line and "ipv4:127.0.0.1:" in line for line in lines), errors
+
+
+@pytest.mark.skipif(not anonymous_bytes(), reason="only Linux tells what a process holds")
+def test_what_comes_while_the_server_recovers_is_not_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    came: list[bytes] = []
+    recover = RegionServer.open
+
+    def recover_beside_clients(*arguments: Any) -> RegionServer:
+        came.append(b"m" * (200 * MIB))
+        return recover(*arguments)
+
+    monkeypatch.setattr(RegionServer, "open", recover_beside_clients)
+    with Server(tmp_path / "folder") as server:
+        own_bytes = server.region_server.ledger.own_bytes
+        assert 0 < own_bytes < anonymous_bytes() - 150 * MIB

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -66,6 +67,34 @@ def test_it_stops_flushed_after_the_last_client_and_starts_again_with_everything
         (server,) = servers_of(folder)
     assert psutil.wait_procs([server], timeout=180)[1] == []
     assert not (folder / "address").exists()
+    with rowlock.open(folder) as db:
+        assert db.table("t").row("r") == {b"f:a": b"1"}
+
+
+def test_a_client_whose_server_was_killed_is_told_to_open_the_folder_again(folder: Path) -> None:
+    async def read() -> None:
+        async with rowlock.aio.open(folder, timeout=1) as db:
+            for server in servers_of(folder):
+                server.kill()
+            await db.table("t").row("r")
+
+    with rowlock.open(folder, timeout=1) as db:
+        table = db.create_table("t", ["f"])
+        table.put("r", {"f:a": "1"})
+        for server in servers_of(folder):
+            server.kill()
+        advice = re.escape(f"the private server of {folder} has ended: call rowlock.open({str(folder)!r}) again")
+        calls: list[Callable[[], object]] = [
+            lambda: table.row("r"),
+            lambda: table.put("r", {"f:a": "2"}),
+            lambda: list(table.scan()),
+            db.tables,
+        ]
+        for call in calls:
+            with pytest.raises(rowlock.DeadlineError, match=advice):
+                call()
+    with pytest.raises(rowlock.DeadlineError, match=advice):
+        asyncio.run(read())
     with rowlock.open(folder) as db:
         assert db.table("t").row("r") == {b"f:a": b"1"}
 

@@ -273,6 +273,7 @@ def test_a_lost_catalog_is_refused_rather_than_taken_for_an_empty_one(tmp_path: 
         (("--config", "no_such_thing=1"), "memstore_bytes_max"),
         (("--config", "memory=32MiB"), "memory must be at least 64 MiB, it is 32 MiB"),
         (("--config", "memory=100TiB"), "NAME=VALUE"),
+        (("--config", "memory=abc"), "32KiB or 2GiB, or for memory also a share like 50%"),
         (("--config", "memory=1000000GiB"), "is more than the"),
         (("--config", "log_segment_bytes=50%"), "only memory may be a share"),
         (("--config", "memory=1GiB", "--config", "memstore_bytes_max=1GiB"), "more than memory = 1024 MiB"),

@@ -78,6 +78,21 @@ MEMORY = [
         f"{RECEIVING}::test_whose_memory_is_not_freed_yet_counts_as_gone",
     ),
     Mutant(
+        "what clients have sent before the watch begins is the server's own",
+        "ReceiveWatch.__init__",
+        "        self._own_bytes = ledger.own_bytes\n",
+        "        self._own_bytes = measure() - ledger.bytes_held\n",
+        f"{RECEIVING}::test_what_came_before_the_watch_began_is_not_the_servers_own",
+    ),
+    Mutant(
+        "what comes while the server recovers is its own",
+        "Server._serve",
+        "            region_server = await loop.run_in_executor(None, self._recover, folder, ledger)\n",
+        "            region_server = await loop.run_in_executor(None, self._recover, folder, ledger)\n"
+        "            ledger.own_bytes = anonymous_bytes()\n",
+        "end_to_end/test_bounds.py::test_what_comes_while_the_server_recovers_is_not_its_own",
+    ),
+    Mutant(
         "messages that were read count as unread",
         "Connection.met",
         "        self.message_bytes += len(message)\n",

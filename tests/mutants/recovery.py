@@ -212,9 +212,16 @@ RECOVERY = [
     Mutant(
         "a region's folder is removed without proof",
         "unnamed_region_folders",
-        "        elif is_proven:\n",
+        "        elif is_proven and holds_what_a_create_makes(path, files):\n",
         "        elif True:\n",
         f"{ASIDE}::test_a_regions_folder_without_proof_is_set_aside",
+    ),
+    Mutant(
+        "a region's folder with a file of unknown kind is removed",
+        "unnamed_region_folders",
+        "        elif is_proven and holds_what_a_create_makes(path, files):\n",
+        "        elif is_proven:\n",
+        f"{ASIDE}::test_a_folder_that_holds_more_than_a_create_makes_is_set_aside",
     ),
     Mutant(
         "a store file is removed without proof",
@@ -241,9 +248,16 @@ RECOVERY = [
     Mutant(
         "a table operation that fails after its commit is told as undone",
         "LiveCatalog.committed",
-        "        except (RegionServerError, OSError) as error:\n",
-        "        except OSError as error:\n",
+        "        except Exception as error:",
+        "        except OSError as error:",
         f"{UNKNOWN}::test_a_log_that_fails_just_after_the_commit_leaves_the_outcome_unknown",
+    ),
+    Mutant(
+        "a table operation that fails after its commit by a fault of ours leaves the server serving",
+        "LiveCatalog.committed",
+        "        except Exception as error:",
+        "        except (RegionServerError, OSError) as error:",
+        f"{UNKNOWN}::test_whatever_fails_just_after_the_commit_leaves_the_outcome_unknown_and_ends_the_server",
     ),
     Mutant(
         "a table operation is answered before the log has noted it",

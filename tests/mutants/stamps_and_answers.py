@@ -237,9 +237,17 @@ STAMPS_AND_ANSWERS = [
     Mutant(
         "a truncated table forgets its requests",
         "RegionServer._new_regions",
-        "            answers = before.answers_to_take_over if before is not None else None\n",
-        "            answers = None\n",
+        "answers_to_take_over(replaced[region.region_id]) if region.region_id in replaced else None",
+        "None",
         f"{REPEATED}::test_a_truncated_table_remembers_what_was_made_before",
+    ),
+    Mutant(
+        "a damaged table that was truncated has forgotten nothing",
+        "Unreadable.forgotten_ms_ago",
+        "        return 0\n",
+        "        return None\n",
+        "unit/host/test_damaged_regions.py::"
+        "test_what_may_have_been_made_before_a_damaged_table_was_truncated_is_not_made_again",
     ),
     Mutant(
         "a table that could not be truncated stays closed",

@@ -15,8 +15,8 @@ class Process:
     """A process whose allocators keep some of what was freed."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger(Config())
         self.held = 40 * MIB
+        self.ledger = Ledger(Config(), self.held)
         self.kept = 0
         self.stuck = 0
         self.given_back = 0

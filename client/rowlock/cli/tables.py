@@ -78,6 +78,9 @@ def alter(
     present = client.describe(table).families
     changed = {name: replace(present.get(name, rowlock.Family()), **settings) for name, settings in wanted.items()}
     if dropped:
+        unknown = [name for name in dropped if name not in present]
+        if unknown:
+            raise arguments.ArgumentError(f"{table} has no family {unknown[0]!r}; it has {', '.join(present)}")
         call.confirm(f"Remove {', '.join(dropped)} of {table} with all cells?", yes=yes)
     client.alter_table(table, set_families=changed, drop_families=dropped or [], durability=survives)
     call.output.record(_record(client.describe(table)), "")
@@ -88,7 +91,7 @@ def drop(call: Call, table: TableWord, yes: YesOption = False) -> None:
 
     --json: {"table", "dropped": true}
     """
-    call.confirm(f"Remove table {table} with all rows?", yes=yes)
+    _confirm(call, table, f"Remove table {table} with all rows?", yes=yes)
     call.client.drop_table(table)
     call.output.record({"table": table, "dropped": True}, "")
 
@@ -98,9 +101,19 @@ def truncate(call: Call, table: TableWord, yes: YesOption = False) -> None:
 
     --json: {"table", "truncated": true}
     """
-    call.confirm(f"Remove all rows of table {table}?", yes=yes)
+    _confirm(call, table, f"Remove all rows of table {table}?", yes=yes)
     call.client.truncate_table(table)
     call.output.record({"table": table, "truncated": True}, "")
+
+
+def _confirm(call: Call, table: str, question: str, *, yes: bool) -> None:
+    """Asks, unless yes is said beforehand; nothing is asked about a table that there isn't."""
+    from rowlock import TableNotFoundError
+
+    # Not `describe`, which fails for a table that is damaged: to drop that is what one may want.
+    if not yes and table not in call.client.tables():
+        raise TableNotFoundError(f"there is no table {table!r}; 'rowlock tables' lists the tables", table=table)
+    call.confirm(question, yes=yes)
 
 
 def tables(call: Call) -> None:

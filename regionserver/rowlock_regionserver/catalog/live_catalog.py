@@ -39,9 +39,9 @@ class LiveCatalog:
             self._log.sync(gives_up=self._waits_for_space)
         except UnknownOutcomeError:
             raise
-        except (RegionServerError, OSError) as error:
-            # What it says of changes is not so of this one.
-            why = f" ({error})" if isinstance(error, OSError) else ""
+        except Exception as error:  # Whatever it is: the tables that are served may not be those of the catalog.
+            # What our own errors say of changes is not so of this one.
+            why = "" if isinstance(error, RegionServerError) else f" ({str(error) or type(error).__name__})"
             raise UnknownOutcomeError(
                 f"{what}, but then the server failed{why} and is ending: it may be found or not when it is back"
             ) from error

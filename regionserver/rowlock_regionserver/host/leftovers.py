@@ -22,6 +22,7 @@ from rowlock_regionserver.catalog.catalog import CatalogState
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region import manifest
+from rowlock_regionserver.region.idempotency.answers_file import answers_number
 from rowlock_regionserver.region.store_file_names import store_file_names
 from rowlock_regionserver.wal.marker import RegionState
 from rowlock_regionserver.wal.recovered import Recovered
@@ -69,8 +70,10 @@ def unnamed_region_folders(folder: Path, files: Files, state: CatalogState, reco
             continue
         if region_id < state.next_region_id:
             yield Unnamed(path, "its table was dropped or truncated", is_leftover=True)
-        elif is_proven:
+        elif is_proven and holds_what_a_create_makes(path, files):
             yield Unnamed(path, "its table was never made", is_leftover=True)
+        elif is_proven:
+            yield Unnamed(path, "nobody names it, and it holds more than a create makes", is_leftover=False)
         else:
             yield Unnamed(path, "the catalog does not name it, and may not be the newest", is_leftover=False)
 
@@ -94,6 +97,13 @@ def region_folders(folder: Path, files: Files) -> Iterator[tuple[int, Path]]:
     names = [name for name in files.list_folder(folder / "regions") if name.isdigit() and str(int(name)) == name]
     for name in sorted(names, key=int):
         yield int(name), folder / "regions" / name
+
+
+def holds_what_a_create_makes(path: Path, files: Files) -> bool:
+    """A first manifest at most, and a file of answers that a truncate took over: what comes before the catalog."""
+    first = generations.generation_path(path, manifest.NAME, 1).name
+    names = (name.removesuffix(generations.TEMPORARY_SUFFIX) for name in files.list_folder(path))
+    return all(name == first or answers_number(name) is not None for name in names)
 
 
 def _has_served(path: Path, files: Files) -> bool:

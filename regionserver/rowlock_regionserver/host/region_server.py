@@ -51,7 +51,7 @@ from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
 from rowlock_regionserver.region.contents import RegionContents, make_region_folder
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.memory import MemoryGauge
-from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.region import Region, answers_to_take_over
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
@@ -219,11 +219,11 @@ class RegionServer:
             state = self._catalog.state.with_truncated_table(name)
             entry = state.entry(name)
             with contextlib.ExitStack() as closing:
-                replaced: dict[int, Region] = {}
+                replaced: dict[int, Region | None] = {}  # None: it is damaged
                 for before, after in zip(old.regions, entry.regions, strict=True):
-                    if (region := self._regions.get(before.region_id)) is not None:  # Else it is damaged.
+                    region = replaced[after.region_id] = self._regions.get(before.region_id)
+                    if region is not None:
                         closing.enter_context(region.without_writes_any_more())
-                        replaced[after.region_id] = region
                 with self._new_regions(entry, state, replaced, f"table {name!r} was truncated"):
                     self._remove_regions(old, "its table was truncated")
             return old.table
@@ -238,7 +238,7 @@ class RegionServer:
 
     @contextlib.contextmanager
     def _new_regions(
-        self, entry: TableEntry, state: CatalogState, replaced: Mapping[int, Region], what: str
+        self, entry: TableEntry, state: CatalogState, replaced: Mapping[int, Region | None], what: str
     ) -> Iterator[None]:
         """Makes the regions of the entry, commits the state that names them, and lets them serve; then the block.
 
@@ -249,8 +249,7 @@ class RegionServer:
         with contextlib.ExitStack() as undo:
             for region in entry.regions:
                 path = room_for_region(self._folder, self._shared, region.region_id, self._made)
-                before = replaced.get(region.region_id)
-                answers = before.answers_to_take_over if before is not None else None
+                answers = answers_to_take_over(replaced[region.region_id]) if region.region_id in replaced else None
                 make_region_folder(self._files, path, region.region_id, entry.table, self._shared.config, answers)
                 made.append(region_contents(self._folder, entry.table, region, self._shared))
                 undo.callback(made[-1].abandon)

@@ -28,7 +28,7 @@ from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers, Bu
 from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.idempotency.requests import RequestIdStatistics
-from rowlock_regionserver.region.idempotency.saved_answers import AnswerSource, TakenOver
+from rowlock_regionserver.region.idempotency.saved_answers import AnswerSource, TakenOver, Unreadable
 from rowlock_regionserver.region.mutate.write_path import Done, DoneEach, WritePath
 from rowlock_regionserver.region.read_path import ReadPath
 from rowlock_regionserver.scan.scanner import Scan
@@ -231,11 +231,6 @@ class Region:
         with self._contents.gate.closing():
             yield
 
-    @property
-    def answers_to_take_over(self) -> AnswerSource:
-        """The kept answers, for the region that replaces this one."""
-        return TakenOver(self._contents.requests)
-
     def close(self) -> None:
         """Serves nobody any more; waits for the writes and the flush that are under way. Only once.
 
@@ -305,3 +300,8 @@ class Region:
                 f"region {self.region_id} of table {self.table.name!r} is closed here; look the region up again",
                 table=self.table.name,
             )
+
+
+def answers_to_take_over(region: Region | None) -> AnswerSource:
+    """The kept answers of a region, for the one that replaces it; None: of a damaged one, which can't be read."""
+    return TakenOver(region._contents.requests) if region is not None else Unreadable()

@@ -163,6 +163,7 @@ def test_a_question_that_is_interrupted_leaves_nothing_in_doubt(
         raise KeyboardInterrupt
 
     console.sit_down()
+    console.client.answers["tables"] = ["t"]
     monkeypatch.setattr(console.stdin, "readline", interrupted)
     for words in (["drop", "t"], ["alter", "t", "--drop", "f"]):
         console.client.answers["describe"] = TableDescription("t", 1, {"f": Family()}, "fsync")

@@ -73,7 +73,7 @@ def test_alter_without_a_change_is_refused(console: Console) -> None:
 
 @pytest.mark.parametrize("command", [["drop", "t"], ["truncate", "t"], ["alter", "t", "--drop", "info"]])
 def test_what_removes_rows_is_refused_when_nobody_can_be_asked(console: Console, command: Sequence[str]) -> None:
-    console.client.answers["describe"] = DESCRIPTION
+    console.client.answers |= {"describe": DESCRIPTION, "tables": ["t"]}
     assert console.run(*command) == 2
     assert "say --yes" in console.err
     assert not {asked[0] for asked in console.client.asked} & {"drop_table", "truncate_table", "alter_table"}
@@ -82,20 +82,37 @@ def test_what_removes_rows_is_refused_when_nobody_can_be_asked(console: Console,
 @pytest.mark.parametrize("answer", ["", "\n", "n\n", "no\n", "nonsense\n"])
 def test_drop_changes_nothing_unless_the_answer_is_yes(console: Console, answer: str) -> None:
     console.sit_down()
+    console.client.answers["tables"] = ["t"]
     console.stdin.write(answer)
     console.stdin.seek(0)
     assert console.run("drop", "t") == 2
     assert console.err == "Remove table t with all rows? [y/N] nothing was changed\n"
-    assert not console.client.asked
+    assert console.client.asked == [("tables", (), {})]
 
 
 @pytest.mark.parametrize("answer", ["y\n", "Yes\n"])
 def test_drop_goes_on_when_the_answer_is_yes(console: Console, answer: str) -> None:
     console.sit_down()
+    console.client.answers["tables"] = ["t"]
     console.stdin.write(answer)
     console.stdin.seek(0)
     assert console.run("drop", "t") == 0
-    assert console.client.asked == [("drop_table", ("t",), {})]
+    assert console.client.asked == [("tables", (), {}), ("drop_table", ("t",), {})]
+
+
+@pytest.mark.parametrize("command", ["drop", "truncate"])
+def test_a_table_that_is_not_there_is_told_before_anything_is_asked(console: Console, command: str) -> None:
+    console.client.answers["tables"] = ["t"]
+    assert console.run(command, "nope") != 0
+    assert "there is no table 'nope'" in console.err
+    assert "--yes" not in console.err
+
+
+def test_a_family_that_is_not_there_is_told_before_anything_is_asked(console: Console) -> None:
+    console.client.answers["describe"] = DESCRIPTION
+    assert console.run("alter", "t", "--drop", "nope") == 2
+    assert "t has no family 'nope'; it has " in console.err
+    assert "--yes" not in console.err
 
 
 def test_yes_answers_beforehand(console: Console) -> None:

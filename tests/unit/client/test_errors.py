@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from pathlib import Path
 
+import grpc
 import pytest
 from rowlock import errors
 from rowlock.errors import BatchError, DeadlineError, LimitExceededError, RowlockError, ServerUnavailableError
@@ -79,8 +81,6 @@ def test_a_code_of_a_newer_protocol_is_told_and_not_hidden() -> None:
 
 
 def test_malformed_details_of_a_failed_call_are_not_believed() -> None:
-    import grpc
-
     class Failed:
         def code(self) -> grpc.StatusCode:
             return grpc.StatusCode.UNAVAILABLE
@@ -99,3 +99,20 @@ def test_malformed_details_of_a_failed_call_are_not_believed() -> None:
 def test_a_batch_error_sorts_the_rows() -> None:
     error = BatchError("some", applied=[b"a"], failed=[(b"b", RowlockError("x"))], unknown=[])
     assert (error.applied, error.failed[0][0], error.unknown) == ([b"a"], b"b", [])
+
+
+def test_only_a_data_folders_socket_is_taken_for_a_private_servers(tmp_path: Path) -> None:
+    class Failed(grpc.RpcError):
+        def code(self) -> grpc.StatusCode:
+            return grpc.StatusCode.UNAVAILABLE
+
+        def details(self) -> str:
+            return "failed to connect to all addresses; last error: FAILED_PRECONDITION: connect failed"
+
+    failed = Failed()
+    elsewhere = error_of_call(failed, f"unix:{tmp_path / 'socket'}")
+    (tmp_path / "format").touch()
+    assert "rowlock.open" not in str(elsewhere)
+    for address in (f"unix:{tmp_path / 'other'}", "localhost:7460"):
+        assert "rowlock.open" not in str(error_of_call(failed, address))
+    assert f"call rowlock.open({str(tmp_path)!r}) again" in str(error_of_call(failed, f"unix:{tmp_path}/socket"))

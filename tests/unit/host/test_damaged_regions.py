@@ -9,10 +9,10 @@ import pytest
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.errors import CorruptionError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
-from rowlock_regionserver.operations import Put, RowMutation, WriteOptions
+from rowlock_regionserver.operations import Increment, Put, RequestId, RowMutation, RowOutcome, WriteOptions
 
 from tests.unit.region.conftest import WAIT_S, abandon
 
@@ -78,4 +78,33 @@ def test_the_log_forgets_a_damaged_region_that_was_dropped_just_before_a_crash(f
     server = opened(folder)
     assert server.damaged_regions() == {}
     assert list(server._log.known_regions()) == [2]
+    server.stop()
+
+
+def increment(server: RegionServer, sequence: int, age_ms: int) -> RowOutcome:
+    (region,) = server.regions_of("t")
+    outcomes: list[RowOutcome] = []
+    request = RequestId(b"c" * 16, sequence, 0, age_ms)
+    mutation = RowMutation(b"r", (Increment(b"f", b"n", 1),), None, (), request)
+    options = WriteOptions(time.monotonic() + WAIT_S)
+    assert region.mutate([mutation], options, outcomes.extend, may_wait=True)
+    server._log.sync()
+    return outcomes[0]
+
+
+@pytest.mark.parametrize("is_started_again", [False, True])
+def test_what_may_have_been_made_before_a_damaged_table_was_truncated_is_not_made_again(
+    folder: Path, is_started_again: bool
+) -> None:
+    (manifest,) = (folder / "regions" / "1").glob("manifest-*")
+    flip_in(manifest, -1)
+    server = opened(folder)
+    server.truncate_table("t")
+    if is_started_again:
+        server.stop()
+        server = opened(folder)
+    outcome = increment(server, 1, age_ms=1)
+    assert isinstance(outcome, UnknownOutcomeError)
+    assert "may be forgotten" in str(outcome)
+    assert not isinstance(increment(server, 2, age_ms=0), Exception), "it is sent for the first time"
     server.stop()

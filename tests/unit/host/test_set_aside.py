@@ -88,6 +88,39 @@ def test_a_regions_folder_without_proof_is_set_aside(folder: Path) -> None:
     server.stop()
 
 
+def test_a_folder_that_holds_more_than_a_create_makes_is_set_aside(tmp_path: Path) -> None:
+    """By the log no such table was ever made, but what is in the file nobody knows."""
+    server = opened(tmp_path)
+    server.create_table("t", FAMILIES)
+    server.stop()
+    stray = tmp_path / "regions" / "2" / "a copy of my rows"
+    make_region_folder(Files(), stray.parent, 2, Table("lost", 2, ()), Config())
+    stray.write_bytes(b"rows")
+    (remark,) = remarks_on(tmp_path)
+    assert remark.endswith("the next start sets it aside")
+    server = opened(tmp_path)
+    (aside,) = server.set_aside
+    assert (aside.path / stray.name).read_bytes() == b"rows"
+    assert "more than a create makes" in aside.note
+    server.stop()
+
+
+def test_a_new_region_sets_aside_what_stands_in_its_place(tmp_path: Path) -> None:
+    """The start could not move it, or somebody put it there since."""
+    server = opened(tmp_path)
+    stray = tmp_path / "regions" / "1" / "a copy of my rows"
+    stray.parent.mkdir()
+    stray.write_bytes(b"rows")
+    server.create_table("t", FAMILIES)
+    put(server, "t", b"r")
+    server.stop()
+    (aside,) = list_set_aside(tmp_path, Files())
+    assert (aside.path / stray.name).read_bytes() == b"rows"
+    server = opened(tmp_path)
+    assert rows_of(server, "t") == {b"r": [b"f", b"g"]}
+    server.stop()
+
+
 def test_a_store_file_without_proof_is_set_aside(folder: Path) -> None:
     (folder / "regions" / "1" / STORE_FILE).write_bytes(b"cells, perhaps")
     (remark,) = remarks_on(folder)

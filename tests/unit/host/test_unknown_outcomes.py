@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,8 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import DiskFullError, StoppingError, TooManyOpenFilesError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
+from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.wal.log import Log
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
 from tests.unit.host.stopped_folder import CONFIG, FAMILIES, opened, put
@@ -80,6 +82,36 @@ def test_a_log_that_fails_just_after_the_commit_leaves_the_outcome_unknown(
     with pytest.raises(UnknownOutcomeError) as told:
         OPERATIONS[operation](serving.server)
     assert "nothing was changed" not in told.value.message
+    assert len(serving.fatal) == 1, "the server ends"
+    assert serving.after_restart(tmp_path) != serving.before, "it was done"
+    with pytest.raises(StoppingError):
+        OPERATIONS[operation](serving.server)
+    serving.end()
+
+
+STEPS_AFTER_COMMIT: Sequence[tuple[str, type, str]] = [
+    *[(operation, Log, "note_catalog") for operation in OPERATIONS],
+    ("create", RegionServer, "_serve"),
+    ("alter", Region, "alter"),
+    ("truncate", RegionServer, "_serve"),
+    ("truncate", RegionServer, "_remove_regions"),
+    ("drop", RegionServer, "_remove_regions"),
+]
+
+
+@pytest.mark.parametrize(("operation", "where", "step"), STEPS_AFTER_COMMIT)
+def test_whatever_fails_just_after_the_commit_leaves_the_outcome_unknown_and_ends_the_server(
+    serving: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, where: type, step: str
+) -> None:
+    """Also what no one thought of, or the server would go on with tables that are not those of its catalog."""
+
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(where, step, fails)
+        with pytest.raises(UnknownOutcomeError, match="MemoryError"):
+            OPERATIONS[operation](serving.server)
     assert len(serving.fatal) == 1, "the server ends"
     assert serving.after_restart(tmp_path) != serving.before, "it was done"
     with pytest.raises(StoppingError):

@@ -30,12 +30,12 @@ class Process:
     """A process that holds what it is set to, and clients that sent what they are set to."""
 
     def __init__(self) -> None:
-        self.bytes_held = 100 * MIB  # its own, before anybody sends
+        self.bytes_held = own_bytes = 100 * MIB  # before anybody sends
         self.freed_bytes = 0  # what allocators can give back
         self.ended: list[str] = []
         self.senders: list[Sender] = []
         self.watch = ReceiveWatch(
-            Ledger(Config(memory=MEMORY)), lambda: self.senders, lambda: self.bytes_held, self._give_back
+            Ledger(Config(memory=MEMORY), own_bytes), lambda: self.senders, lambda: self.bytes_held, self._give_back
         )
 
     def send(self, peer: str, byte_count: int) -> None:
@@ -56,6 +56,14 @@ def test_while_memory_is_not_full_nobody_is_sent_away(process: Process) -> None:
     process.send("a", 150 * MIB)
     process.watch.look()
     assert process.ended == []
+
+
+def test_what_came_before_the_watch_began_is_not_the_servers_own() -> None:
+    ended: list[str] = []
+    ledger = Ledger(Config(memory=MEMORY), 100 * MIB)
+    sender = FakeSender("a", 155 * MIB, descriptor=0, ended=ended)  # while the server recovered
+    ReceiveWatch(ledger, lambda: [sender], lambda: 255 * MIB, lambda: None).look()
+    assert ended == ["a"]
 
 
 def test_those_that_sent_most_are_closed_and_no_more_than_make_up_for_it(process: Process) -> None:

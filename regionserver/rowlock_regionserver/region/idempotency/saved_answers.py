@@ -129,3 +129,13 @@ class TakenOver:
 
     def forgotten_ms_ago(self) -> int | None:
         return self._requests.forgotten_ms_ago()
+
+
+class Unreadable:
+    """The answers of a damaged region for the empty one that replaces it: none, and all were forgotten just now."""
+
+    def kept(self, after: int, through: int) -> Iterator[list[KeptAnswer]]:
+        return iter(())
+
+    def forgotten_ms_ago(self) -> int | None:
+        return 0

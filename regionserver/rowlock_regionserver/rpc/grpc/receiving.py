@@ -93,7 +93,7 @@ class ReceiveWatch:
         self._give_back = give_back
         self._ended: set[str] = set()  # their memory is perhaps not freed yet
         self._bytes_max = int(_HELD_SHARE_MAX * ledger.bytes_max)
-        self._own_bytes = measure() - ledger.bytes_held
+        self._own_bytes = ledger.own_bytes
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="receive-watch", daemon=True)
 
