@@ -64,7 +64,7 @@ class RegionServerError(Exception):
         self.retry_after_ms = retry_after_ms
 
     def without_frames(self) -> Self:
-        """This error without its traceback and its causes, fit to be stored.
+        """Drops the traceback and the causes, so that this error can be stored, and returns it.
 
         The frames of a traceback hold the request, and often the very object that stores the error. Such a cycle would
         keep both alive until the cyclic garbage collector runs.
