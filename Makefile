@@ -7,7 +7,7 @@ UV := $(VENV)/bin/uv
 UV_VERSION := 0.13.9
 PROTOS := $(wildcard proto/rowlock_proto/v1/*.proto)
 
-.PHONY: help setup demo test check crash spark-crash memory bench spark-bench proto lock clean
+.PHONY: help setup demo test check crash spark-crash memory bench spark-bench proto errors lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -48,8 +48,11 @@ bench: setup ## the figures of the README but for Spark's, each a ratio in one r
 spark-bench: setup ## what rowlock costs from Spark, beside Parquet and HBase
 	@$(PYTHON) -m bench.spark $(ARGS)
 
-proto: setup ## generate the protocol's code
+proto: setup errors ## generate the protocol's code and the exceptions
 	@$(PYTHON) -m grpc_tools.protoc -Iproto --python_out=proto --pyi_out=proto --grpc_python_out=proto $(PROTOS)
+
+errors: setup ## generate the exceptions of client and server from their table
+	@$(PYTHON) -m tools.errors
 
 lock: setup ## pin the newest dependencies that fit
 	@$(UV) pip compile -q --universal --extra pandas --extra spark --group pyproject.toml:dev pyproject.toml \

@@ -16,7 +16,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 # First of all, and before grpc: see there.
-from rowlock import fork  # noqa: F401
+from rowlock import errors, fork  # noqa: F401
+from rowlock.errors import *  # noqa: F403
 
 if TYPE_CHECKING:
     from rowlock import aio
@@ -27,35 +28,6 @@ if TYPE_CHECKING:
     from rowlock.client import Client
     from rowlock.connecting import connect, open
     from rowlock.counters import counter_value
-    from rowlock.errors import (
-        AnotherFolderError,
-        BatchError,
-        BulkError,
-        ClosedError,
-        CorruptionError,
-        CounterOverflowError,
-        DeadlineError,
-        DiskFullError,
-        EmbeddedServerError,
-        FamilyNotFoundError,
-        FilterTypeError,
-        InvalidArgumentError,
-        LeaseExpiredError,
-        LimitExceededError,
-        MappingError,
-        NotACounterError,
-        NotServingRegionError,
-        RegionTooBusyError,
-        RowlockError,
-        ServerError,
-        ServerRecoveringError,
-        ServerStoppingError,
-        ServerUnavailableError,
-        SnapshotEndedError,
-        TableExistsError,
-        TableNotFoundError,
-        UnknownOutcomeError,
-    )
     from rowlock.filters import Filter, column, row_key
     from rowlock.mapping import Mapping
     from rowlock.rows import Cell
@@ -84,35 +56,6 @@ _MODULES = {
     # Not named like the function in it: importing a module sets its name on the package, over ours.
     "rowlock.connecting": ("connect", "open"),
     "rowlock.counters": ("counter_value",),
-    "rowlock.errors": (
-        "AnotherFolderError",
-        "BatchError",
-        "BulkError",
-        "ClosedError",
-        "CorruptionError",
-        "CounterOverflowError",
-        "DeadlineError",
-        "DiskFullError",
-        "EmbeddedServerError",
-        "FamilyNotFoundError",
-        "FilterTypeError",
-        "InvalidArgumentError",
-        "LeaseExpiredError",
-        "LimitExceededError",
-        "MappingError",
-        "NotACounterError",
-        "NotServingRegionError",
-        "RegionTooBusyError",
-        "RowlockError",
-        "ServerError",
-        "ServerRecoveringError",
-        "ServerStoppingError",
-        "ServerUnavailableError",
-        "SnapshotEndedError",
-        "TableExistsError",
-        "TableNotFoundError",
-        "UnknownOutcomeError",
-    ),
     "rowlock.filters": ("Filter", "column", "row_key"),
     "rowlock.mapping": ("Mapping",),
     "rowlock.rows": ("Cell",),
@@ -136,64 +79,38 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "aio",
-    "AnotherFolderError",
     "Append",
     "Batch",
-    "BatchError",
-    "BulkError",
     "BulkResult",
     "Cell",
     "CellFilter",
     "Check",
     "CheckResult",
     "Client",
-    "ClosedError",
-    "CorruptionError",
-    "CounterOverflowError",
-    "DeadlineError",
     "Delete",
-    "DiskFullError",
     "Durability",
-    "EmbeddedServerError",
     "Family",
-    "FamilyNotFoundError",
     "Filter",
-    "FilterTypeError",
     "FlushResult",
     "Increment",
-    "InvalidArgumentError",
-    "LeaseExpiredError",
-    "LimitExceededError",
     "Limits",
     "Mapping",
-    "MappingError",
-    "NotACounterError",
-    "NotServingRegionError",
     "Put",
     "Region",
     "RegionStatistics",
-    "RegionTooBusyError",
-    "RowlockError",
     "Scan",
-    "ServerError",
     "ServerInfo",
-    "ServerRecoveringError",
-    "ServerStoppingError",
-    "ServerUnavailableError",
     "Snapshot",
-    "SnapshotEndedError",
     "Split",
     "Table",
     "TableDescription",
-    "TableExistsError",
-    "TableNotFoundError",
-    "UnknownOutcomeError",
     "column",
     "connect",
     "counter_value",
     "open",
     "row_key",
 ]
+__all__ += errors.__all__
 
 
 def __getattr__(name: str) -> object:

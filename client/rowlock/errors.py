@@ -1,36 +1,36 @@
-"""What can go wrong for a client, each with its evidence and whether a retry can help.
+"""The exceptions of the client, each with its evidence and whether a retry can help.
 
 RowlockError
-├── InvalidArgumentError       the call is wrong; nothing was changed                        (a ValueError)
-│   ├── LimitExceededError         a row, qualifier, cell, request or timestamp is beyond its limit
-│   ├── NotACounterError           an increment met a cell that is not 8 bytes
-│   ├── CounterOverflowError       an increment would leave 64 signed bits
-│   ├── FilterTypeError            a stored value or an operand does not fit the type a filter reads it as
-│   └── MappingError               a mapping is malformed, or a value does not fit it
-├── TableNotFoundError
-├── TableExistsError
-├── FamilyNotFoundError
-├── NotServingRegionError      the region moved or the table was made anew; looked up again before it is raised
-│   └── AnotherFolderError         at the address is the server of another data folder
-├── RegionTooBusyError         memory, log or a queue of the server is at its bound; nothing was changed
-│   └── DiskFullError              writes are refused, reads go on
-├── DeadlineError              given up in time; nothing was changed                         (a TimeoutError)
-├── ServerUnavailableError     no server answers at the address                              (a ConnectionError)
-│   ├── ServerStoppingError        the server is going down; nothing was changed
-│   └── ServerRecoveringError      the server has not finished reading its log yet; nothing was changed
-├── UnknownOutcomeError        the change may or may not have happened
-├── CorruptionError            the server found damage; what it says can't be read
-├── LeaseExpiredError          a strict scan lost its read point
-├── SnapshotEndedError         the snapshot is not there any more; make a new one
-├── ServerError                the server failed in a way that it does not know; a bug
-├── BatchError                 some rows of a batch were not changed, or it is not known
-├── BulkError                  some rows of a put_arrow were not written, or it is not known
-├── EmbeddedServerError        the private server of rowlock.open could not be started
-└── ClosedError                the client was closed
+├── ServerError                The server failed unexpectedly or sent a malformed answer: a bug
+├── InvalidArgumentError       The call is invalid; nothing was changed (a ValueError)
+│   ├── LimitExceededError     A row, qualifier, cell, request or timestamp exceeds its limit
+│   ├── NotACounterError       An increment, or `counter`, found a value that is not 8 bytes long
+│   ├── CounterOverflowError   An increment would overflow a signed 64-bit integer
+│   ├── FilterTypeError        A stored value or an operand does not fit the type that a filter compares
+│   └── MappingError           A mapping is malformed, or a value does not fit it
+├── TableNotFoundError         No table has this name
+├── TableExistsError           A table with this name already exists
+├── FamilyNotFoundError        The table has no such column family
+├── NotServingRegionError      No server had the region before the deadline; nothing was changed
+│   └── AnotherFolderError     The server serves another data folder; nothing was changed
+├── RegionTooBusyError         The server's memory, log or a queue stayed full until the deadline; nothing was changed
+│   └── DiskFullError          The server's disk is full: writes fail until space is free; reads still work
+├── DeadlineError              Timed out; nothing was changed (a TimeoutError)
+├── ServerUnavailableError     No server answers at the address, or the connection was lost (a ConnectionError)
+│   ├── ServerStoppingError    The server is shutting down; nothing was changed
+│   └── ServerRecoveringError  The server is still replaying its log; nothing was changed
+├── UnknownOutcomeError        The change may or may not have been made
+├── CorruptionError            The server found damaged data, and serves none of it
+├── LeaseExpiredError          A strict scan lost its read point: its caller was too slow, or the server was lost
+├── SnapshotEndedError         The snapshot has ended; make a new one
+├── BatchError                 Some rows of a batch were not changed, or may not have been
+├── BulkError                  Some rows of a put_arrow were not written, or may not have been
+├── EmbeddedServerError        The private server of `rowlock.open` could not be started or reached
+└── ClosedError                The client is closed
 
-Every error of a single change but UnknownOutcomeError promises that nothing was changed. A check that
-was not met is not an error. Retries that can help were already made when one of these is raised: `can_retry` says
-whether the same call may succeed later.
+Every error of a single change promises that nothing was changed, except UnknownOutcomeError. A condition that does not
+hold is not an error. The client has already retried where a retry could help: `can_retry` says whether the same call
+may succeed later.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ from typing import ClassVar
 
 
 class RowlockError(Exception):
-    """Base of all; the message is one sentence: what, where, and what to do. Evidence that is not known is empty."""
+    """Base of all errors of the client.
+
+    `message` is one sentence: what failed, where, and what to do. Evidence that is unknown is empty.
+    """
 
     can_retry: ClassVar[bool] = False
 
@@ -64,20 +67,168 @@ class RowlockError(Exception):
 
     @property
     def column(self) -> bytes:
-        """`family:qualifier` when the error concerns one column, else empty."""
+        """`family:qualifier` if the error concerns one column, else empty."""
         return self.family + b":" + self.qualifier if self.family else b""
 
     def __str__(self) -> str:
-        # OSError's own __str__ would look for errno.
+        # OSError.__str__ would look for an errno.
         return self.message
 
 
+class ServerUnavailableError(RowlockError, ConnectionError):
+    """No server answers at the address, or the connection was lost.
+
+    never_left: True if the request certainly did not start: there was no connection, or the server admitted nothing.
+    """
+
+    can_retry = True
+    never_left = False
+
+
+# Generated from rowlock_proto/errors.py by `make errors`: edit the table.
+
+
+__all__ = [
+    "AnotherFolderError",
+    "BatchError",
+    "BulkError",
+    "ClosedError",
+    "CorruptionError",
+    "CounterOverflowError",
+    "DeadlineError",
+    "DiskFullError",
+    "EmbeddedServerError",
+    "FamilyNotFoundError",
+    "FilterTypeError",
+    "InvalidArgumentError",
+    "LeaseExpiredError",
+    "LimitExceededError",
+    "MappingError",
+    "NotACounterError",
+    "NotServingRegionError",
+    "RegionTooBusyError",
+    "RowlockError",
+    "ServerError",
+    "ServerRecoveringError",
+    "ServerStoppingError",
+    "ServerUnavailableError",
+    "SnapshotEndedError",
+    "TableExistsError",
+    "TableNotFoundError",
+    "UnknownOutcomeError",
+]
+
+
+class ServerError(RowlockError):
+    """The server failed unexpectedly or sent a malformed answer: a bug.
+
+    The outcome of a change is unknown then; see UnknownOutcomeError.
+    """
+
+
 class InvalidArgumentError(RowlockError, ValueError):
-    """The call is wrong; nothing was changed."""
+    """The call is invalid; nothing was changed."""
+
+
+class NotACounterError(InvalidArgumentError):
+    """An increment, or `counter`, found a value that is not 8 bytes long."""
+
+
+class CounterOverflowError(InvalidArgumentError):
+    """An increment would overflow a signed 64-bit integer."""
+
+
+class FilterTypeError(InvalidArgumentError):
+    """A stored value or an operand does not fit the type that a filter compares."""
+
+
+class MappingError(InvalidArgumentError):
+    """A mapping is malformed, or a value does not fit it."""
+
+
+class TableNotFoundError(RowlockError):
+    """No table has this name."""
+
+
+class TableExistsError(RowlockError):
+    """A table with this name already exists."""
+
+
+class FamilyNotFoundError(RowlockError):
+    """The table has no such column family."""
+
+
+class NotServingRegionError(RowlockError):
+    """No server had the region before the deadline; nothing was changed.
+
+    The client looked the region up again before it raised this error.
+    """
+
+    can_retry = True
+
+
+class AnotherFolderError(NotServingRegionError):
+    """The server serves another data folder; nothing was changed.
+
+    It served a different folder before, or `rowlock.open` was given a different one.
+    """
+
+
+class RegionTooBusyError(RowlockError):
+    """The server's memory, log or a queue stayed full until the deadline; nothing was changed."""
+
+    can_retry = True
+
+
+class DiskFullError(RegionTooBusyError):
+    """The server's disk is full: writes fail until space is free; reads still work."""
+
+
+class DeadlineError(RowlockError, TimeoutError):
+    """Timed out; nothing was changed."""
+
+    can_retry = True
+
+
+class ServerStoppingError(ServerUnavailableError):
+    """The server is shutting down; nothing was changed."""
+
+
+class CorruptionError(RowlockError):
+    """The server found damaged data, and serves none of it."""
+
+
+class LeaseExpiredError(RowlockError):
+    """A strict scan lost its read point: its caller was too slow, or the server was lost."""
+
+
+class SnapshotEndedError(RowlockError):
+    """The snapshot has ended; make a new one.
+
+    It was ended, its lease expired, its table was dropped or truncated, or its server stopped. Repeat the reads with
+    the new one.
+    """
+
+
+class EmbeddedServerError(RowlockError):
+    """The private server of `rowlock.open` could not be started or reached.
+
+    If it did not start, the message ends with its last output.
+    """
+
+
+class ClosedError(RowlockError):
+    """The client is closed."""
+
+
+# End of the generated part.
 
 
 class LimitExceededError(InvalidArgumentError):
-    """`found` is beyond `limit_value`, the server's value of `limit` (bytes, or milliseconds for timestamps)."""
+    """A row, qualifier, cell, request or timestamp exceeds its limit.
+
+    `found` exceeds `limit_value`, the server's value of `limit`, in bytes or, for timestamps, in milliseconds.
+    """
 
     def __init__(
         self,
@@ -100,116 +251,33 @@ class LimitExceededError(InvalidArgumentError):
         self.found = found
 
 
-class NotACounterError(InvalidArgumentError):
-    """An increment, or `counter`, met a cell that is not 8 bytes."""
-
-
-class CounterOverflowError(InvalidArgumentError):
-    """An increment would leave 64 signed bits."""
-
-
-class FilterTypeError(InvalidArgumentError):
-    """A stored value or an operand does not fit the type that a filter reads it as."""
-
-
-class MappingError(InvalidArgumentError):
-    """A mapping is malformed, or a value does not fit what it says."""
-
-
-class TableNotFoundError(RowlockError):
-    """No table of that name."""
-
-
-class TableExistsError(RowlockError):
-    """There is a table of that name."""
-
-
-class FamilyNotFoundError(RowlockError):
-    """The table has no such column family."""
-
-
-class NotServingRegionError(RowlockError):
-    """No server had the region until the deadline, though it was looked up again; nothing was changed."""
-
-    can_retry = True
-
-
-class AnotherFolderError(NotServingRegionError):
-    """The server has another data folder than before, or than the one that was opened; nothing was changed."""
-
-
-class RegionTooBusyError(RowlockError):
-    """Memory, log or a queue of the server stayed at its bound until the deadline; nothing was changed."""
-
-    can_retry = True
-
-
-class DiskFullError(RegionTooBusyError):
-    """The server has no space: writes are refused, reads go on, and writes go on by themselves when there is space."""
-
-
-class DeadlineError(RowlockError, TimeoutError):
-    """Given up in time; of a change: nothing was changed."""
-
-    can_retry = True
-
-
-class ServerUnavailableError(RowlockError, ConnectionError):
-    """No server answers at the address, or the connection was lost.
-
-    never_left: there was no connection to begin with, or the server let nothing in: surely nothing was begun.
-    """
-
-    can_retry = True
-    never_left = False
-
-
-class ServerStoppingError(ServerUnavailableError):
-    """The server is going down; nothing was changed."""
-
-
 class ServerRecoveringError(ServerUnavailableError):
-    """The server has not finished reading its log yet; nothing was changed."""
+    """The server is still replaying its log; nothing was changed."""
 
     never_left = True
 
 
 class UnknownOutcomeError(RowlockError):
-    """The change was sent, and no answer came: it may or may not have happened.
+    """The change may or may not have been made.
 
-    `__cause__` is what was met last. To find out, read the row. reason: why it is not known, without an advice; empty
-    where the server says that it is not known.
+    It was sent and no answer came, or the server does not know the outcome. Read the row to find out. `__cause__` is
+    the last error met.
+
+    reason: why the outcome is unknown, without advice; empty if the server reported it.
     """
 
     reason: str = ""
 
 
-class CorruptionError(RowlockError):
-    """The server found bytes that are not what was written, and serves nothing of them."""
-
-
-class LeaseExpiredError(RowlockError):
-    """A strict scan lost its read point: it waited too long for its caller, or the server went away."""
-
-
-class SnapshotEndedError(RowlockError):
-    """The snapshot is not there any more: it was ended, not used for its lease, or its table or server went away.
-
-    Make a new one, and begin anew what was read by it.
-    """
-
-
-class ServerError(RowlockError):
-    """The server failed in a way that it does not know: a bug. Of a change see UnknownOutcomeError."""
-
-
 class BatchError(RowlockError):
-    """Some rows of one send of a batch were not changed, or it is not known whether they were.
+    """Some rows of a batch were not changed, or may not have been.
 
-    applied: rows that were changed by this send.
-    failed:  (row, error) of those that surely were not.
-    unknown: (row, error) of those that may or may not have been.
-    All sends before this one were applied whole; what comes after it was never sent.
+    A batch sends its rows in several requests. Those before the failed one were applied in full; those after it were
+    never sent. Of the failed request:
+
+    applied: rows that were changed.
+    failed:  (row, error) of rows that were not changed.
+    unknown: (row, error) of rows that may or may not have been changed.
     """
 
     def __init__(
@@ -228,12 +296,14 @@ class BatchError(RowlockError):
 
 
 class BulkError(RowlockError):
-    """Some rows of a put_arrow were not written, or it is not known whether they were.
+    """Some rows of a put_arrow were not written, or may not have been.
 
-    Ranges are half-open, of row numbers of the input counted from 0 over all its batches.
+    Ranges are half-open. They hold row numbers of the input, counted from 0 across all its batches.
+
     applied: ranges that were written.
-    failed:  (range, error) of those that surely were not.
-    unknown: (range, error) of those that may or may not have been.
+    failed:  (range, error) of ranges that were not written.
+    unknown: (range, error) of ranges that may or may not have been written.
+
     Rows after all of these were never sent.
     """
 
@@ -250,11 +320,3 @@ class BulkError(RowlockError):
         self.applied = list(applied)
         self.failed = list(failed)
         self.unknown = list(unknown)
-
-
-class EmbeddedServerError(RowlockError):
-    """The private server of `rowlock.open` could not be started; the message ends with its last words."""
-
-
-class ClosedError(RowlockError):
-    """The client was closed."""

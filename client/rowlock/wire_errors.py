@@ -1,4 +1,4 @@
-"""Errors as they arrive: a server's typed Error, or a failed call of grpc, turned into this package's errors."""
+"""Turns what arrives into this package's exceptions: a server's typed Error, or a failed gRPC call."""
 
 from __future__ import annotations
 
@@ -10,72 +10,40 @@ from typing import Protocol
 import grpc
 from google.protobuf.message import DecodeError
 from google.rpc import status_pb2
+from rowlock_proto.errors import ERRORS
 from rowlock_proto.unix_sockets import PREFIX
 from rowlock_proto.v1 import types_pb2
 
+from rowlock import errors
 from rowlock.errors import (
-    AnotherFolderError,
-    CorruptionError,
-    CounterOverflowError,
     DeadlineError,
-    DiskFullError,
-    FamilyNotFoundError,
-    FilterTypeError,
     InvalidArgumentError,
-    LeaseExpiredError,
     LimitExceededError,
-    NotACounterError,
-    NotServingRegionError,
-    RegionTooBusyError,
     RowlockError,
     ServerError,
-    ServerRecoveringError,
-    ServerStoppingError,
     ServerUnavailableError,
-    SnapshotEndedError,
-    TableExistsError,
-    TableNotFoundError,
-    UnknownOutcomeError,
 )
 
-# grpc's words when a call found no connection and could make none, or did not even find the host; only then is it sure
-# that nothing was sent.
+# How grpc says that it had no connection and could not make one, or that the host name did not resolve. Only then is it
+# certain that nothing was sent.
 NAME_NOT_FOUND = ("errors resolving", "DNS resolution failed")
 _NEVER_CONNECTED = ("failed to connect to all addresses", *NAME_NOT_FOUND)
 # A private server's socket in its data folder, and a file that only data folders have.
 _SOCKET, _FORMAT_FILE = "socket", "format"
-# grpc's words when what answers speaks something else.
+# How grpc says that the other side speaks another protocol.
 NOT_GRPC = "Failed parsing HTTP/2"
-# grpc.aio's words, as INTERNAL, for a stream that had ended when a message was written to it.
+# How grpc.aio reports, as INTERNAL, a message that was written to a stream after its end.
 _WRITTEN_TOO_LATE = "Internal error from Core"
-# grpc's words for a message that is larger than its receiver takes.
+# How grpc reports a message that is larger than its receiver accepts.
 _TOO_LARGE = re.compile(r"larger than max \((\d+) vs\. (\d+)\)")
-# What a server's grpc takes beyond its request_bytes_max, by the protocol (types.proto).
+# A server's grpc accepts messages this much larger than its request_bytes_max (types.proto).
 _BEYOND_REQUEST_BYTES_MAX = 1 << 20
 _DETAILS_KEY = "grpc-status-details-bin"
 
-_Error = types_pb2.Error
 _BY_CODE: dict[int, type[RowlockError]] = {
-    _Error.INVALID_ARGUMENT: InvalidArgumentError,
-    _Error.TABLE_NOT_FOUND: TableNotFoundError,
-    _Error.TABLE_EXISTS: TableExistsError,
-    _Error.FAMILY_NOT_FOUND: FamilyNotFoundError,
-    _Error.LIMIT_EXCEEDED: LimitExceededError,
-    _Error.NOT_SERVING_REGION: NotServingRegionError,
-    _Error.REGION_TOO_BUSY: RegionTooBusyError,
-    _Error.DEADLINE_EXCEEDED: DeadlineError,
-    _Error.UNKNOWN_OUTCOME: UnknownOutcomeError,
-    _Error.NOT_A_COUNTER: NotACounterError,
-    _Error.COUNTER_OVERFLOW: CounterOverflowError,
-    _Error.FILTER_TYPE_MISMATCH: FilterTypeError,
-    _Error.CORRUPTION: CorruptionError,
-    _Error.LEASE_EXPIRED: LeaseExpiredError,
-    _Error.SNAPSHOT_ENDED: SnapshotEndedError,
-    _Error.SERVER_STOPPING: ServerStoppingError,
-    _Error.SERVER_RECOVERING: ServerRecoveringError,
-    _Error.INTERNAL: ServerError,
-    _Error.DISK_FULL: DiskFullError,
-    _Error.ANOTHER_DATA_FOLDER: AnotherFolderError,
+    types_pb2.Error.Code.Value(row.code.name): getattr(errors, row.client.name)
+    for row in ERRORS
+    if row.code is not None and row.client is not None
 }
 
 
@@ -88,9 +56,9 @@ class FailedCall(Protocol):
 
 
 def error_from(message: types_pb2.Error) -> RowlockError:
-    """A server's typed error. A code that this client does not know becomes ServerError."""
+    """The exception for a server's typed error; ServerError for a code that this client does not know."""
     kind = _BY_CODE.get(message.code, ServerError)
-    text = message.message or f"the server answered the error {message.code} without a message"
+    text = message.message or f"the server reported error {message.code} without a message"
     if kind is LimitExceededError:
         return LimitExceededError(
             text,
@@ -113,7 +81,7 @@ def error_from(message: types_pb2.Error) -> RowlockError:
 
 
 def answered_error(failed: FailedCall) -> RowlockError | None:
-    """The server's typed answer; None when grpc alone tells of the failure, and the request may have been made."""
+    """The server's typed error; None if only grpc reports the failure, and the request may have been executed."""
     for key, value in _trailing_metadata(failed):
         if key == _DETAILS_KEY and isinstance(value, bytes):
             evidence = _unpacked(value)
@@ -123,7 +91,7 @@ def answered_error(failed: FailedCall) -> RowlockError | None:
 
 
 def error_of_call(failed: FailedCall, address: str) -> RowlockError:
-    """What a failed call of grpc means. Without the server's typed evidence only the status code is left."""
+    """The exception for a failed gRPC call, from its status code alone if the server sent no typed error."""
     answered = answered_error(failed)
     if answered is not None:
         return answered
@@ -161,7 +129,7 @@ def _too_large(address: str, details: str) -> LimitExceededError:
     match = _TOO_LARGE.search(details)
     if match is None:
         return LimitExceededError(
-            f"a message to or from {address} is larger than grpc allows; send or ask for less at once: {details}"
+            f"a message to or from {address} exceeds gRPC's size limit; send or request less at once: {details}"
         )
     found, limit = int(match[1]), int(match[2]) - _BEYOND_REQUEST_BYTES_MAX
     return LimitExceededError(
@@ -174,7 +142,7 @@ def _too_large(address: str, details: str) -> LimitExceededError:
 
 
 def _unpacked(details: bytes) -> types_pb2.Error | None:
-    """The typed error of a google.rpc.Status, None if it has none or is malformed."""
+    """The typed error in a google.rpc.Status; None if it has none or is malformed."""
     try:
         status = status_pb2.Status.FromString(details)
         for packed in status.details:
@@ -196,7 +164,7 @@ def _trailing_metadata(failed: FailedCall) -> list[tuple[str, str | bytes]]:
 _BY_STATUS: dict[grpc.StatusCode, Callable[[str, str], RowlockError]] = {
     grpc.StatusCode.UNAVAILABLE: lambda address, details: _unavailable(address, details),
     grpc.StatusCode.CANCELLED: lambda address, details: ServerUnavailableError(
-        f"the call to {address} was cut off: {details}"
+        f"the call to {address} was cancelled: {details}"
     ),
     grpc.StatusCode.DEADLINE_EXCEEDED: lambda address, details: DeadlineError(
         f"the server at {address} did not answer in time: {details}"
@@ -206,6 +174,6 @@ _BY_STATUS: dict[grpc.StatusCode, Callable[[str, str], RowlockError]] = {
         f"the server at {address} did not understand the request: {details}"
     ),
     grpc.StatusCode.UNIMPLEMENTED: lambda address, details: InvalidArgumentError(
-        f"what answers at {address} does not speak the protocol rowlock.v1: {details}"
+        f"the server at {address} does not speak the protocol rowlock.v1: {details}"
     ),
 }

@@ -1,28 +1,28 @@
-"""What can go wrong in a region server, each with its evidence and whether a retry can help.
+"""The exceptions of the region server, each with its evidence and whether a retry can help.
 
 RegionServerError
-├── InvalidRequestError        the request is wrong; nothing was changed
-│   ├── LimitExceededError         a row, qualifier, cell, request or timestamp is beyond its limit
-│   ├── NotACounterError           an increment met a cell that is not 8 bytes
-│   ├── CounterOverflowError       an increment would leave 64 signed bits
-│   └── FilterTypeError            a stored value does not fit the type a filter reads it as
-├── TableNotFoundError
-├── TableExistsError
-├── FamilyNotFoundError
-├── NotServingRegionError      look the region up again
-├── RegionTooBusyError         memory, log or a queue is at its bound; try again
-│   ├── DiskFullError              writes are refused, reads go on
-│   └── TooManyOpenFilesError      the process has no descriptor left; try again
-├── DeadlineError              given up before anything was changed
-├── UnknownOutcomeError        the change may or may not have happened
-├── CorruptionError            bytes on disk or wire are not what was written
-├── LeaseExpiredError          a scan waited too long, or the server started anew
-├── SnapshotEndedError         the snapshot is not there, or not any more
-├── StoppingError              the server is going down
-├── RecoveringError            the server has not finished reading its log yet
-├── AnotherFolderError         the client means the server of another data folder
-└── DataFolderError            the folder can't be used: another version, read-only, not ours
-    └── FolderInUseError           another process serves it
+├── InvalidRequestError        The request is invalid; nothing was changed
+│   ├── LimitExceededError     A row, qualifier, cell, request or timestamp exceeds its limit
+│   ├── NotACounterError       An increment found a value that is not 8 bytes long
+│   ├── CounterOverflowError   An increment would overflow a signed 64-bit integer
+│   └── FilterTypeError        A stored value or an operand does not fit the type that a filter compares
+├── TableNotFoundError         No table has this name
+├── TableExistsError           A table with this name already exists
+├── FamilyNotFoundError        The table has no such column family
+├── NotServingRegionError      This server does not serve the region; look it up again
+├── AnotherFolderError         The call names another data folder; nothing was changed
+├── RegionTooBusyError         Memory, the log or a queue is full; nothing was changed
+│   ├── DiskFullError          The server's disk is full: writes fail until space is free; reads still work
+│   └── TooManyOpenFilesError  The process or the system has no file descriptor left; nothing was changed
+├── DeadlineError              Timed out; nothing was changed
+├── StoppingError              The server is shutting down; nothing was changed
+├── RecoveringError            The server is still replaying its log; nothing was changed
+├── UnknownOutcomeError        The change may or may not have been made
+├── CorruptionError            Stored bytes are not what was written
+├── LeaseExpiredError          The client did not take a scan's next batch in time
+├── SnapshotEndedError         The snapshot has ended, or never existed
+└── DataFolderError            The data folder is unusable; the message says why and what to do
+    └── FolderInUseError       Another process serves the data folder
 """
 
 from __future__ import annotations
@@ -31,13 +31,16 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import ClassVar, Self
 
-# A request can fail in each of 100,000 rows, so what an error says is bounded, whatever it quotes.
+# A request can fail in each of 100,000 rows, so the length of a message is bounded, whatever it quotes.
 MESSAGE_CHARACTERS_MAX = 1000
 _LISTED_CHARACTERS_MAX = 200
 
 
 class RegionServerError(Exception):
-    """Base of all; `message` is one sentence: what, where, and what to do. The middle of a long one is left out."""
+    """Base of all errors of the region server.
+
+    `message` is one sentence: what failed, where, and what to do. A long one is cut in the middle.
+    """
 
     can_retry: ClassVar[bool] = False
 
@@ -61,21 +64,121 @@ class RegionServerError(Exception):
         self.retry_after_ms = retry_after_ms
 
     def without_frames(self) -> Self:
-        """The same error, fit to be kept as a value beside others.
+        """Drops the traceback and the causes, so that this error can be stored, and returns it.
 
-        The frames that it came through hold the request, and often the very place where the error is kept: it would
-        live, and the request with it, until the cyclic collector comes by.
+        The frames of a traceback hold the request, and often the very object that stores the error. Such a cycle would
+        keep both alive until the cyclic garbage collector runs.
         """
         self.__cause__ = self.__context__ = None
         return self.with_traceback(None)
 
 
+# Generated from rowlock_proto/errors.py by `make errors`: edit the table.
+
+
 class InvalidRequestError(RegionServerError):
-    """The caller's mistake; nothing was changed."""
+    """The request is invalid; nothing was changed."""
+
+
+class NotACounterError(InvalidRequestError):
+    """An increment found a value that is not 8 bytes long."""
+
+
+class CounterOverflowError(InvalidRequestError):
+    """An increment would overflow a signed 64-bit integer."""
+
+
+class FilterTypeError(InvalidRequestError):
+    """A stored value or an operand does not fit the type that a filter compares."""
+
+
+class TableNotFoundError(RegionServerError):
+    """No table has this name."""
+
+
+class TableExistsError(RegionServerError):
+    """A table with this name already exists."""
+
+
+class FamilyNotFoundError(RegionServerError):
+    """The table has no such column family."""
+
+
+class NotServingRegionError(RegionServerError):
+    """This server does not serve the region; look it up again."""
+
+    can_retry = True
+
+
+class AnotherFolderError(RegionServerError):
+    """The call names another data folder; nothing was changed."""
+
+    can_retry = True
+
+
+class RegionTooBusyError(RegionServerError):
+    """Memory, the log or a queue is full; nothing was changed.
+
+    Retry after `retry_after_ms`.
+    """
+
+    can_retry = True
+
+
+class DiskFullError(RegionTooBusyError):
+    """The server's disk is full: writes fail until space is free; reads still work."""
+
+
+class TooManyOpenFilesError(RegionTooBusyError):
+    """The process or the system has no file descriptor left; nothing was changed."""
+
+
+class DeadlineError(RegionServerError):
+    """Timed out; nothing was changed."""
+
+    can_retry = True
+
+
+class StoppingError(RegionServerError):
+    """The server is shutting down; nothing was changed."""
+
+    can_retry = True
+
+
+class RecoveringError(RegionServerError):
+    """The server is still replaying its log; nothing was changed."""
+
+    can_retry = True
+
+
+class UnknownOutcomeError(RegionServerError):
+    """The change may or may not have been made."""
+
+
+class LeaseExpiredError(RegionServerError):
+    """The client did not take a scan's next batch in time."""
+
+
+class SnapshotEndedError(RegionServerError):
+    """The snapshot has ended, or never existed."""
+
+
+class DataFolderError(RegionServerError):
+    """The data folder is unusable; the message says why and what to do."""
+
+
+class FolderInUseError(DataFolderError):
+    """Another process serves the data folder."""
+
+
+# End of the generated part.
 
 
 class LimitExceededError(InvalidRequestError):
-    """`found` is beyond `limit_value`, the configured value of `limit`."""
+    """A row, qualifier, cell, request or timestamp exceeds its limit.
+
+    `found` exceeds `limit_value`, the configured value of `limit`.
+    """
 
     def __init__(
         self,
@@ -95,62 +198,11 @@ class LimitExceededError(InvalidRequestError):
         self.found = found
 
 
-class NotACounterError(InvalidRequestError):
-    """An increment met a cell that is not 8 bytes."""
-
-
-class CounterOverflowError(InvalidRequestError):
-    """An increment would leave 64 signed bits."""
-
-
-class FilterTypeError(InvalidRequestError):
-    """A stored value or an operand does not fit the type that a filter reads it as."""
-
-
-class TableNotFoundError(RegionServerError):
-    """No table of that name."""
-
-
-class TableExistsError(RegionServerError):
-    """There is a table of that name."""
-
-
-class FamilyNotFoundError(RegionServerError):
-    """The table has no such column family."""
-
-
-class NotServingRegionError(RegionServerError):
-    """This server does not have the region; look it up again."""
-
-    can_retry = True
-
-
-class RegionTooBusyError(RegionServerError):
-    """Memory, log or a queue is at its bound; nothing was changed, try again after `retry_after_ms`."""
-
-    can_retry = True
-
-
-class DiskFullError(RegionTooBusyError):
-    """No space for the log: writes are refused, reads go on, and writes go on by themselves when there is space."""
-
-
-class TooManyOpenFilesError(RegionTooBusyError):
-    """The process, or the system, has no file descriptor left; nothing was changed, try again."""
-
-
-class DeadlineError(RegionServerError):
-    """Given up before anything was changed."""
-
-    can_retry = True
-
-
-class UnknownOutcomeError(RegionServerError):
-    """The change may or may not have happened."""
-
-
 class CorruptionError(RegionServerError):
-    """Bytes are not what was written: `path` at `offset`, `expected` and `found`."""
+    """Stored bytes are not what was written.
+
+    The file is `path`, the place is the byte at `offset`; `expected` and `found` say what should be there and what is.
+    """
 
     def __init__(
         self,
@@ -163,7 +215,7 @@ class CorruptionError(RegionServerError):
     ) -> None:
         super().__init__(
             f"{path} is damaged at byte {offset}: expected {expected}, found {found}. "
-            f"Nothing of it is served; {what_to_do}."
+            f"None of it is served; {what_to_do}."
         )
         self.path = Path(path)
         self.offset = offset
@@ -172,58 +224,24 @@ class CorruptionError(RegionServerError):
 
     @classmethod
     def missing(cls, path: Path | str, expected: str, found: str) -> CorruptionError:
-        """For a file or folder that is not there or can't be read, which can perhaps be mended."""
+        """For a file or folder that is missing or unreadable, which the operator may be able to restore."""
         return cls(
             path,
             0,
             expected,
             found,
-            what_to_do="put it back, or make it readable for this user, and start the server again; "
-            "'rowlock-server salvage' writes out what is whole",
+            what_to_do="restore it, or make it readable for this user, and restart the server; "
+            "'rowlock-server salvage' extracts the undamaged data",
         )
 
     @classmethod
     def of(cls, error: OSError, path: Path) -> CorruptionError:
-        """What the system said of the file at `path`, or of one that it names itself."""
+        """For an OSError at `path`, or at the file that the error itself names."""
         return cls.missing(error.filename or path, "a readable file", error.strerror or str(error))
 
 
-class LeaseExpiredError(RegionServerError):
-    """A scan waited too long for its caller, or the server started anew."""
-
-
-class SnapshotEndedError(RegionServerError):
-    """The snapshot is not there, or not any more; nothing else is read in its place."""
-
-
-class StoppingError(RegionServerError):
-    """The server is going down; nothing was changed."""
-
-    can_retry = True
-
-
-class RecoveringError(RegionServerError):
-    """The server has not finished reading its log yet; nothing was changed."""
-
-    can_retry = True
-
-
-class AnotherFolderError(RegionServerError):
-    """The call was meant for the server of another data folder; nothing was changed."""
-
-    can_retry = True
-
-
-class DataFolderError(RegionServerError):
-    """The data folder can't be used as it is; the message says why and what to do."""
-
-
-class FolderInUseError(DataFolderError):
-    """Another process serves the data folder."""
-
-
 def shortened(message: str) -> str:
-    """The message, with its beginning and its end, which has the advice, if it is too long as a whole."""
+    """The message, cut in the middle if it is too long: its end has the advice."""
     if len(message) <= MESSAGE_CHARACTERS_MAX:
         return message
     half = MESSAGE_CHARACTERS_MAX // 2 - 3
@@ -231,7 +249,7 @@ def shortened(message: str) -> str:
 
 
 def listed(names: Collection[bytes]) -> str:
-    """The first names, as many as fit an error message, and how many more there are."""
+    """As many names as fit an error message, and how many more there are."""
     shown: list[str] = []
     characters = 0
     for name in names:

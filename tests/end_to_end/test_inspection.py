@@ -240,7 +240,7 @@ def test_a_server_that_starts_with_damage_says_so_in_its_ready_line(left: Left) 
         assert match[4].startswith(f"damaged and closed: region 1 of table 'old' ({lost}); ")
         with rowlock.connect(match[1]) as client:
             assert cells_of(client.table("young")) == left.cells["young"]
-            with pytest.raises(rowlock.CorruptionError, match="put it back") as refusal:
+            with pytest.raises(rowlock.CorruptionError, match="restore it") as refusal:
                 client.table("old").row(b"r001")
             assert str(lost) in str(refusal.value)
     exit_code, out, _ = run_verify(left.folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 CALLS = "unit/rpc/test_calls.py"
+FAILURES = "unit/rpc/test_failures.py"
 FLUSHES = "unit/rpc/test_flushes.py"
 
 EDGES = [
@@ -28,5 +29,12 @@ EDGES = [
         "        task = self._next.get(table)\n",
         "        task = self._next.get(table) or self._running.get(table)\n",
         f"{FLUSHES}::test_calls_that_come_while_a_flush_runs_share_the_next_one",
+    ),
+    Mutant(
+        "an error without a code of its own travels as a bug of the server",
+        "error_message",
+        "        code=next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES),\n",
+        "        code=_CODES.get(type(error), 'INTERNAL'),\n",
+        f"{FAILURES}::test_an_error_that_the_table_does_not_know_travels_under_the_code_of_its_parent",
     ),
 ]

@@ -58,7 +58,7 @@ def test_a_name_that_nobody_knows_is_told_as_that() -> None:
 def test_what_is_no_server_is_told_at_once() -> None:
     for met, told in (
         (ServerUnavailableError("no server answers at a:1: Failed parsing HTTP/2 (http1.x)"), "does not speak gRPC"),
-        (InvalidArgumentError("what answers at a:1 does not speak the protocol rowlock.v1"), "does not speak the"),
+        (InvalidArgumentError("the server at a:1 does not speak the protocol rowlock.v1"), "does not speak the"),
     ):
         now, given_up = ended_at(Search(("a:1",), 0.0, 10.0), met)
         assert (now, type(given_up)) == (0.0, InvalidArgumentError)
@@ -85,7 +85,7 @@ def test_all_addresses_share_the_time() -> None:
 
 def test_a_wrong_address_does_not_keep_a_good_one_from_being_asked() -> None:
     search = Search(("a:1", "b:1"), 0.0, 10.0)
-    search.failed("a:1", InvalidArgumentError("what answers at a:1 does not speak the protocol rowlock.v1"))
+    search.failed("a:1", InvalidArgumentError("the server at a:1 does not speak the protocol rowlock.v1"))
     assert search.answered("b:1", info())
 
 

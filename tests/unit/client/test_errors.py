@@ -11,9 +11,9 @@ import pytest
 from rowlock import errors
 from rowlock.errors import BatchError, DeadlineError, LimitExceededError, RowlockError, ServerUnavailableError
 from rowlock.wire_errors import error_from, error_of_call
+from rowlock_proto.errors import ERRORS, ErrorRow
 from rowlock_proto.v1 import types_pb2
 
-CODES = [name for name, number in types_pb2.Error.Code.items() if number]
 ALL = [item for item in vars(errors).values() if inspect.isclass(item) and issubclass(item, RowlockError)]
 
 
@@ -69,11 +69,12 @@ def test_a_servers_error_brings_its_evidence() -> None:
     assert (error.table, error.row, error.column, str(error)) == ("t", b"r", b"f:q", "too large")
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_every_code_of_the_protocol_has_an_error_of_its_own(code: str) -> None:
-    others = [other for other in CODES if other != code]
-    kinds = {type(error_from(types_pb2.Error(code=other))) for other in others}
-    assert type(error_from(types_pb2.Error(code=code))) not in kinds
+@pytest.mark.parametrize("row", [row for row in ERRORS if row.code], ids=lambda row: row.code.name)
+def test_each_code_of_the_protocol_becomes_the_class_of_its_row(row: ErrorRow) -> None:
+    assert row.code is not None
+    assert row.client is not None
+    kind = type(error_from(types_pb2.Error(code=row.code.name)))
+    assert kind is getattr(errors, row.client.name)
 
 
 def test_a_code_of_a_newer_protocol_is_told_and_not_hidden() -> None:

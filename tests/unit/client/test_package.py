@@ -18,7 +18,7 @@ from rowlock.watch import Watch
 
 
 def test_every_public_name_is_found_where_it_is_said_to_be() -> None:
-    assert sorted(rowlock.__all__) == sorted([*rowlock._HOMES, "aio"])
+    assert sorted(rowlock.__all__) == sorted([*rowlock._HOMES, *rowlock.errors.__all__, "aio"])
     for name, module in rowlock._HOMES.items():
         assert getattr(rowlock, name) is getattr(importlib.import_module(module), name)
     assert rowlock.aio is importlib.import_module("rowlock.aio")

@@ -197,8 +197,8 @@ def test_an_error_says_what_to_do(folder: Path) -> None:
     server = opened(folder, missing(path))
     (damage,) = server.damaged_regions().values()
     assert damage.message == (
-        f"{path} is damaged at byte 0: expected a readable file, found No such file or directory. Nothing of it is "
-        "served; put it back, or make it readable for this user, and start the server again; 'rowlock-server salvage' "
-        "writes out what is whole."
+        f"{path} is damaged at byte 0: expected a readable file, found No such file or directory. None of it is "
+        "served; restore it, or make it readable for this user, and restart the server; 'rowlock-server salvage' "
+        "extracts the undamaged data."
     )
     abandon(server)

@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 import pytest
 from google.rpc.status_pb2 import Status
+from rowlock_proto.errors import ERRORS, Code, ErrorRow
 from rowlock_proto.v1.region_pb2 import PointRequests
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver import errors
@@ -22,12 +23,18 @@ from rowlock_regionserver.errors import (
 from rowlock_regionserver.rpc.messages.failures import end_call, error_message, parsed
 
 
-def all_kinds() -> list[type[RegionServerError]]:
-    return [
-        kind
-        for kind in vars(errors).values()
-        if isinstance(kind, type) and issubclass(kind, RegionServerError) and kind is not RegionServerError
-    ]
+def kind_of(row: ErrorRow) -> type[RegionServerError]:
+    assert row.server is not None
+    kind: type[RegionServerError] = getattr(errors, row.server.name)
+    return kind
+
+
+def code_of(row: ErrorRow) -> Code:
+    """The code of the row, or of the nearest class above that has one."""
+    if row.code is not None:
+        return row.code
+    assert row.server is not None
+    return code_of(next(above for above in ERRORS if above.server and above.server.name == row.server.parents))
 
 
 def made(kind: type[RegionServerError]) -> RegionServerError:
@@ -64,23 +71,24 @@ def ended(message: Error) -> tuple[FakeContext, Status, Error]:
     return context, status, evidence
 
 
-@pytest.mark.parametrize("kind", [kind for kind in all_kinds() if not issubclass(kind, errors.DataFolderError)])
-def test_each_error_of_the_tree_has_a_code_of_its_own_and_a_status(kind: type[RegionServerError]) -> None:
-    message = error_message(made(kind), "testing")
-    assert message.code not in (Error.CODE_UNSPECIFIED, Error.INTERNAL)
-    assert message.can_retry == kind.can_retry
+@pytest.mark.parametrize("row", [row for row in ERRORS if row.server], ids=lambda row: row.server.name)
+def test_each_error_travels_under_its_code_and_status_or_those_of_its_parent(row: ErrorRow) -> None:
+    code = code_of(row)
+    message = error_message(made(kind_of(row)), "testing")
+    assert Error.Code.Name(message.code) == code.name
+    assert message.can_retry == row.can_retry
     context, status, evidence = ended(message)
-    assert context.code is not None
+    assert context.code is grpc.StatusCode[code.status]
     number: int = context.code.value[0]
     assert status.code == number != 0
     assert evidence.code == message.code
 
 
-def test_no_two_errors_share_a_code() -> None:
-    # Want of descriptors is told to clients as a busy server.
-    others = (errors.DataFolderError, errors.TooManyOpenFilesError)
-    codes = [error_message(made(kind), "").code for kind in all_kinds() if kind not in others]
-    assert len(set(codes)) == len(codes)
+def test_an_error_that_the_table_does_not_know_travels_under_the_code_of_its_parent() -> None:
+    class NarrowError(DiskFullError):
+        """For this test."""
+
+    assert error_message(NarrowError("full"), "").code == Error.DISK_FULL
 
 
 def test_the_evidence_arrives() -> None:
