@@ -8,6 +8,7 @@ DATA_FOLDER = "unit/test_data_folder.py"
 DISK = "unit/host/test_disk_failures.py"
 FILES = "unit/test_files.py"
 OWNERSHIP = "unit/test_ownership.py"
+TABLES = "unit/host/test_region_server.py"
 
 FOLDERS = [
     Mutant(
@@ -86,5 +87,12 @@ FOLDERS = [
         "    if region_id in made:\n",
         "    if True:\n",
         "unit/host/test_set_aside.py::test_what_could_not_be_set_aside_is_not_removed_by_the_next_table_either",
+    ),
+    Mutant(
+        "a family's number is used again",
+        "CatalogState.with_altered_table",
+        "            number = next_number if known is None else known.number\n",
+        "            number = 1 + len(families) if known is None else known.number\n",
+        f"{TABLES}::test_a_dropped_familys_cells_are_gone_also_for_a_later_family_of_the_same_name[True]",
     ),
 ]

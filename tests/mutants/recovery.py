@@ -391,11 +391,4 @@ RECOVERY = [
         "            next_table_id=self.next_table_id + 1,\n            next_region_id=self.next_region_id,\n",
         f"{TABLES}::test_a_dropped_table_leaves_nothing_and_its_ids_are_never_used_again",
     ),
-    Mutant(
-        "a family's number is used again",
-        "CatalogState.with_altered_table",
-        "            number = next_number if known is None else known.number\n",
-        "            number = 1 + len(families) if known is None else known.number\n",
-        f"{TABLES}::test_a_dropped_familys_cells_are_gone_also_for_a_later_family_of_the_same_name[True]",
-    ),
 ]
