@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 # First of all, and before grpc: see there.
-from rowlock import fork  # noqa: F401
+from rowlock._transport import fork  # noqa: F401
 
 if TYPE_CHECKING:
     from rowlock import aio

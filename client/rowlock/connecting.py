@@ -10,15 +10,15 @@ from pathlib import Path
 import grpc
 from rowlock_proto.v1 import catalog_pb2
 
-from rowlock import methods
-from rowlock.channels import given_addresses
+from rowlock._core.retry import repeated_for_s
+from rowlock._core.search import Search
+from rowlock._core.view import checked_timeout
+from rowlock._transport import methods
+from rowlock._transport.channels import given_addresses
+from rowlock._transport.embedded import FolderServer, running_server
+from rowlock._transport.servers import Servers
 from rowlock.client import Client
-from rowlock.embedded import FolderServer, running_server
 from rowlock.errors import InvalidArgumentError
-from rowlock.retry import repeated_for_s
-from rowlock.search import Search
-from rowlock.servers import Servers
-from rowlock.view import checked_timeout
 
 
 def connect(server: str | None = None, *, timeout: float = 10) -> Client:

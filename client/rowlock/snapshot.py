@@ -10,10 +10,10 @@ from types import TracebackType
 
 from rowlock_proto.v1 import catalog_pb2
 
-from rowlock import methods
+from rowlock._core.snapshot_requests import TakenSnapshot, make_request
+from rowlock._transport import methods
+from rowlock._transport.servers import Servers
 from rowlock.errors import RowlockError
-from rowlock.servers import Servers
-from rowlock.snapshot_requests import TakenSnapshot, make_request
 
 
 def make_snapshot(

@@ -8,19 +8,21 @@ from typing import overload
 
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 
-from rowlock import methods
-from rowlock.aio.servers import Servers
-from rowlock.aio.snapshot import MakingSnapshot, Snapshot, make_snapshot
-from rowlock.aio.table import Table
-from rowlock.catalog import (
+from rowlock._codec.columns import Name, decoder, encoded_bound
+from rowlock._core.catalog import (
     alter_request,
     check_table_name,
     create_request,
     flush_goes_on,
 )
-from rowlock.columns import Name, decoder, encoded_bound
+from rowlock._core.retry import TABLE_OPERATION_S, Kind
+from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of, new_snapshot_id
+from rowlock._core.view import View, checked_timeout
+from rowlock._transport import methods
+from rowlock.aio._transport.servers import Servers
+from rowlock.aio.snapshot import MakingSnapshot, Snapshot, make_snapshot
+from rowlock.aio.table import Table
 from rowlock.errors import DeadlineError, TableExistsError, TableNotFoundError
-from rowlock.retry import TABLE_OPERATION_S, Kind
 from rowlock.schema import (
     Durability,
     Family,
@@ -32,8 +34,6 @@ from rowlock.schema import (
     region_from,
     server_info_from,
 )
-from rowlock.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of, new_snapshot_id
-from rowlock.view import View, checked_timeout
 
 
 class Client:

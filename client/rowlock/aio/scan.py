@@ -12,19 +12,19 @@ import grpc
 import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
-from rowlock import methods
-from rowlock.aio.servers import Servers
-from rowlock.columns import Text
+from rowlock._codec.columns import Text
+from rowlock._codec.pivot import rows_from_form
+from rowlock._codec.row_form import FormColumn, form_of
+from rowlock._codec.scan_message import ScanMessage
+from rowlock._core.scan_plan import ScanPlan, in_row_form
+from rowlock._core.scan_progress import CELL_SCHEMA, ScanProgress
+from rowlock._core.view import View
+from rowlock._transport import methods
+from rowlock.aio._transport.servers import Servers
 from rowlock.errors import ClosedError, DeadlineError, InvalidArgumentError, NotServingRegionError, RowlockError
 from rowlock.mapping import Mapping, as_mapping
-from rowlock.pivot import rows_from_form
-from rowlock.row_form import FormColumn, form_of
 from rowlock.rows import Cell, check_pandas, python_cells, python_rows
-from rowlock.scan_message import ScanMessage
-from rowlock.scan_plan import ScanPlan, in_row_form
-from rowlock.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock.schema import Region
-from rowlock.view import View
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,11 +8,11 @@ from types import TracebackType
 
 from rowlock_proto.v1 import catalog_pb2
 
-from rowlock import methods
-from rowlock.aio.servers import Servers
-from rowlock.aio.unfinished import Unfinished
+from rowlock._core.snapshot_requests import TakenSnapshot, make_request
+from rowlock._transport import methods
+from rowlock.aio._transport.servers import Servers
+from rowlock.aio._unfinished import Unfinished
 from rowlock.errors import RowlockError
-from rowlock.snapshot_requests import TakenSnapshot, make_request
 
 
 async def make_snapshot(

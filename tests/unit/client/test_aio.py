@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 import pyarrow as pa
 import pytest
 import rowlock
-from rowlock.aio import bulk
-from rowlock.aio.bulk import BulkCall
-from rowlock.aio.servers import Servers
-from rowlock.bulk_send import Bulk, BulkSend
+from rowlock._core.bulk_send import Bulk, BulkSend
+from rowlock.aio._transport import bulk
+from rowlock.aio._transport.bulk import BulkCall
+from rowlock.aio._transport.servers import Servers
 from rowlock.schema import Region
 from rowlock_proto.v1 import region_pb2, types_pb2
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 import rowlock
-from rowlock.batch_lines import BatchLines
-from rowlock.batch_send import BatchSend, RowsRead
-from rowlock.conversation import Request
+from rowlock._core.batch_lines import BatchLines
+from rowlock._core.batch_send import BatchSend, RowsRead
+from rowlock._core.conversation import Request
 from rowlock.errors import NotACounterError, RegionTooBusyError, ServerUnavailableError
 from rowlock.schema import Region
 from rowlock_proto.v1 import region_pb2, types_pb2

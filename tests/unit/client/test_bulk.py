@@ -8,12 +8,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import rowlock
-from rowlock.bulk_input import ArrowInput, CellBatch, cell_batches
-from rowlock.bulk_send import WINDOW, Bulk, BulkSend
+from rowlock._codec.pivot import BULK_SCHEMA
+from rowlock._core.bulk_input import ArrowInput, CellBatch, cell_batches
+from rowlock._core.bulk_send import WINDOW, Bulk, BulkSend
+from rowlock._core.sequences import Sequences
 from rowlock.errors import ServerUnavailableError
-from rowlock.pivot import BULK_SCHEMA
 from rowlock.schema import Region
-from rowlock.sequences import Sequences
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from tests.unit.client.fake_server import FakeServer, Mishap, error
@@ -408,7 +408,9 @@ def test_put_arrow_pauses_before_it_repeats_a_batch_that_a_busy_server_refused(
     db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[tuple[float, int]] = []
-    monkeypatch.setattr("rowlock.bulk.time.sleep", lambda pause: pauses.append((pause, len(fake_server.bulks))))
+    monkeypatch.setattr(
+        "rowlock._transport.bulk.time.sleep", lambda pause: pauses.append((pause, len(fake_server.bulks)))
+    )
     busy = error(Error.REGION_TOO_BUSY)
     busy.retry_after_ms = 5000
     fake_server.bulk_script.append(busy)

@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 import rowlock
-from rowlock import fork
-from rowlock.aio.servers import Servers as AsyncioServers
+from rowlock._transport import fork
+from rowlock._transport.servers import Servers
+from rowlock.aio._transport.servers import Servers as AsyncioServers
 from rowlock.changes import Change
-from rowlock.servers import Servers
 from rowlock_proto.v1 import types_pb2
 
 from tests.unit.client.fake_server import FakeServer, Mishap, error

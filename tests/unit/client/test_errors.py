@@ -7,8 +7,8 @@ import pickle
 
 import pytest
 from rowlock import errors
+from rowlock._codec.wire_errors import error_from, error_of_call
 from rowlock.errors import BatchError, DeadlineError, LimitExceededError, RowlockError, ServerUnavailableError
-from rowlock.wire_errors import error_from, error_of_call
 from rowlock_proto.v1 import types_pb2
 
 CODES = [name for name, number in types_pb2.Error.Code.items() if number]

@@ -9,13 +9,13 @@ from itertools import islice
 import pyarrow as pa
 import pytest
 import rowlock
-from rowlock.arrow_buffers import Array
-from rowlock.columns import Name, decoder
-from rowlock.row_form import FormColumn, form_of, form_schema
+from rowlock._codec.arrow_buffers import Array
+from rowlock._codec.columns import Name, decoder
+from rowlock._codec.row_form import FormColumn, form_of, form_schema
+from rowlock._codec.scan_message import ScanMessage, parse_scan_message
+from rowlock._core.scan_plan import ScanPlan, in_row_form, scan_plan
+from rowlock._core.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock.rows import python_cells, python_rows
-from rowlock.scan_message import ScanMessage, parse_scan_message
-from rowlock.scan_plan import ScanPlan, in_row_form, scan_plan
-from rowlock.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock.schema import Region
 from rowlock.selection import Selection
 from rowlock_proto.v1 import region_pb2
