@@ -7,7 +7,7 @@ UV := $(VENV)/bin/uv
 UV_VERSION := 0.13.9
 PROTOS := $(wildcard proto/rowlock_proto/v1/*.proto)
 
-.PHONY: help setup demo test check crash spark-crash memory bench spark-bench proto lock clean
+.PHONY: help setup demo test check crash spark-crash memory bench spark-bench proto faces lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -50,6 +50,9 @@ spark-bench: setup ## what rowlock costs from Spark, beside Parquet and HBase
 
 proto: setup ## generate the protocol's code
 	@$(PYTHON) -m grpc_tools.protoc -Iproto --python_out=proto --pyi_out=proto --grpc_python_out=proto $(PROTOS)
+
+faces: setup ## make the sync face of the client from the asyncio face
+	@$(PYTHON) -m tools.async_to_sync
 
 lock: setup ## pin the newest dependencies that fit
 	@$(UV) pip compile -q --universal --extra pandas --extra spark --group pyproject.toml:dev pyproject.toml \

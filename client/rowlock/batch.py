@@ -1,4 +1,5 @@
-"""Batches (threads): many changes, sent together. `rowlock.aio.batch` has the same names."""
+# Made from client/rowlock/aio/batch.py by tools/async_to_sync.py: change that, then `make faces`.
+"""Batches (threads): many changes, sent together."""
 
 from __future__ import annotations
 

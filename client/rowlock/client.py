@@ -1,4 +1,5 @@
-"""The client (threads): tables, their making and their settings. `rowlock.aio.client` has the same names."""
+# Made from client/rowlock/aio/client.py by tools/async_to_sync.py: change that, then `make faces`.
+"""The client (threads): tables, their making and their settings."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from rowlock._core.catalog import (
     flush_goes_on,
 )
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
-from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of, new_snapshot_id
+from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of
 from rowlock._core.view import View, checked_timeout
 from rowlock._transport import methods
 from rowlock._transport.servers import Servers
@@ -32,7 +33,7 @@ from rowlock.schema import (
     region_from,
     server_info_from,
 )
-from rowlock.snapshot import Snapshot, make_snapshot
+from rowlock.snapshot import Snapshot, new_snapshot
 from rowlock.table import Table
 
 
@@ -196,8 +197,7 @@ class Client:
         """
         check_table_name(name)
         lease_ms = lease_ms_of(lease_s)
-        message = make_snapshot(self._servers, name, new_snapshot_id(), "", lease_ms, self._timeout_s)
-        return Snapshot(self._servers, message, self._timeout_s)
+        return new_snapshot(self._servers, name, lease_ms, self._timeout_s)
 
     def server_info(self, table: str = "") -> ServerInfo:
         """Who answers: version, clock, limits. table: the clock is not below any timestamp that was given there."""

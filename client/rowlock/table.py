@@ -1,4 +1,5 @@
-"""A table: point operations, scans, batches and bulk writes (threads). `rowlock.aio.table` has the same names."""
+# Made from client/rowlock/aio/table.py by tools/async_to_sync.py: change that, then `make faces`.
+"""A table: point operations, scans, batches and bulk writes (threads)."""
 
 from __future__ import annotations
 

@@ -1,31 +1,23 @@
+# Made from client/rowlock/aio/_transport/bulk.py by tools/async_to_sync.py: change that, then `make faces`.
 """put_arrow (threads): batches of cells on a stream, the next ones on their way while the server syncs."""
 
 from __future__ import annotations
 
 import contextlib
-import queue
 import time
 from collections.abc import Callable, Generator
 
-import grpc
-from rowlock_proto.v1 import region_pb2, types_pb2
+from rowlock_proto.v1 import types_pb2
 
 from rowlock._codec.columns import Text, check_timestamp
 from rowlock._core.bulk_input import ArrowInput, cell_batches
 from rowlock._core.bulk_send import BulkSend, checked_batch_bytes
 from rowlock._core.view import View, checked_timeout
-from rowlock._transport import methods
-from rowlock._transport.fork import gate
+from rowlock._transport.bulk_stream import BulkStream
 from rowlock._transport.servers import Servers
 from rowlock.bulk_outcome import BulkResult
-from rowlock.errors import (
-    ClosedError,
-    DeadlineError,
-    RowlockError,
-    ServerUnavailableError,
-)
+from rowlock.errors import RowlockError
 from rowlock.mapping import Mapping, as_mapping
-from rowlock.schema import Region
 
 
 def put_arrow(
@@ -70,19 +62,19 @@ def _answers(servers: Servers, send: BulkSend) -> Generator[None]:
 
     Yields at each answer that has come.
     """
-    stream: _BulkStream | None = None
+    stream: BulkStream | None = None
     try:
         while True:
             while (bulk := send.next(time.monotonic())) is not None:
                 region = servers.region_of(send.table, bulk.first_row, time.monotonic() + send.timeout_s)
                 if stream is None:
-                    stream = _BulkStream(servers, region)
+                    stream = BulkStream(servers, region, send.timeout_s)
                 elif not stream.leads_to(region):
                     break
                 stream.put(send.message(bulk, region))
             if stream is None or not send.is_waiting:
                 return
-            answer = stream.take(send.timeout_s)
+            answer = stream.take()
             answering = send.answered(answer, time.monotonic())
             if answer.error.code == types_pb2.Error.NOT_SERVING_REGION:
                 servers.regions.forget(answering)
@@ -92,51 +84,3 @@ def _answers(servers: Servers, send: BulkSend) -> Generator[None]:
     finally:
         if stream is not None:
             stream.close()
-
-
-class _BulkStream:
-    """One stream of bulk batches to one server. Used by one thread."""
-
-    def __init__(self, servers: Servers, region: Region) -> None:
-        self.address = region.server
-        self._folder_id = region.data_folder_id
-        self._servers = servers
-        self._messages: queue.SimpleQueue[region_pb2.BulkBatch | None] = queue.SimpleQueue()
-        with gate:
-            open_stream = servers.channel(region.server).stream_stream(
-                methods.BULK_PUT.path,
-                request_serializer=methods.BULK_PUT.serialize,
-                response_deserializer=methods.BULK_PUT.parse,
-            )
-            try:
-                self._answers = open_stream(iter(self._messages.get, None), metadata=servers.metadata(region))
-            except ValueError as failed:
-                # grpc's word for a channel that was closed meanwhile.
-                raise ClosedError("the client was closed") from failed
-
-    def leads_to(self, region: Region) -> bool:
-        """Whether the region's server, with its data folder, is at the other end."""
-        return (region.server, region.data_folder_id) == (self.address, self._folder_id)
-
-    def put(self, message: region_pb2.BulkBatch) -> None:
-        """Never blocks; the window bounds what is in the queue."""
-        self._messages.put(message)
-
-    def take(self, timeout_s: float) -> region_pb2.BulkAnswer:
-        """The next answer; raises DeadlineError when none came in time, or what the stream ended with."""
-        with gate, self._servers.watch.limit(timeout_s, self._answers.cancel) as limit:
-            try:
-                answer = next(self._answers, None)
-            except grpc.RpcError as failed:
-                error = self._servers.judged(failed, self.address)
-            else:
-                if answer is not None:
-                    return answer
-                error = ServerUnavailableError(f"the server at {self.address} ended the stream of batches")
-        if limit.has_struck:
-            raise DeadlineError(f"no answer to a batch came within {timeout_s:g} s")
-        raise error
-
-    def close(self) -> None:
-        self._messages.put(None)
-        self._answers.cancel()

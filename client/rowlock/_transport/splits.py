@@ -1,4 +1,5 @@
-"""Splits (threads): where a scan may be cut into parts of about equal size; `rowlock.aio` has the same."""
+# Made from client/rowlock/aio/_transport/splits.py by tools/async_to_sync.py: change that, then `make faces`.
+"""Splits (threads): where a scan may be cut into parts of about equal size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches (asyncio): many changes, sent together; rowlock.batch, awaited."""
+"""Batches (asyncio): many changes, sent together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table: point operations, scans, batches and bulk writes (asyncio); rowlock.table, awaited."""
+"""A table: point operations, scans, batches and bulk writes (asyncio)."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Table(Generic[Text]):
     """One table, as `Client.table` gives it. For tasks of the client's event loop.
 
     Rows, columns (`family:qualifier`) and values are bytes or str, which is encoded as UTF-8; answers are bytes, or str
-    for a table opened with an encoding. Timestamps are milliseconds since the epoch. Every call is
-    tried again, where that can help and is safe, until the table's timeout. Errors: rowlock.errors.
+    for a table opened with an encoding. Timestamps are milliseconds since the epoch. Every call is tried again, where
+    that can help and is safe, until the table's timeout. Errors: rowlock.errors.
     """
 
     def __init__(self, servers: Servers, view: View[Text]) -> None:

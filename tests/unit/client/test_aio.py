@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 import rowlock
 from rowlock._core.bulk_send import Bulk, BulkSend
-from rowlock.aio._transport import bulk
-from rowlock.aio._transport.bulk import BulkCall
+from rowlock.aio._transport import bulk_stream
+from rowlock.aio._transport.bulk_stream import BulkCall
 from rowlock.aio._transport.servers import Servers
 from rowlock.schema import Region
 from rowlock_proto.v1 import region_pb2, types_pb2
@@ -286,13 +286,13 @@ def test_put_arrow_to_a_server_that_takes_no_batch_ends_in_time(
     async def never(message: region_pb2.BulkBatch) -> None:
         await asyncio.Event().wait()
 
-    def open_stream(servers: Servers, region: Region) -> BulkCall:
-        stream = opened(servers, region)
-        monkeypatch.setattr(stream, "write", never)
-        return stream
+    def open_call(servers: Servers, region: Region) -> BulkCall:
+        call = opened(servers, region)
+        monkeypatch.setattr(call, "write", never)
+        return call
 
-    opened = bulk._open_stream
-    monkeypatch.setattr(bulk, "_open_stream", open_stream)
+    opened = bulk_stream.open_call
+    monkeypatch.setattr(bulk_stream, "open_call", open_call)
 
     async def body(db: rowlock.aio.Client) -> None:
         data = pa.table({"k": ["x"], "v": ["1"]})

@@ -1,4 +1,4 @@
-"""Splits (asyncio): where a scan may be cut into parts of about equal size; rowlock._transport.splits, awaited."""
+"""Splits (asyncio): where a scan may be cut into parts of about equal size."""
 
 from __future__ import annotations
 
