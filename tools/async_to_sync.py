@@ -1,6 +1,6 @@
 """Makes the sync face of the client from the asyncio face: `rowlock/table.py` from `rowlock/aio/table.py`.
 
-    python -m tools.async_to_sync           # writes the modules of FACES
+    python -m tools.async_to_sync           # writes the modules of FACES, and the tests of both faces
     python -m tools.async_to_sync --check   # names those that are not what their sources give; exit code 1 then
 
 The asyncio face is the source because nothing is lost on the way: a word is dropped, not guessed. Tokens are edited,
@@ -45,6 +45,9 @@ FACES = (
     "table.py",
 )
 
+# The tests of both faces: those in `blocking` are made from those in `awaited`.
+TESTS = "tests/unit/client"
+
 NAMES: Mapping[str, str] = {
     "AsyncGenerator": "Generator",
     "AsyncIterator": "Iterator",
@@ -55,6 +58,7 @@ NAMES: Mapping[str, str] = {
     "__aiter__": "__iter__",
     "__anext__": "__next__",
     "aclosing": "closing",
+    "aiter": "iter",
     "anext": "next",
     "asyncio": "time",
 }
@@ -70,8 +74,8 @@ PHRASES: Mapping[str, str] = {
 # What stands on the asyncio side for a thing that is not there yet.
 _UNFINISHED = ("MakingSnapshot",)
 
-# What ruff mends: imports that are twice, unsorted or unused now, `for x in y: yield x`, and `[x for x in y]`.
-_FIXES = "I,F401,UP028,C416"
+# What ruff mends: imports that are twice, unsorted or unused now, `[x for x in y]`, loops that yield, nested `with`.
+_FIXES = "I,F401,UP028,C416,SIM117"
 
 _Edit = tuple[int, int, str]
 
@@ -171,6 +175,8 @@ def pairs() -> Iterator[tuple[Path, Path, Mapping[str, str]]]:
     """Of each module that is made: its source, itself, and the passages in which they differ."""
     for name in FACES:
         yield ROOT / CLIENT / "aio" / name, ROOT / CLIENT / name, PASSAGES.get(name, {})
+    for source in sorted((ROOT / TESTS / "awaited").glob("test_*.py")):
+        yield source, ROOT / TESTS / "blocking" / source.name, PASSAGES.get(f"blocking/{source.name}", {})
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -11,6 +11,9 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
     "_transport/bulk.py": {
         "            # Making cells takes long enough to hold up the loop.\n": "",
     },
+    "blocking/test_bulk.py": {
+        '        asyncio.InvalidStateError("odd"),\n': "",
+    },
     "batch.py": {
         "at the end of the block. For one task.": "at the end of the block. Not thread-safe.",
         "now and waits until": "now and blocks until",

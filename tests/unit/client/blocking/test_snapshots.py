@@ -1,8 +1,7 @@
-"""Snapshots and splits of a server that fails on the way."""
+# Made from tests/unit/client/awaited/test_snapshots.py by tools/async_to_sync.py: change that, then `make faces`.
+"""Snapshots and splits of a server that fails on the way (threads)."""
 
 from __future__ import annotations
-
-import asyncio
 
 import pytest
 import rowlock
@@ -49,25 +48,6 @@ def test_regions_that_moved_are_looked_up_again_for_splits(db: rowlock.Client, f
     fake_server.plan_script.append(error(types_pb2.Error.FAMILY_NOT_FOUND))
     with pytest.raises(rowlock.FamilyNotFoundError):
         db.table("t").splits()
-
-
-def test_an_asyncio_client_does_the_same(fake_server: FakeServer) -> None:
-    async def run() -> None:
-        async with rowlock.aio.connect(fake_server.address, timeout=5) as db:
-            fake_server.snapshot_script.append(Mishap.ANSWER_IS_LOST)
-            snapshot = await db.snapshot("t")
-            assert {asked.snapshot_id for asked in fake_server.snapshots} == {snapshot.id}
-            assert "of 't'" in repr(snapshot)
-            async with db.snapshot("t"):
-                pass
-            fake_server.plan_script.append(error(types_pb2.Error.NOT_SERVING_REGION))
-            assert await db.table("t").splits() == [rowlock.Split(((b"", b""),), 5)]
-            fake_server.snapshot_script.append(error(types_pb2.Error.SNAPSHOT_ENDED))
-            with pytest.raises(rowlock.SnapshotEndedError):
-                async with db.snapshot("t"):
-                    pass
-
-    asyncio.run(run())
 
 
 def test_a_client_that_was_closed_gives_no_splits(fake_server: FakeServer) -> None:
