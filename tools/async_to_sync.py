@@ -37,6 +37,7 @@ CLIENT = "client/rowlock"
 FACES = (
     "_transport/bulk.py",
     "_transport/finding.py",
+    "_transport/servers.py",
     "_transport/splits.py",
     "batch.py",
     "client.py",

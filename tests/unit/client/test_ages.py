@@ -73,7 +73,7 @@ def ages(server: FakeServer) -> list[set[int]]:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The moment that the client reads, in seconds, which stands still."""
     moment = [1000.0]
-    for module in ("_core.retry", "_transport.servers", "_core.batch_send"):
+    for module in ("_core.retry", "_core.batch_send", "_transport.servers", "aio._transport.servers"):
         monkeypatch.setattr(f"rowlock.{module}.uptime_s", lambda: moment[0])
     return moment
 

@@ -7,6 +7,7 @@ the reading task wakes whom an answer is for. All of it belongs to one event loo
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -52,12 +53,13 @@ class PointStream:
         self._run: _Run | None = None
         self._is_closed = False
 
-    async def call(self, request: Request, region_id: int, remaining_s: float) -> None:
-        """Sends a request and waits until it is done, at most so many seconds.
+    async def call(self, request: Request, region_id: int, deadline: float) -> None:
+        """Sends a request and waits until it is done, or until the deadline (time.monotonic()) at the latest.
 
-        Afterwards `request.answer` or `request.failure` is set; neither is when the time was over. Cancelling the wait
-        leaves the stream in order for everybody else.
+        Afterwards `request.answer` or `request.failure` is set; neither is when the deadline passed. Cancelling the
+        wait leaves the stream in order for everybody else.
         """
+        remaining_s = deadline - time.monotonic()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
 
