@@ -68,6 +68,7 @@ PHRASES: Mapping[str, str] = {
     "grpc.aio.AioRpcError": "grpc.RpcError",
     "rowlock.aio._unfinished import MakingSnapshot": "rowlock.snapshot import Snapshot",
     "rowlock.aio.": "rowlock.",
+    "Awaitable[object]]": "object]",
     "`async with": "`with",
     "`async for": "`for",
     "(asyncio)": "(threads)",

@@ -1,15 +1,12 @@
-"""A change in doubt says how long ago it was first sent, and is not sent again when the server may forget it."""
+"""A change in doubt says when it was first sent, and is not repeated when the server may forget it (asyncio)."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import pyarrow as pa
 import pytest
 import rowlock
-import rowlock.aio
 
 from tests.unit.client.fake_server import FakeServer, Mishap
 from tests.unit.client.pauses import in_each_pause
@@ -18,49 +15,27 @@ MAPPING = "k STRING :key, v STRING f:v"
 DATA = pa.table({"k": ["a", "b"], "v": ["1", "2"]})
 
 
-def increment(db: rowlock.Client) -> None:
-    db.table("t").increment("row", "f:n")
-
-
-def send_batch(db: rowlock.Client) -> None:
-    with db.table("t").batch() as batch:
-        batch.put("a", {"f:q": "1"})
-        batch.put("b", {"f:q": "2"})
-
-
-def put_arrow(db: rowlock.Client) -> None:
-    db.table("t").put_arrow(DATA, mapping=MAPPING)
-
-
-async def increment_awaited(db: rowlock.aio.Client) -> None:
+async def increment(db: rowlock.aio.Client) -> None:
     await db.table("t").increment("row", "f:n")
 
 
-async def send_batch_awaited(db: rowlock.aio.Client) -> None:
+async def send_batch(db: rowlock.aio.Client) -> None:
     async with db.table("t").batch() as batch:
         await batch.put("a", {"f:q": "1"})
         await batch.put("b", {"f:q": "2"})
 
 
-async def put_arrow_awaited(db: rowlock.aio.Client) -> None:
+async def put_arrow(db: rowlock.aio.Client) -> None:
     await db.table("t").put_arrow(DATA, mapping=MAPPING)
 
 
-AWAITED: list[Callable[[Any], Any]] = [increment_awaited, send_batch_awaited, put_arrow_awaited]
-CHANGES: list[Callable[[Any], Any]] = [increment, send_batch, put_arrow, *AWAITED]
+Change = Callable[[rowlock.aio.Client], Awaitable[object]]
+CHANGES: list[Change] = [increment, send_batch, put_arrow]
 
 
-def make(server: FakeServer, change: Callable[[Any], Any]) -> None:
-    if change in AWAITED:
-
-        async def made() -> None:
-            async with rowlock.aio.connect(server.address, timeout=60) as db:
-                await change(db)
-
-        asyncio.run(made())
-    else:
-        with rowlock.connect(server.address, timeout=60) as db:
-            change(db)
+async def make(server: FakeServer, change: Change) -> None:
+    async with rowlock.aio.connect(server.address, timeout=60) as db:
+        await change(db)
 
 
 def ages(server: FakeServer) -> list[set[int]]:
@@ -83,19 +58,19 @@ def later(clock: list[float], seconds: float) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_that_is_sent_again_says_how_long_ago_it_was_first_sent(
-    fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, clock: list[float], change: Callable[[Any], Any]
+async def test_a_change_that_is_sent_again_says_how_long_ago_it_was_first_sent(
+    fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, clock: list[float], change: Change
 ) -> None:
     fake_server.script.extend([Mishap.ANSWER_IS_LOST] * 2)
     fake_server.bulk_script.extend([Mishap.ANSWER_IS_LOST] * 2)
-    in_each_pause(monkeypatch, lambda: later(clock, 20 / (2 if change in (send_batch, send_batch_awaited) else 1)))
-    make(fake_server, change)
+    in_each_pause(monkeypatch, lambda: later(clock, 20 / (2 if change is send_batch else 1)))
+    await make(fake_server, change)
     assert ages(fake_server) == [{0}, {20_000}, {40_000}]
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_in_doubt_is_not_sent_again_after_half_of_what_the_server_remembers(
-    fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, clock: list[float], change: Callable[[Any], Any]
+async def test_a_change_in_doubt_is_not_sent_again_after_half_of_what_the_server_remembers(
+    fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, clock: list[float], change: Change
 ) -> None:
     """A client that was stopped, on a machine that was suspended, say; its deadline has not passed."""
     fake_server.remembered_ms = 600_000
@@ -103,7 +78,7 @@ def test_a_change_in_doubt_is_not_sent_again_after_half_of_what_the_server_remem
     fake_server.bulk_script.append(Mishap.ANSWER_IS_LOST)
     in_each_pause(monkeypatch, lambda: later(clock, 301))
     with pytest.raises((rowlock.UnknownOutcomeError, rowlock.BatchError, rowlock.BulkError)) as caught:
-        make(fake_server, change)
+        await make(fake_server, change)
     if isinstance(caught.value, rowlock.BatchError):
         assert [type(error) for _, error in caught.value.unknown] == [rowlock.UnknownOutcomeError] * 2
     if isinstance(caught.value, rowlock.BulkError):
