@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
+from keyword import iskeyword
 from pathlib import Path
 
 from tools.sync_passages import PASSAGES
@@ -79,6 +80,10 @@ _UNFINISHED = ("MakingSnapshot",)
 # What ruff mends: imports that are twice, unsorted or unused now, `[x for x in y]`, loops that yield, nested `with`.
 _FIXES = "I,F401,UP028,C416,SIM117"
 
+# Before Python 3.12 an f-string is a string.
+_FSTRING_START, _FSTRING_END = getattr(tokenize, "FSTRING_START", -1), getattr(tokenize, "FSTRING_END", -1)
+_SEEN = {tokenize.NAME, tokenize.NUMBER, tokenize.OP, tokenize.STRING, _FSTRING_START}
+_CHAIN = {".", "(", ")", "[", "]"}
 _Edit = tuple[int, int, str]
 
 
@@ -96,17 +101,23 @@ def to_sync(source: str, passages: Mapping[str, str]) -> str:
 
 
 class _Tokens:
-    """The tokens of a module that stand for something, with their offsets."""
+    """The names, operators and literals of a module, with their offsets; an f-string is one, on every Python."""
 
     def __init__(self, source: str) -> None:
         lines = [0]
         for line in source.splitlines(keepends=True):
             lines.append(lines[-1] + len(line))
-        void = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT}
-        found = [token for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type not in void]
-        self.texts = [token.string for token in found]
-        self.starts = [lines[min(token.start[0], len(lines)) - 1] + token.start[1] for token in found]
-        self.stops = [lines[min(token.end[0], len(lines)) - 1] + token.end[1] for token in found]
+        self.texts: list[str] = []
+        self.starts: list[int] = []
+        self.stops: list[int] = []
+        depth = 0  # of f-strings
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            depth -= token.type == _FSTRING_END
+            if token.type in _SEEN and depth == 0:
+                self.texts.append(token.string)
+                self.starts.append(lines[token.start[0] - 1] + token.start[1])
+                self.stops.append(lines[token.end[0] - 1] + token.end[1])
+            depth += token.type == _FSTRING_START
 
     def are(self, at: int, *texts: str) -> bool:
         return tuple(self.texts[at : at + len(texts)]) == texts
@@ -120,12 +131,22 @@ class _Tokens:
         return next((n for n, depth in self._depths(at) if depth == 1 and self.texts[n] == ","), None)
 
     def _depths(self, at: int) -> Iterator[tuple[int, int]]:
+        """How deep in brackets each token is, from an opening one to the one that closes it."""
         depth = 0
         for number in range(at, len(self.texts)):
-            depth += (self.texts[number] in "([{") - (self.texts[number] in ")]}") if self.texts[number] else 0
+            depth += (self.texts[number] in ("(", "[", "{")) - (self.texts[number] in (")", "]", "}"))
             yield number, depth
             if depth == 0:
                 return
+
+    def is_one_call(self, at: int) -> bool:
+        """Whether the brackets from this place on hold nothing but `await f.g(...)`, and something is done with it."""
+        inside = [number for number, depth in self._depths(at) if depth == 1][2:]
+        closing = self.closing(at)
+        if not (self.are(closing + 1, ".") or self.are(closing + 1, "[")):
+            return False
+        texts = [self.texts[number] for number in inside]
+        return all(text in _CHAIN or (text.isidentifier() and not iskeyword(text)) for text in texts)
 
 
 def _edits(source: str) -> Iterator[_Edit]:
@@ -137,11 +158,10 @@ def _edits(source: str) -> Iterator[_Edit]:
             continue
         if text in ("async", "await"):
             yield starts[at], starts[at + 1], ""
-            if text == "await" and tokens.texts[at - 1] == "(":
+            if text == "await" and tokens.are(at - 1, "(") and tokens.is_one_call(at - 1):
                 closing = tokens.closing(at - 1)
-                if tokens.texts[closing + 1] in (".", "["):
-                    yield starts[at - 1], stops[at - 1], ""
-                    yield starts[closing], stops[closing], ""
+                yield starts[at - 1], stops[at - 1], ""
+                yield starts[closing], stops[closing], ""
         elif tokens.are(at, "asyncio", ".", "to_thread", "("):
             done.update(range(at, at + 4))
             comma = tokens.comma(at + 3)

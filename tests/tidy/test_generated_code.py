@@ -57,6 +57,9 @@ def test_a_stale_face_is_named(root: Path, monkeypatch: pytest.MonkeyPatch, caps
     [
         ("async def f():\n    await g()  # why\n", "def f():\n    g()  # why\n"),
         ("x = (await f(a)).b[(await g())[0]]\n", "x = f(a).b[g()[0]]\n"),
+        ("x = (await f() or y).z\n", "x = (f() or y).z\n"),
+        ("x = (await f(), 1)[0]\n", "x = (f(), 1)[0]\n"),
+        ("x = await asyncio.to_thread(f), 1\n", "x = f(), 1\n"),
         ("x = (await f(), 1)\n", "x = (f(), 1)\n"),
         ("await asyncio.sleep(1)\n", "time.sleep(1)\n"),
         ("x = await asyncio.to_thread(f.g, h(1, 2), 3)\n", "x = f.g(h(1, 2), 3)\n"),
@@ -66,6 +69,7 @@ def test_a_stale_face_is_named(root: Path, monkeypatch: pytest.MonkeyPatch, caps
             "async with a as b, c:\n    async for d in b:\n        pass\n",
             "with a as b, c:\n    for d in b:\n        pass\n",
         ),
+        ("x = (await f(f'({a}', '('))[0]\n", "x = f(f'({a}', '(')[0]\n"),
         ("from rowlock.aio.scan import Scan\n", "from rowlock.scan import Scan\n"),
         ("except grpc.aio.AioRpcError as e:\n", "except grpc.RpcError as e:\n"),
         ("# as `async with f()`, in asyncio's words\n", "# as `with f()`, in asyncio's words\n"),
