@@ -7,7 +7,7 @@ UV := $(VENV)/bin/uv
 UV_VERSION := 0.13.9
 PROTOS := $(wildcard proto/rowlock_proto/v1/*.proto)
 
-.PHONY: help setup demo test check crash spark-crash memory bench spark-bench proto errors lock clean
+.PHONY: help setup demo test check crash spark-crash memory bench spark-bench proto errors faces lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,9 @@ proto: setup errors ## generate the protocol's code and the exceptions
 
 errors: setup ## generate the exceptions of client and server from their table
 	@$(PYTHON) -m tools.errors
+
+faces: setup ## make the sync face of the client from the asyncio face
+	@$(PYTHON) -m tools.async_to_sync
 
 lock: setup ## pin the newest dependencies that fit
 	@$(UV) pip compile -q --universal --extra pandas --extra spark --group pyproject.toml:dev pyproject.toml \

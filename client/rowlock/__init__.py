@@ -16,7 +16,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 # First of all, and before grpc: see there.
-from rowlock import errors, fork  # noqa: F401
+from rowlock import errors
+from rowlock._transport import fork  # noqa: F401
 from rowlock.errors import *  # noqa: F403
 
 if TYPE_CHECKING:

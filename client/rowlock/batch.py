@@ -1,4 +1,5 @@
-"""Batches (threads): many changes, sent together. `rowlock.aio.batch` has the same names."""
+# Made from client/rowlock/aio/batch.py by tools/async_to_sync.py: change that, then `make faces`.
+"""Batches (threads): many changes, sent together."""
 
 from __future__ import annotations
 
@@ -7,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Generic
 
-from rowlock.batch_lines import BatchLines
-from rowlock.batch_send import BatchSend
+from rowlock._codec.columns import Name, Text, Value
+from rowlock._core.batch_lines import BatchLines
+from rowlock._core.batch_send import BatchSend
+from rowlock._core.point import ColumnName, Data
+from rowlock._core.view import View
+from rowlock._transport.servers import Servers
 from rowlock.changes import Change
-from rowlock.columns import Name, Text, Value
 from rowlock.errors import RowlockError
-from rowlock.point import ColumnName, Data
-from rowlock.servers import Servers
-from rowlock.view import View
 
 
 class Batch(Generic[Text]):

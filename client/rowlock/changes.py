@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from rowlock.columns import (
+from rowlock._codec.columns import (
     Name,
     Value,
     check_timestamp,

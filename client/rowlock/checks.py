@@ -8,7 +8,7 @@ from typing import Generic, Literal
 
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from rowlock.columns import Name, Text, Value, encoded_value, listed, parse_cell_column
+from rowlock._codec.columns import Name, Text, Value, encoded_value, listed, parse_cell_column
 from rowlock.errors import InvalidArgumentError
 from rowlock.filters import Filter
 

@@ -1,4 +1,5 @@
-"""The client (threads): tables, their making and their settings. `rowlock.aio.client` has the same names."""
+# Made from client/rowlock/aio/client.py by tools/async_to_sync.py: change that, then `make faces`.
+"""The client (threads): tables, their making and their settings."""
 
 from __future__ import annotations
 
@@ -8,16 +9,19 @@ from typing import overload
 
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 
-from rowlock import methods
-from rowlock.catalog import (
+from rowlock._codec.columns import Name, decoder, encoded_bound
+from rowlock._core.catalog import (
     alter_request,
     check_table_name,
     create_request,
     flush_goes_on,
 )
-from rowlock.columns import Name, decoder, encoded_bound
+from rowlock._core.retry import TABLE_OPERATION_S, Kind
+from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of
+from rowlock._core.view import View, checked_timeout
+from rowlock._transport import methods
+from rowlock._transport.servers import Servers
 from rowlock.errors import DeadlineError, TableExistsError, TableNotFoundError
-from rowlock.retry import TABLE_OPERATION_S, Kind
 from rowlock.schema import (
     Durability,
     Family,
@@ -29,11 +33,8 @@ from rowlock.schema import (
     region_from,
     server_info_from,
 )
-from rowlock.servers import Servers
-from rowlock.snapshot import Snapshot, make_snapshot
-from rowlock.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of, new_snapshot_id
+from rowlock.snapshot import Snapshot, new_snapshot
 from rowlock.table import Table
-from rowlock.view import View, checked_timeout
 
 
 class Client:
@@ -196,8 +197,7 @@ class Client:
         """
         check_table_name(name)
         lease_ms = lease_ms_of(lease_s)
-        message = make_snapshot(self._servers, name, new_snapshot_id(), "", lease_ms, self._timeout_s)
-        return Snapshot(self._servers, message, self._timeout_s)
+        return new_snapshot(self._servers, name, lease_ms, self._timeout_s)
 
     def server_info(self, table: str = "") -> ServerInfo:
         """Who answers: version, clock, limits. table: the clock is not below any timestamp that was given there."""

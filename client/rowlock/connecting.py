@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-import random
 import time
 from pathlib import Path
 
-import grpc
-from rowlock_proto.v1 import catalog_pb2
-
-from rowlock import methods
-from rowlock.channels import given_addresses
+from rowlock._core.search import Search
+from rowlock._core.view import checked_timeout
+from rowlock._transport.channels import given_addresses
+from rowlock._transport.embedded import FolderServer, running_server
+from rowlock._transport.finding import find_server
+from rowlock._transport.servers import Servers
 from rowlock.client import Client
-from rowlock.embedded import FolderServer, running_server
 from rowlock.errors import InvalidArgumentError
-from rowlock.retry import repeated_for_s
-from rowlock.search import Search
-from rowlock.servers import Servers
-from rowlock.view import checked_timeout
 
 
 def connect(server: str | None = None, *, timeout: float = 10) -> Client:
@@ -76,27 +71,5 @@ def connected(addresses: tuple[str, ...], timeout_s: float, *, absent_s: float |
 
 
 def _connected(servers: Servers, timeout_s: float, search: Search) -> Client:
-    try:
-        _find(servers, search)
-    except BaseException:
-        servers.close()
-        raise
+    find_server(servers, search)
     return Client(servers, timeout_s)
-
-
-def _find(servers: Servers, search: Search) -> None:
-    """Asks each address until one answers as a rowlock server does."""
-    while True:
-        for address in servers.addresses:
-            share = search.share_s(time.monotonic())
-            try:
-                info = servers.call_once(address, methods.SERVER_INFO, catalog_pb2.ServerInfoRequest(), share)
-            except grpc.RpcError as failed:
-                search.failed(address, servers.judged(failed, address))
-                continue
-            if search.answered(address, info):
-                servers.choose(address)
-                servers.repeated_for_s = repeated_for_s(info.request_ids_remembered_ms)
-                servers.request_bytes_max = info.limits.request_bytes_max or servers.request_bytes_max
-                return
-        time.sleep(search.pause_s(time.monotonic(), random.random()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowlock.columns import Value, encoded_value
+from rowlock._codec.columns import Value, encoded_value
 from rowlock.errors import NotACounterError
 
 _BYTES = 8

@@ -18,7 +18,7 @@ from typing import NoReturn
 from google.protobuf import text_format
 from rowlock_proto.v1 import types_pb2
 
-from rowlock.columns import Name, Value, encoded_value, parse_cell_column
+from rowlock._codec.columns import Name, Value, encoded_value, parse_cell_column
 from rowlock.errors import InvalidArgumentError
 
 ValueType = type[bytes] | type[str] | type[int] | type[float] | type[bool] | str

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from rowlock import encodings
-from rowlock.columns import parse_cell_column
-from rowlock.decimals import decimal_codec, ordered_decimal_codec
-from rowlock.encodings import Codec
+from rowlock._codec import encodings
+from rowlock._codec.columns import parse_cell_column
+from rowlock._codec.decimals import decimal_codec, ordered_decimal_codec
+from rowlock._codec.encodings import Codec
 from rowlock.errors import InvalidArgumentError, MappingError
 
 DEFAULT_SEPARATOR = "|"

@@ -10,9 +10,9 @@ from typing import Generic, cast
 import numpy as np
 import pyarrow as pa
 
-from rowlock.arrow_buffers import int64_array, joined, one_array, values_of
-from rowlock.columns import Text
-from rowlock.scan_progress import row_starts
+from rowlock._codec.arrow_buffers import int64_array, joined, one_array, values_of
+from rowlock._codec.columns import Text
+from rowlock._core.scan_progress import row_starts
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,43 +1,33 @@
-"""A scan (threads): rows of a range, streamed from the regions that have them. rowlock.aio.scan has the same names."""
+# Made from client/rowlock/aio/scan.py by tools/async_to_sync.py: change that, then `make faces`.
+"""A scan (threads): rows of a range, streamed from the regions that have them."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-import grpc
 import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
-from rowlock import methods
-from rowlock.columns import Text
-from rowlock.errors import ClosedError, DeadlineError, InvalidArgumentError, NotServingRegionError, RowlockError
-from rowlock.fork import gate
+from rowlock._codec.columns import Text
+from rowlock._codec.pivot import rows_from_form
+from rowlock._codec.row_form import FormColumn, form_of
+from rowlock._core.scan_plan import ScanPlan, in_row_form
+from rowlock._core.scan_progress import CELL_SCHEMA, ScanProgress
+from rowlock._core.view import View
+from rowlock._transport.scan_stream import ScanStream
+from rowlock._transport.servers import Servers
+from rowlock.errors import ClosedError, InvalidArgumentError, NotServingRegionError, RowlockError
 from rowlock.mapping import Mapping, as_mapping
-from rowlock.pivot import rows_from_form
-from rowlock.row_form import FormColumn, form_of
 from rowlock.rows import Cell, check_pandas, python_cells, python_rows
-from rowlock.scan_message import ScanMessage
-from rowlock.scan_plan import ScanPlan, in_row_form
-from rowlock.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock.schema import Region
-from rowlock.servers import Servers
-from rowlock.view import View
 
 if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
-
-
-class ScanCall(Protocol):
-    """The receiving half of a scan."""
-
-    def __next__(self) -> ScanMessage: ...
-
-    def cancel(self) -> bool: ...
 
 
 class Scan(Generic[Text]):
@@ -53,7 +43,7 @@ class Scan(Generic[Text]):
         self._decode: Callable[[bytes], Text] = view.decode
         self._reader = _Reader(servers, plan, view.timeout_s)
         self._rows: Iterator[tuple[Text, dict[Text, Text]]] | None = None
-        self._tables: Iterator[pa.Table] | None = None
+        self._has_begun = False
 
     def __repr__(self) -> str:
         return f"<rowlock.Scan of {self._reader.progress.plan.table!r}>"
@@ -64,11 +54,13 @@ class Scan(Generic[Text]):
         return self._reader.progress.has_resumed
 
     def __iter__(self) -> Iterator[tuple[Text, dict[Text, Text]]]:
-        # Not refused after the end: `while rows := list(islice(scan, 100))` asks for it once more then.
+        # Not refused after the end: a loop that reads it by hundreds asks for it once more then.
         return self
 
     def __next__(self) -> tuple[Text, dict[Text, Text]]:
         if self._rows is None:
+            if self._reader.is_closed:
+                raise StopIteration
             self._rows = _expanded(self._begin(None), python_rows, self._decode)
         return next(self._rows)
 
@@ -98,9 +90,8 @@ class Scan(Generic[Text]):
     def to_arrow(self, mapping: Mapping | str | None = None) -> pa.Table:
         """All of it as one Arrow table; see to_batches."""
         parsed = None if mapping is None else as_mapping(mapping)
-        return pa.Table.from_batches(
-            list(self.to_batches(parsed)), schema=CELL_SCHEMA if parsed is None else parsed.schema
-        )
+        batches = list(self.to_batches(parsed))
+        return pa.Table.from_batches(batches, schema=CELL_SCHEMA if parsed is None else parsed.schema)
 
     def to_pandas(self, mapping: Mapping | str | None = None) -> pd.DataFrame:
         """All of it as a pandas DataFrame; see to_batches. Raises ImportError if pandas is not installed."""
@@ -109,11 +100,8 @@ class Scan(Generic[Text]):
 
     def close(self) -> None:
         """Frees what the server holds for it. Idempotent."""
-        tables, self._tables = self._tables, iter(())
-        self._rows = iter(())
-        close = getattr(tables, "close", None)
-        if close is not None:
-            close()
+        self._reader.close()
+        self._rows = None
 
     def __enter__(self) -> Scan[Text]:
         return self
@@ -124,13 +112,13 @@ class Scan(Generic[Text]):
         self.close()
 
     def _begin(self, columns: Sequence[FormColumn] | None) -> Iterator[pa.Table]:
-        if self._tables is not None:
+        if self._has_begun or self._reader.is_closed:
             raise InvalidArgumentError("a scan is read once, in one way; make another one with scan()")
+        self._has_begun = True
         if columns is not None:
             self._reader.use_row_form(columns)
-        # It must not know the scan: without a cycle it ends, and frees the server, as soon as the scan is dropped.
-        self._tables = self._reader.tables()
-        return self._tables
+        # It must not know the scan: without a cycle the server is freed as soon as the scan is dropped.
+        return self._reader.tables()
 
 
 def _expanded(
@@ -148,16 +136,25 @@ class _Reader:
     def __init__(self, servers: Servers, plan: ScanPlan, timeout_s: float) -> None:
         self._servers = servers
         self._timeout_s = timeout_s
+        self._stream: ScanStream | None = None
         self.progress = ScanProgress(plan, timeout_s)
+        self.is_closed = False
 
     def use_row_form(self, columns: Sequence[FormColumn]) -> None:
         """Reads only these columns, one row a line; nothing was read yet."""
         self.progress = ScanProgress(in_row_form(self.progress.plan, columns), self._timeout_s)
 
+    def close(self) -> None:
+        """Frees the read point at once; nothing happens if the call is over."""
+        self.is_closed = True
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.cancel()
+
     def tables(self) -> Iterator[pa.Table]:
         """Tables of whole rows, region by region, over losses."""
         progress = self.progress
-        while not progress.is_done:
+        while not progress.is_done and not self.is_closed:
             region = None
             try:
                 deadline = time.monotonic() + self._timeout_s
@@ -169,37 +166,22 @@ class _Reader:
                 raise
             except RowlockError as error:
                 failure = error
+            if self.is_closed:
+                return
             if region is not None and isinstance(failure, NotServingRegionError):
                 self._servers.regions.forget(region)
             time.sleep(progress.failed(failure, time.monotonic()))
 
     def _read_region(self, region: Region, request: region_pb2.ScanRequest) -> Iterator[pa.Table]:
-        with gate:
-            call = self._servers.channel(region.server).unary_stream(
-                methods.SCAN.path,
-                request_serializer=methods.SCAN.serialize,
-                response_deserializer=methods.SCAN.parse,
-            )(request, metadata=self._servers.metadata(region))
+        stream = self._stream = ScanStream(self._servers, region, request)
         try:
-            while not self.progress.is_done:
-                batch = self._next_batch(call, region)
+            while not self.progress.is_done and not self.is_closed:
+                batch = stream.next(self._timeout_s)
                 table = self.progress.region_is_done(region) if batch is None else self.progress.received(batch)
                 if table is not None:
                     yield table
                 if batch is None:
                     return
         finally:
-            # Frees the read point at once; nothing happens if the call is over.
-            call.cancel()
-
-    def _next_batch(self, call: ScanCall, region: Region) -> ScanMessage | None:
-        """The next batch, None at the region's end."""
-        with gate, self._servers.watch.limit(self._timeout_s, call.cancel) as limit:
-            try:
-                return next(call, None)
-            except grpc.RpcError as failed:
-                error = self._servers.judged(failed, region.server)
-        if limit.has_struck:
-            table = self.progress.plan.table
-            raise DeadlineError(f"no batch of the scan of {table!r} came within {self._timeout_s:g} s")
-        raise error
+            self._stream = None
+            stream.cancel()

@@ -8,7 +8,7 @@ from typing import Literal
 
 from rowlock_proto.v1 import catalog_pb2, types_pb2
 
-from rowlock.columns import Name, check_int, encoded_family
+from rowlock._codec.columns import Name, check_int, encoded_family
 from rowlock.errors import InvalidArgumentError
 
 Durability = Literal["fsync", "os", "async", "skip"]

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from rowlock.checks import CompareOp, compare_op
-from rowlock.columns import (
+from rowlock._codec.columns import (
     UINT32_MAX,
     Name,
     Value,
@@ -20,6 +19,7 @@ from rowlock.columns import (
     listed,
     parse_column,
 )
+from rowlock.checks import CompareOp, compare_op
 from rowlock.errors import InvalidArgumentError
 from rowlock.filters import Filter
 

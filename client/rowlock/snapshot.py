@@ -1,7 +1,5 @@
-"""Snapshots (threads): one moment of a whole table, for as many scans as wanted.
-
-`rowlock.aio.snapshot` has the same names.
-"""
+# Made from client/rowlock/aio/snapshot.py by tools/async_to_sync.py: change that, then `make faces`.
+"""Snapshots (threads): one moment of a whole table, for as many scans as wanted."""
 
 from __future__ import annotations
 
@@ -10,10 +8,10 @@ from types import TracebackType
 
 from rowlock_proto.v1 import catalog_pb2
 
-from rowlock import methods
+from rowlock._core.snapshot_requests import TakenSnapshot, make_request, new_snapshot_id
+from rowlock._transport import methods
+from rowlock._transport.servers import Servers
 from rowlock.errors import RowlockError
-from rowlock.servers import Servers
-from rowlock.snapshot_requests import TakenSnapshot, make_request
 
 
 def make_snapshot(
@@ -43,9 +41,9 @@ def end_snapshot(servers: Servers, snapshot_id: bytes, timeout_s: float) -> None
 class Snapshot(TakenSnapshot):
     """One moment of a whole table, as `Client.snapshot` gives it: give it to `scan`, as often as wanted.
 
-    Every scan begins its lease anew, and it doesn't end while one reads. Leaving its `with` block ends it; so do its
-    lease, the drop or truncation of its table, and the stop of its server. Then scans raise SnapshotEndedError. What it
-    sees stays on the server's disk meanwhile.
+    Every scan begins its lease anew, and it doesn't end while one reads. Leaving its `with` block ends it; so do
+    its lease, the drop or truncation of its table, and the stop of its server. Then scans raise SnapshotEndedError.
+    What it sees stays on the server's disk meanwhile.
     """
 
     def __init__(self, servers: Servers, message: catalog_pb2.Snapshot, timeout_s: float) -> None:
@@ -73,3 +71,9 @@ class Snapshot(TakenSnapshot):
         # A server that can't be asked lets go of it after its lease.
         with contextlib.suppress(RowlockError):
             self.end()
+
+
+def new_snapshot(servers: Servers, table: str, lease_ms: int, timeout_s: float) -> Snapshot:
+    """See Client.snapshot."""
+    message = make_snapshot(servers, table, new_snapshot_id(), "", lease_ms, timeout_s)
+    return Snapshot(servers, message, timeout_s)

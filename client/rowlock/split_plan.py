@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from rowlock_proto.v1 import region_pb2
 
-from rowlock.columns import Name
+from rowlock._codec.columns import Name
+from rowlock._core.scan_plan import RowRange, ScanPlan, scan_plan
 from rowlock.errors import InvalidArgumentError
-from rowlock.scan_plan import RowRange, ScanPlan, scan_plan
 from rowlock.selection import Selection
 
 PART_BYTES_DEFAULT = 32 << 20

@@ -1,4 +1,5 @@
-"""A table: point operations, scans, batches and bulk writes (threads). `rowlock.aio.table` has the same names."""
+# Made from client/rowlock/aio/table.py by tools/async_to_sync.py: change that, then `make faces`.
+"""A table: point operations, scans, batches and bulk writes (threads)."""
 
 from __future__ import annotations
 
@@ -8,32 +9,32 @@ from typing import Generic, Literal, overload
 
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from rowlock import point
+from rowlock._codec.columns import Name, Text, Value, encoded_row, encoded_rows, parse_cell_column
+from rowlock._core import point
+from rowlock._core.batch_lines import MAX_BYTES_DEFAULT, SIZE_DEFAULT
+from rowlock._core.batch_send import RowsRead
+from rowlock._core.bulk_input import ArrowInput
+from rowlock._core.bulk_send import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
+from rowlock._core.conversation import Request
+from rowlock._core.point import ColumnName, Data
+from rowlock._core.retry import Attempts, Kind
+from rowlock._core.scan_plan import scan_plan
+from rowlock._core.snapshot_requests import TakenSnapshot, snapshot_id_for
+from rowlock._core.view import View
+from rowlock._transport.bulk import put_arrow
+from rowlock._transport.servers import Servers
+from rowlock._transport.splits import splits
 from rowlock.batch import Batch
-from rowlock.batch_lines import MAX_BYTES_DEFAULT, SIZE_DEFAULT
-from rowlock.batch_send import RowsRead
-from rowlock.bulk import put_arrow
-from rowlock.bulk_input import ArrowInput
 from rowlock.bulk_outcome import BulkResult
-from rowlock.bulk_send import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
 from rowlock.changes import Change
 from rowlock.checks import Check, CheckResult, CompareOp
-from rowlock.columns import Name, Text, Value, encoded_row, encoded_rows, parse_cell_column
-from rowlock.conversation import Request
 from rowlock.errors import RowlockError
 from rowlock.filters import Filter
 from rowlock.mapping import Mapping
-from rowlock.point import ColumnName, Data
-from rowlock.retry import Attempts, Kind
 from rowlock.scan import Scan
-from rowlock.scan_plan import scan_plan
 from rowlock.schema import Durability
 from rowlock.selection import VERSIONS_ALL, CellFilter, Selection, TimeRange
-from rowlock.servers import Servers
-from rowlock.snapshot_requests import TakenSnapshot, snapshot_id_for
 from rowlock.split_plan import PART_BYTES_DEFAULT, Split, plan_to_cut
-from rowlock.splits import splits
-from rowlock.view import View
 
 
 class Table(Generic[Text]):

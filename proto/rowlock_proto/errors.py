@@ -1,8 +1,8 @@
 """The table of errors: for each, its code and gRPC status and its classes in the server and in the client.
 
 Both exception trees and both code maps come from this table. `make errors` writes the classes and the drawn trees into
-client/rowlock/errors.py and regionserver/rowlock_regionserver/errors.py; client/rowlock/wire_errors.py and the server's
-rpc/messages/failures.py build their maps from it when they are imported.
+client/rowlock/errors.py and regionserver/rowlock_regionserver/errors.py. The client's _codec/wire_errors.py and the
+server's rpc/messages/failures.py build their maps from it when they are imported.
 
 To add an error, add a row and run `make errors`. An error with a code also needs its line in `Error.Code` and in the
 table above it, both in v1/types.proto; `make proto` then generates all of it.

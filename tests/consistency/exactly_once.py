@@ -17,8 +17,8 @@ from concurrent.futures import Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 
 import rowlock
-from rowlock import point
-from rowlock.servers import Servers
+from rowlock._core import point
+from rowlock._transport.servers import Servers
 from rowlock_proto.v1 import types_pb2
 
 from tests.consistency.live_server import free_address, kill_and_restart, live_server

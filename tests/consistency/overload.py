@@ -22,8 +22,8 @@ import time
 import psutil
 import pyarrow as pa
 import rowlock
-from rowlock import point
-from rowlock.conversation import Request
+from rowlock._core import point
+from rowlock._core.conversation import Request
 from rowlock.pytest_plugin import RowlockServer
 from rowlock_proto.v1 import region_pb2, types_pb2
 

@@ -6,8 +6,8 @@ import time
 from types import TracebackType
 
 import rowlock
-from rowlock.conversation import Request
-from rowlock.servers import Servers
+from rowlock._core.conversation import Request
+from rowlock._transport.servers import Servers
 from rowlock_proto.v1 import region_pb2
 
 TIMEOUT_SECONDS = 120.0

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 import rowlock
 from google.protobuf.message import Message
-from rowlock import methods
-from rowlock.catalog import create_request
+from rowlock._core.catalog import create_request
+from rowlock._transport import methods
+from rowlock._transport.servers import Servers
 from rowlock.client import Client
-from rowlock.servers import Servers
 from rowlock_proto.v1 import catalog_pb2
 
 from tests.end_to_end.server_command import ServerCommand

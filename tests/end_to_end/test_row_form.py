@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import rowlock
 import rowlock.aio
-from rowlock.row_form import FormColumn, form_schema
+from rowlock._codec.row_form import FormColumn, form_schema
 from rowlock_proto.v1 import region_pb2, types_pb2
 from rowlock_proto.v1.region_pb2 import RowForm, RowFormColumn
 from rowlock_proto.v1.types_pb2 import Error

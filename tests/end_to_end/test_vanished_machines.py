@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import rowlock
 import rowlock.aio
-from rowlock import channels
+from rowlock._transport import channels
 from rowlock_proto.v1 import region_pb2
 from rowlock_regionserver.rpc.grpc import listener as door
 from rowlock_regionserver.server import Server

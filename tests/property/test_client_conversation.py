@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from rowlock import point
-from rowlock.conversation import Conversation, Request
+from rowlock._core import point
+from rowlock._core.conversation import Conversation, Request
+from rowlock._core.sequences import Sequences
 from rowlock.errors import ServerUnavailableError
-from rowlock.sequences import Sequences
 from rowlock_proto.v1 import region_pb2
 
 

@@ -8,9 +8,9 @@ from decimal import Decimal
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rowlock.keys import decoded_keys, encoded_keys
+from rowlock._codec.keys import decoded_keys, encoded_keys
+from rowlock._codec.pivot import cells_from_rows
 from rowlock.mapping import Mapping
-from rowlock.pivot import cells_from_rows
 
 from tests.unit.client.plain_row_form import rows_from_cells
 

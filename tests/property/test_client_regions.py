@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rowlock.regions import RegionCache
+from rowlock._core.regions import RegionCache
 from rowlock.schema import Region
 
 ROWS = [bytes([letter]) for letter in b"abcdefgh"]

@@ -6,7 +6,8 @@ import random
 from collections.abc import Callable
 
 import pytest
-from rowlock import retry
+from rowlock._core import retry
+from rowlock._core.retry import Attempts, Kind
 from rowlock.errors import (
     ClosedError,
     DeadlineError,
@@ -21,7 +22,6 @@ from rowlock.errors import (
     ServerUnavailableError,
     UnknownOutcomeError,
 )
-from rowlock.retry import Attempts, Kind
 
 from tests.seeds import drawn_seed
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rowlock._codec.row_form import FormColumn
+from rowlock._codec.scan_message import parse_scan_message
+from rowlock._core.scan_plan import in_row_form, scan_plan
+from rowlock._core.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock.errors import ServerUnavailableError
-from rowlock.row_form import FormColumn
-from rowlock.scan_message import parse_scan_message
-from rowlock.scan_plan import in_row_form, scan_plan
-from rowlock.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock.schema import Region
 from rowlock.selection import Selection
 from rowlock_proto.v1 import region_pb2

@@ -1,4 +1,4 @@
-"""Imports go one way: inside the region server, and between client and server not at all."""
+"""Imports go one way: inside the region server, inside the client, and between client and server not at all."""
 
 from __future__ import annotations
 
@@ -40,6 +40,23 @@ _LAYERS: Sequence[frozenset[str]] = (
     frozenset({"server", "__main__"}),
 )
 _SERVER = "rowlock_regionserver"
+# The client's, from the ground up. A module of rowlock.aio stands where the one of the same name stands without `aio`.
+_CLIENT_LAYERS: Sequence[frozenset[str]] = (
+    frozenset({"errors"}),
+    # Values, and how they become bytes.
+    frozenset({"_codec", "bulk_outcome", "changes", "checks", "counters", "filters", "mapping", "schema", "selection"}),
+    frozenset({"_core"}),
+    frozenset({"rows", "split_plan"}),
+    frozenset({"_transport"}),
+    frozenset({"batch", "client", "connecting", "scan", "snapshot", "table", "_unfinished", "aio"}),
+    frozenset({"cli", "spark", "pytest_plugin"}),
+    frozenset({"__main__"}),
+)
+_CLIENT = "rowlock"
+# What decides and what encodes does no I/O. wire_errors reads the errors that grpc raises, and calls nothing.
+_WITHOUT_IO = ("_core", "_codec")
+_IO = {"asyncio", "grpc", "socket", "subprocess"}
+_IO_ALLOWED = {("_codec/wire_errors.py", "grpc")}
 # Messages stop at the edge: who may import the protocol's code.
 _EDGE_OF_SERVER = {"rpc", "server"}
 
@@ -59,24 +76,33 @@ def imports_of(source: str, package: str) -> Iterator[str]:
                 yield f"{module}.{alias.name}"
 
 
-def layer_of(part: str) -> int | None:
-    """Which layer a part of the region server belongs to, from 0; None when no layer names it."""
-    return next((number for number, parts in enumerate(_LAYERS) if part in parts), None)
+def layer_of(part: str, layers: Sequence[frozenset[str]] = _LAYERS) -> int | None:
+    """Which layer a part of a package belongs to, from 0; None when no layer names it."""
+    return next((number for number, parts in enumerate(layers) if part in parts), None)
 
 
 def upward_imports(part: str, source: str, package: str) -> list[str]:
     """What a module of the region server's `part` imports from above its layer."""
-    own = layer_of(part)
-    assert own is not None, f"{part} is in no layer: add it to _LAYERS in {Path(__file__).name}"
+    return _upward(part, source, package, _SERVER, _LAYERS)
+
+
+def _upward(part: str, source: str, package: str, top: str, layers: Sequence[frozenset[str]]) -> list[str]:
+    own = layer_of(part, layers)
+    assert own is not None, f"{part} is in no layer: add it in {Path(__file__).name}"
     found = []
     for name in imports_of(source, package):
         parts = name.split(".")
-        if parts[0] != _SERVER or len(parts) == 1:
+        if parts[0] != top or len(parts) == 1:
             continue
-        other = layer_of(parts[1])
+        other = layer_of(_part(tuple(parts[1:])), layers)
         if other is not None and other > own:
             found.append(name)
     return found
+
+
+def _part(parts: tuple[str, ...]) -> str:
+    """What a layer calls a module: the first part of its name, below `aio` the second."""
+    return parts[1] if parts[0] == "aio" and len(parts) > 1 and parts[1] != "__init__" else parts[0]
 
 
 def _modules(files: Sequence[Path], folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
@@ -97,6 +123,44 @@ def test_layers_of_the_region_server_go_one_way(root: Path, python_files: Sequen
         for name in upward_imports(parts[0], path.read_text(), package):
             wrong.append(f"{path.relative_to(root)} imports {name} from a layer above")
     assert not wrong, "\n".join(wrong)
+
+
+def test_layers_of_the_client_go_one_way(root: Path, python_files: Sequence[Path]) -> None:
+    wrong = []
+    modules = list(_modules(python_files, root / "client" / _CLIENT))
+    assert len(modules) > 60, "the client was not found"
+    for path, parts in modules:
+        if parts == ("__init__",):
+            continue
+        package = ".".join((_CLIENT, *parts[:-1]))
+        for name in _upward(_part(parts), path.read_text(), package, _CLIENT, _CLIENT_LAYERS):
+            wrong.append(f"{path.relative_to(root)} imports {name} from a layer above")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_client_decides_and_encodes_without_io(root: Path, python_files: Sequence[Path]) -> None:
+    folder = root / "client" / _CLIENT
+    wrong = []
+    for path, parts in _modules(python_files, folder):
+        if parts[0] not in _WITHOUT_IO:
+            continue
+        where = path.relative_to(folder).as_posix()
+        for name in {name.split(".")[0] for name in imports_of(path.read_text(), "")} & _IO:
+            if (where, name) not in _IO_ALLOWED:
+                wrong.append(f"{where} imports {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_modules_with_public_names_stand_at_the_top_of_the_client(
+    root: Path, python_files: Sequence[Path]
+) -> None:
+    """Users import from `rowlock`; a module beside those that its names come from would look as if it were for them."""
+    folder = root / "client" / _CLIENT
+    at_the_top = {path.stem for path, parts in _modules(python_files, folder) if len(parts) == 1}
+    public = {
+        module.split(".")[1] for module in imports_of((folder / "__init__.py").read_text(), _CLIENT) if "." in module
+    }
+    assert at_the_top - public <= {"__init__", "__main__", "pytest_plugin"}
 
 
 def test_messages_of_the_protocol_stop_at_the_edge_of_the_region_server(
@@ -127,12 +191,12 @@ def test_client_and_server_never_import_each_other(root: Path, python_files: Seq
     assert not wrong, "\n".join(wrong)
 
 
-def test_shipped_code_never_imports_tests_or_bench(root: Path, python_files: Sequence[Path]) -> None:
+def test_shipped_code_never_imports_tests_bench_or_tools(root: Path, python_files: Sequence[Path]) -> None:
     wrong = []
     for folder in ("client", "regionserver", "proto"):
         for path, _ in _modules(python_files, root / folder):
             for name in imports_of(path.read_text(), ""):
-                if name.split(".")[0] in ("tests", "bench", "hypothesis"):
+                if name.split(".")[0] in ("tests", "bench", "tools", "hypothesis"):
                     wrong.append(f"{path.relative_to(root)} imports {name}")
     assert not wrong, "\n".join(wrong)
 

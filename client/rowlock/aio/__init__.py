@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from rowlock.aio.batch import Batch
 from rowlock.aio.client import Client
-from rowlock.aio.connect import connect, open
+from rowlock.aio.connecting import connect, open
 from rowlock.aio.scan import Scan
 from rowlock.aio.snapshot import Snapshot
 from rowlock.aio.table import Table

@@ -1,4 +1,4 @@
-"""The client (asyncio): tables, their making and their settings; rowlock.client, awaited."""
+"""The client (asyncio): tables, their making and their settings."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from typing import overload
 
 from rowlock_proto.v1 import catalog_pb2, region_pb2
 
-from rowlock import methods
-from rowlock.aio.servers import Servers
-from rowlock.aio.snapshot import MakingSnapshot, Snapshot, make_snapshot
-from rowlock.aio.table import Table
-from rowlock.catalog import (
+from rowlock._codec.columns import Name, decoder, encoded_bound
+from rowlock._core.catalog import (
     alter_request,
     check_table_name,
     create_request,
     flush_goes_on,
 )
-from rowlock.columns import Name, decoder, encoded_bound
+from rowlock._core.retry import TABLE_OPERATION_S, Kind
+from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of
+from rowlock._core.view import View, checked_timeout
+from rowlock._transport import methods
+from rowlock.aio._transport.servers import Servers
+from rowlock.aio._unfinished import MakingSnapshot
+from rowlock.aio.snapshot import new_snapshot
+from rowlock.aio.table import Table
 from rowlock.errors import DeadlineError, TableExistsError, TableNotFoundError
-from rowlock.retry import TABLE_OPERATION_S, Kind
 from rowlock.schema import (
     Durability,
     Family,
@@ -32,17 +35,15 @@ from rowlock.schema import (
     region_from,
     server_info_from,
 )
-from rowlock.snapshot_requests import LEASE_S_DEFAULT, lease_ms_of, new_snapshot_id
-from rowlock.view import View, checked_timeout
 
 
 class Client:
     """A connection to the servers of one store, as `rowlock.aio.connect` and `rowlock.aio.open` give it.
 
     For tasks of the event loop that it was opened in. Close it, or use it with `async with`, and in any case before the
-    process forks: grpc's asyncio side does not survive that. Every call raises the
-    errors of rowlock.errors; what a lost connection leaves in doubt raises UnknownOutcomeError, and a change whose
-    call was cancelled may or may not have happened.
+    process forks: grpc's asyncio side does not survive that. Every call raises the errors of rowlock.errors; what a
+    lost connection leaves in doubt raises UnknownOutcomeError, and a change whose call was cancelled may or may not
+    have happened.
     """
 
     def __init__(self, servers: Servers, timeout_s: float) -> None:
@@ -200,12 +201,7 @@ class Client:
         """
         check_table_name(name)
         lease_ms = lease_ms_of(lease_s)
-
-        async def made() -> Snapshot:
-            message = await make_snapshot(self._servers, name, new_snapshot_id(), "", lease_ms, self._timeout_s)
-            return Snapshot(self._servers, message, self._timeout_s)
-
-        return MakingSnapshot(made)
+        return MakingSnapshot(lambda: new_snapshot(self._servers, name, lease_ms, self._timeout_s))
 
     async def server_info(self, table: str = "") -> ServerInfo:
         """Who answers: version, clock, limits. table: the clock is not below any timestamp that was given there."""

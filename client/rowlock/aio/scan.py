@@ -1,4 +1,4 @@
-"""A scan (asyncio): rows of a range, streamed from the regions that have them; rowlock.scan, awaited."""
+"""A scan (asyncio): rows of a range, streamed from the regions that have them."""
 
 from __future__ import annotations
 
@@ -6,40 +6,36 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-import grpc
 import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
-from rowlock import methods
-from rowlock.aio.servers import Servers
-from rowlock.columns import Text
-from rowlock.errors import ClosedError, DeadlineError, InvalidArgumentError, NotServingRegionError, RowlockError
+from rowlock._codec.columns import Text
+from rowlock._codec.pivot import rows_from_form
+from rowlock._codec.row_form import FormColumn, form_of
+from rowlock._core.scan_plan import ScanPlan, in_row_form
+from rowlock._core.scan_progress import CELL_SCHEMA, ScanProgress
+from rowlock._core.view import View
+from rowlock.aio._transport.scan_stream import ScanStream
+from rowlock.aio._transport.servers import Servers
+from rowlock.errors import ClosedError, InvalidArgumentError, NotServingRegionError, RowlockError
 from rowlock.mapping import Mapping, as_mapping
-from rowlock.pivot import rows_from_form
-from rowlock.row_form import FormColumn, form_of
 from rowlock.rows import Cell, check_pandas, python_cells, python_rows
-from rowlock.scan_message import ScanMessage
-from rowlock.scan_plan import ScanPlan, in_row_form
-from rowlock.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock.schema import Region
-from rowlock.view import View
 
 if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
-ScanCall: TypeAlias = "grpc.aio.UnaryStreamCall[Any, ScanMessage]"  # Any: what it sends is sent
 
 
 class Scan(Generic[Text]):
     """Iterates (row, {column: value}) in row order, each region at one read point. Read once, by one task at a time.
 
-    An iterator: a second loop goes on where the first one was left, and after the end finds nothing.
-    Nothing is asked of a server before the first row is. Used with `async with`, or left to the garbage collector, what
-    the server holds for it is freed when it is left early. Its timeout is for each batch of rows, or sign of life
-    while there are none.
+    An iterator: a second loop goes on where the first one was left, and after the end finds nothing. Nothing is asked
+    of a server before the first row is. When it is left early, what the server holds for it is freed by `async with`,
+    or by the garbage collector. Its timeout is for each batch of rows, or sign of life while there are none.
     """
 
     def __init__(self, servers: Servers, view: View[Text], plan: ScanPlan) -> None:
@@ -57,12 +53,13 @@ class Scan(Generic[Text]):
         return self._reader.progress.has_resumed
 
     def __aiter__(self) -> AsyncIterator[tuple[Text, dict[Text, Text]]]:
+        # Not refused after the end: a loop that reads it by hundreds asks for it once more then.
         return self
 
     async def __anext__(self) -> tuple[Text, dict[Text, Text]]:
-        if self._reader.is_closed:
-            raise StopAsyncIteration
         if self._rows is None:
+            if self._reader.is_closed:
+                raise StopAsyncIteration
             self._rows = _expanded(self._begin(None), python_rows, self._decode)
         return await anext(self._rows)
 
@@ -78,8 +75,8 @@ class Scan(Generic[Text]):
         """
         if mapping is None:
             async for table in self._begin(None):
-                for batch in table.to_batches():
-                    yield batch
+                for cells in table.to_batches():
+                    yield cells
             return
         parsed = as_mapping(mapping)
         async for batch in self.form_batches(form_of(parsed)):
@@ -106,6 +103,7 @@ class Scan(Generic[Text]):
     async def close(self) -> None:
         """Frees what the server holds for it. Idempotent."""
         self._reader.close()
+        self._rows = None
 
     async def __aenter__(self) -> Scan[Text]:
         return self
@@ -141,7 +139,7 @@ class _Reader:
     def __init__(self, servers: Servers, plan: ScanPlan, timeout_s: float) -> None:
         self._servers = servers
         self._timeout_s = timeout_s
-        self._call: ScanCall | None = None
+        self._stream: ScanStream | None = None
         self.progress = ScanProgress(plan, timeout_s)
         self.is_closed = False
 
@@ -152,9 +150,9 @@ class _Reader:
     def close(self) -> None:
         """Frees the read point at once; nothing happens if the call is over."""
         self.is_closed = True
-        call, self._call = self._call, None
-        if call is not None:
-            call.cancel()
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.cancel()
 
     async def tables(self) -> AsyncIterator[pa.Table]:
         """Tables of whole rows, region by region, over losses."""
@@ -179,32 +177,15 @@ class _Reader:
             await asyncio.sleep(progress.failed(failure, time.monotonic()))
 
     async def _read_region(self, region: Region, request: region_pb2.ScanRequest) -> AsyncIterator[pa.Table]:
-        call = self._call = self._servers.channel(region.server).unary_stream(
-            methods.SCAN.path,
-            request_serializer=methods.SCAN.serialize,
-            response_deserializer=methods.SCAN.parse,
-        )(request, metadata=self._servers.metadata(region))
+        stream = self._stream = ScanStream(self._servers, region, request)
         try:
             while not self.progress.is_done and not self.is_closed:
-                batch = await self._next_batch(call, region)
+                batch = await stream.next(self._timeout_s)
                 table = self.progress.region_is_done(region) if batch is None else self.progress.received(batch)
                 if table is not None:
                     yield table
                 if batch is None:
                     return
         finally:
-            self._call = None
-            call.cancel()
-
-    async def _next_batch(self, call: ScanCall, region: Region) -> ScanMessage | None:
-        """The next batch, None at the region's end."""
-        try:
-            with self._servers.closing_is_told():
-                async with asyncio.timeout(self._timeout_s):
-                    batch = await call.read()
-        except grpc.aio.AioRpcError as failed:
-            raise self._servers.judged(failed, region.server) from None
-        except TimeoutError:
-            table = self.progress.plan.table
-            raise DeadlineError(f"no batch of the scan of {table!r} came within {self._timeout_s:g} s") from None
-        return batch if isinstance(batch, ScanMessage) else None
+            self._stream = None
+            stream.cancel()

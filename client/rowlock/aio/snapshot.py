@@ -1,18 +1,16 @@
-"""Snapshots (asyncio): one moment of a whole table, for as many scans as wanted; rowlock.snapshot, awaited."""
+"""Snapshots (asyncio): one moment of a whole table, for as many scans as wanted."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 
 from rowlock_proto.v1 import catalog_pb2
 
-from rowlock import methods
-from rowlock.aio.servers import Servers
-from rowlock.aio.unfinished import Unfinished
+from rowlock._core.snapshot_requests import TakenSnapshot, make_request, new_snapshot_id
+from rowlock._transport import methods
+from rowlock.aio._transport.servers import Servers
 from rowlock.errors import RowlockError
-from rowlock.snapshot_requests import TakenSnapshot, make_request
 
 
 async def make_snapshot(
@@ -74,24 +72,7 @@ class Snapshot(TakenSnapshot):
             await self.end()
 
 
-class MakingSnapshot(Unfinished):
-    """A snapshot being made: `await` it, or use it with `async with`, which ends the snapshot."""
-
-    what = "a snapshot that is being made"
-
-    def __init__(self, make: Callable[[], Awaitable[Snapshot]]) -> None:
-        self._make = make
-        self._snapshot: Snapshot | None = None
-
-    def __await__(self) -> Generator[object, None, Snapshot]:
-        return self._make().__await__()
-
-    async def __aenter__(self) -> Snapshot:
-        self._snapshot = await self._make()
-        return self._snapshot
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._snapshot is not None:
-            await self._snapshot.__aexit__(kind, error, trace)
+async def new_snapshot(servers: Servers, table: str, lease_ms: int, timeout_s: float) -> Snapshot:
+    """See Client.snapshot."""
+    message = await make_snapshot(servers, table, new_snapshot_id(), "", lease_ms, timeout_s)
+    return Snapshot(servers, message, timeout_s)

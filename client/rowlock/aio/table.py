@@ -1,4 +1,4 @@
-"""A table: point operations, scans, batches and bulk writes (asyncio); rowlock.table, awaited."""
+"""A table: point operations, scans, batches and bulk writes (asyncio)."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from typing import Generic, Literal, overload
 
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from rowlock import point
+from rowlock._codec.columns import Name, Text, Value, encoded_row, encoded_rows, parse_cell_column
+from rowlock._core import point
+from rowlock._core.batch_lines import MAX_BYTES_DEFAULT, SIZE_DEFAULT
+from rowlock._core.batch_send import RowsRead
+from rowlock._core.bulk_input import ArrowInput
+from rowlock._core.bulk_send import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
+from rowlock._core.conversation import Request
+from rowlock._core.point import ColumnName, Data
+from rowlock._core.retry import Attempts, Kind
+from rowlock._core.scan_plan import scan_plan
+from rowlock._core.snapshot_requests import TakenSnapshot, snapshot_id_for
+from rowlock._core.view import View
+from rowlock.aio._transport.bulk import put_arrow
+from rowlock.aio._transport.servers import Servers
+from rowlock.aio._transport.splits import splits
 from rowlock.aio.batch import Batch
-from rowlock.aio.bulk import put_arrow
 from rowlock.aio.scan import Scan
-from rowlock.aio.servers import Servers
-from rowlock.aio.splits import splits
-from rowlock.batch_lines import MAX_BYTES_DEFAULT, SIZE_DEFAULT
-from rowlock.batch_send import RowsRead
-from rowlock.bulk_input import ArrowInput
 from rowlock.bulk_outcome import BulkResult
-from rowlock.bulk_send import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
 from rowlock.changes import Change
 from rowlock.checks import Check, CheckResult, CompareOp
-from rowlock.columns import Name, Text, Value, encoded_row, encoded_rows, parse_cell_column
-from rowlock.conversation import Request
 from rowlock.errors import RowlockError
 from rowlock.filters import Filter
 from rowlock.mapping import Mapping
-from rowlock.point import ColumnName, Data
-from rowlock.retry import Attempts, Kind
-from rowlock.scan_plan import scan_plan
 from rowlock.schema import Durability
 from rowlock.selection import VERSIONS_ALL, CellFilter, Selection, TimeRange
-from rowlock.snapshot_requests import TakenSnapshot, snapshot_id_for
 from rowlock.split_plan import PART_BYTES_DEFAULT, Split, plan_to_cut
-from rowlock.view import View
 
 
 class Table(Generic[Text]):
     """One table, as `Client.table` gives it. For tasks of the client's event loop.
 
     Rows, columns (`family:qualifier`) and values are bytes or str, which is encoded as UTF-8; answers are bytes, or str
-    for a table opened with an encoding. Timestamps are milliseconds since the epoch. Every call is
-    tried again, where that can help and is safe, until the table's timeout. Errors: rowlock.errors.
+    for a table opened with an encoding. Timestamps are milliseconds since the epoch. Every call is tried again, where
+    that can help and is safe, until the table's timeout. Errors: rowlock.errors.
     """
 
     def __init__(self, servers: Servers, view: View[Text]) -> None:

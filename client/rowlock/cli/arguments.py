@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypedDict
 
-from rowlock.escapes import EscapeError, typed, unescaped
+from rowlock._codec.escapes import EscapeError, typed, unescaped
 
 if TYPE_CHECKING:
     from rowlock.checks import CompareOp

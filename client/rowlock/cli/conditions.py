@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from rowlock._codec.escapes import typed
 from rowlock.cli import arguments
 from rowlock.cli.arguments import ArgumentError
-from rowlock.escapes import typed
 
 if TYPE_CHECKING:
     from rowlock.filters import ColumnExpression, Filter, Operand

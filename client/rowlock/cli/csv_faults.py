@@ -19,7 +19,7 @@ from typing import TextIO, TypeAlias
 
 import pyarrow as pa
 
-from rowlock.escapes import escaped, typed
+from rowlock._codec.escapes import escaped, typed
 from rowlock.mapping import MappedColumn
 
 # What Arrow tries at once.

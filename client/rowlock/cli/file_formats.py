@@ -17,11 +17,11 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
 from rowlock import Mapping
+from rowlock._codec.encodings import timestamps_of_text
+from rowlock._codec.escapes import escaped
 from rowlock.cli.arguments import ArgumentError, bytes_of
 from rowlock.cli.csv_faults import NoKeyError, first_fault
-from rowlock.encodings import timestamps_of_text
 from rowlock.errors import MappingError
-from rowlock.escapes import escaped
 from rowlock.mapping import MappedColumn
 
 SEPARATOR_DEFAULT = ","

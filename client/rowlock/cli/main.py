@@ -192,7 +192,7 @@ def _refusal_of(stdout: TextIO) -> OutputError | None:
 
 def _connect(server: str, *, timeout: float) -> Client:
     with interrupts_end_at_once():
-        from rowlock.channels import parse_addresses
+        from rowlock._transport.channels import parse_addresses
         from rowlock.connecting import connected
 
     # At a prompt the news that no server runs should come soon; a server that recovers is worth waiting for.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TextIO
 
-from rowlock.escapes import escaped
+from rowlock._codec.escapes import escaped
 
 # One result; values that JSON can hold.
 Record = Mapping[str, object]

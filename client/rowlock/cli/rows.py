@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rowlock._codec.escapes import escaped
 from rowlock.cli import arguments
 from rowlock.cli.output import ShownRow
 from rowlock.cli.session import Call
@@ -19,7 +20,6 @@ from rowlock.cli.words import (
     count_from,
     whole_number,
 )
-from rowlock.escapes import escaped
 
 CHECK_NOT_MET = 1
 

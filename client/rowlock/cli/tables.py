@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowlock._codec.escapes import escaped
 from rowlock.cli import arguments
 from rowlock.cli.output import Record
 from rowlock.cli.session import Call
 from rowlock.cli.words import DURABILITY, TableWord, YesOption
-from rowlock.escapes import escaped
 
 if TYPE_CHECKING:
     from rowlock.schema import RegionStatistics, TableDescription

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowlock._codec.escapes import typed
 from rowlock.cli import arguments
 from rowlock.cli.conditions import where as filter_of
 from rowlock.cli.scans import note_if_resumed
@@ -22,7 +23,6 @@ from rowlock.cli.words import (
     TableWord,
     WhereOption,
 )
-from rowlock.escapes import typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -209,7 +209,7 @@ class _Rows:
     def _count_without_cells(self, batch: pa.RecordBatch) -> int:
         import numpy as np
 
-        from rowlock.arrow_buffers import bools_of
+        from rowlock._codec.arrow_buffers import bools_of
 
         has_cell = np.zeros(batch.num_rows, np.bool_)
         for name in self._names:

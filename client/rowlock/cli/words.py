@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rowlock.escapes import typed
+from rowlock._codec.escapes import typed
 
 
 def whole_number(text: str | int) -> int:

@@ -20,7 +20,7 @@ from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
-from rowlock.channels import given_addresses
+from rowlock._transport.channels import given_addresses
 from rowlock.errors import InvalidArgumentError
 from rowlock.spark import probe
 from rowlock.spark.report import Place, Report, place_of, report_of

@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import datasource as spark
 
-from rowlock.encodings import TIMESTAMP
+from rowlock._codec.encodings import TIMESTAMP
 from rowlock.errors import InvalidArgumentError
 from rowlock.spark.frame import Frame, FrameColumn, Source
 

@@ -10,10 +10,10 @@ import threading
 
 from pyspark import TaskContext
 
-from rowlock.channels import parse_addresses
+from rowlock._transport.channels import parse_addresses
+from rowlock._transport.servers import Servers
 from rowlock.client import Client
 from rowlock.errors import ServerUnavailableError
-from rowlock.servers import Servers
 
 # By default Spark runs a failed task four times in all. The first attempt has waited the whole timeout by
 # then; the others together wait no longer than that.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rowlock.arrow_buffers import (
+from rowlock._codec.arrow_buffers import (
     Array,
     binary_array,
     data_of,
@@ -20,14 +20,14 @@ from rowlock.arrow_buffers import (
     valid_of,
     values_of,
 )
-from rowlock.encodings import TIMESTAMP, Numbers
+from rowlock._codec.encodings import TIMESTAMP, Numbers
+from rowlock._codec.escapes import escaped
+from rowlock._codec.keys import decoded_keys
+from rowlock._codec.unreadable import first_unreadable
+from rowlock._core.scan_progress import row_starts
 from rowlock.errors import MappingError
-from rowlock.escapes import escaped
-from rowlock.keys import decoded_keys
 from rowlock.mapping import MappedColumn
-from rowlock.scan_progress import row_starts
 from rowlock.spark.frame import Frame, Source
-from rowlock.unreadable import first_unreadable
 
 _MICROS_PER_MILLI = 1000
 _MILLIS_MAX = ((1 << 63) - 1) // _MICROS_PER_MILLI

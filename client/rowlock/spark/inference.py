@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from rowlock.arrow_buffers import joined
+from rowlock._codec.arrow_buffers import joined
+from rowlock._codec.escapes import escaped
 from rowlock.errors import MappingError
-from rowlock.escapes import escaped
 from rowlock.mapping import Mapping
 from rowlock.spark.decoding import bytes_of
 from rowlock.spark.options import ReadOptions

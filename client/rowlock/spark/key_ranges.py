@@ -28,10 +28,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from rowlock.columns import ROW_BYTES_MAX, prefix_stop
+from rowlock._codec.columns import ROW_BYTES_MAX, prefix_stop
+from rowlock._core.scan_plan import RowRange
 from rowlock.errors import RowlockError
 from rowlock.mapping import MappedColumn, Mapping
-from rowlock.scan_plan import RowRange
 
 # A range costs a scan some 0.45 ms, in which it reads about 1,000 rows that follow each other (measured with 300,000
 # rows of one column of 100 bytes, and 100 to 3,000 ranges). Requests and partitions carry the ranges.

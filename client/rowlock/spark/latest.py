@@ -20,9 +20,9 @@ from uuid import UUID
 
 from pyspark import TaskContext
 
+from rowlock._core.snapshot_requests import SNAPSHOT_ID_BYTES
 from rowlock.client import Client
 from rowlock.errors import SnapshotEndedError
-from rowlock.snapshot_requests import SNAPSHOT_ID_BYTES
 from rowlock.spark.read_points import ReadPoint
 
 _QUERY_ID = "spark.sql.execution.query.id"

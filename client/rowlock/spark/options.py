@@ -26,16 +26,16 @@ from collections.abc import Mapping as Dict
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from rowlock.bulk_send import BUSY_TIMEOUT_S_DEFAULT
-from rowlock.channels import given_addresses
+from rowlock._codec.columns import prefix_stop
+from rowlock._codec.escapes import EscapeError, unescaped
+from rowlock._core.bulk_send import BUSY_TIMEOUT_S_DEFAULT
+from rowlock._core.scan_plan import RowRange
+from rowlock._transport.channels import given_addresses
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.conditions import where
-from rowlock.columns import prefix_stop
 from rowlock.errors import InvalidArgumentError
-from rowlock.escapes import EscapeError, unescaped
 from rowlock.filters import Filter
 from rowlock.mapping import Mapping
-from rowlock.scan_plan import RowRange
 
 READ_OPTIONS = (
     "server",

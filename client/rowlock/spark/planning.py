@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.datasource import InputPartition
 
-from rowlock.scan_plan import RowRange
+from rowlock._core.scan_plan import RowRange
 from rowlock.table import Table
 
 PART_BYTES_MIN = 4 << 20

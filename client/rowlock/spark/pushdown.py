@@ -20,10 +20,10 @@ from typing import Any
 
 from pyspark.sql import datasource as spark
 
+from rowlock._core.scan_plan import RowRange
 from rowlock.errors import InvalidArgumentError, RowlockError
 from rowlock.filters import Filter, column, row_key
 from rowlock.mapping import MappedColumn
-from rowlock.scan_plan import RowRange
 from rowlock.spark.conditions import conditions
 from rowlock.spark.frame import Frame, FrameColumn, Source
 from rowlock.spark.key_ranges import ALL_ROWS, Op, PartCondition, intersected, row_ranges

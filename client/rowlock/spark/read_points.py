@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rowlock.channels import given_addresses
+from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, new_snapshot_id
+from rowlock._transport.channels import given_addresses
 from rowlock.client import Client
 from rowlock.errors import InvalidArgumentError
 from rowlock.snapshot import make_snapshot, renew_snapshot
-from rowlock.snapshot_requests import LEASE_S_DEFAULT, new_snapshot_id
 from rowlock.spark.options import TIMEOUT_S_DEFAULT
 
 if TYPE_CHECKING:

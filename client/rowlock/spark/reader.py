@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from rowlock._codec.row_form import FormColumn
 from rowlock.client import Client
 from rowlock.errors import RowlockError
-from rowlock.row_form import FormColumn
 from rowlock.spark.connections import client_of, patience_s
 from rowlock.spark.decoding import rows_of_cells, rows_of_form
 from rowlock.spark.explanations import explained

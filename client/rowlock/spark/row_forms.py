@@ -10,12 +10,12 @@ from typing import Any, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
-from rowlock.arrow_buffers import Array, Ints, bools_of, int64_array, lengths_of, names_array, values_of
-from rowlock.columns import parse_cell_column
+from rowlock._codec.arrow_buffers import Array, Ints, bools_of, int64_array, lengths_of, names_array, values_of
+from rowlock._codec.columns import parse_cell_column
+from rowlock._codec.escapes import EscapeError, unescaped
+from rowlock._codec.pivot import BULK_SCHEMA, cells_from_rows, keys_of_rows
 from rowlock.errors import InvalidArgumentError, MappingError
-from rowlock.escapes import EscapeError, unescaped
 from rowlock.mapping import MappedColumn, Mapping
-from rowlock.pivot import BULK_SCHEMA, cells_from_rows, keys_of_rows
 
 _BYTES = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
 _MAP_FORM = "row BINARY, columns MAP<STRING, BINARY>"

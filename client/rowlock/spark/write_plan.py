@@ -17,6 +17,7 @@ from typing import get_args
 
 import pyarrow as pa
 
+from rowlock._transport.server_times import reserve_times
 from rowlock.client import Client
 from rowlock.errors import (
     DeadlineError,
@@ -27,7 +28,6 @@ from rowlock.errors import (
     UnknownOutcomeError,
 )
 from rowlock.schema import Durability, Family, TableDescription
-from rowlock.server_times import reserve_times
 from rowlock.spark.connections import client_of
 from rowlock.spark.row_forms import RowForm, form_of
 from rowlock.spark.write_options import WriteOptions

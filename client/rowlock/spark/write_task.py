@@ -8,7 +8,7 @@ from typing import cast
 
 import pyarrow as pa
 
-from rowlock.bulk_input import CellBatch, cut_batches
+from rowlock._core.bulk_input import CellBatch, cut_batches
 from rowlock.errors import BulkError, MappingError, RowlockError
 from rowlock.spark.connections import client_of, patience_s
 from rowlock.spark.write_plan import UNREACHED, WritePlan

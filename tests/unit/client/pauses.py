@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from rowlock._core.retry import Attempts
 from rowlock.errors import RowlockError
-from rowlock.retry import Attempts
 
 
 def in_each_pause(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+from rowlock._codec.pivot import rows_from_form
+from rowlock._codec.row_form import FormColumn, form_of, form_schema
 from rowlock.mapping import Mapping
-from rowlock.pivot import rows_from_form
-from rowlock.row_form import FormColumn, form_of, form_schema
 from rowlock_proto.v1 import region_pb2
 
 TIMESTAMP = region_pb2.RowFormColumn.PART_TIMESTAMP

@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 import pyarrow as pa
 import pytest
 import rowlock
-from rowlock.aio import bulk
-from rowlock.aio.bulk import BulkCall
-from rowlock.aio.servers import Servers
-from rowlock.bulk_send import Bulk, BulkSend
+from rowlock._core.bulk_send import Bulk, BulkSend
+from rowlock.aio._transport import bulk_stream
+from rowlock.aio._transport.bulk_stream import BulkCall
+from rowlock.aio._transport.servers import Servers
 from rowlock.schema import Region
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from tests.unit.client.fake_server import FakeServer, Mishap, error
+from tests.unit.client.fake_server import FakeServer, Mishap
 from tests.unit.client.pauses import in_each_pause
 from tests.unit.client.test_scans import batch
 
@@ -52,67 +52,6 @@ def test_both_faces_have_the_same_names_and_arguments(threaded: type, awaited: t
             assert list(ours.parameters.values()) == list(theirs.parameters.values()), name
 
 
-def test_calls_are_awaited(fake_server: FakeServer) -> None:
-    async def body(db: rowlock.aio.Client) -> None:
-        assert await db.tables() == ["t"]
-        table = db.table("t", encoding="utf-8")
-        await table.put("row", {"f:q": "value"})
-        assert await table.row("row") == {"f:q": "value"}
-        assert await table.rows(["row", "no"]) == [("row", {"f:q": "value"}), ("no", {})]
-        assert await table.increment("row", "f:n", 2) == 2
-        assert await table.counter("row", "f:n") == 2
-        assert await table.mutate_row("row", [rowlock.Append("f:q", "s"), rowlock.Increment("f:n")]) == ["values", 3]
-        async with table.batch(size=2) as changes:
-            await changes.put("a", {"f:q": "1"})
-            await changes.put("b", {"f:q": "2"})
-            await changes.put("c", {"f:q": "3"})
-        assert changes.applied_count == 3
-        result = await table.put_arrow(pa.table({"k": ["x"], "v": ["1"]}), "k STRING :key, v STRING f:v")
-        assert result.row_count == 1
-
-    run(fake_server, body)
-    assert set(fake_server.rows) == {b"row", b"a", b"b", b"c"}
-
-
-def test_what_is_not_text_is_str_in_a_table_with_an_encoding(fake_server: FakeServer) -> None:
-    async def body(db: rowlock.aio.Client) -> None:
-        table = db.table("t", encoding="utf-8")
-        await table.put("row", {"f:a": b"\xff"})
-        assert await table.row("row") == {"f:a": "\udcff"}
-        assert await table.row("row", include_timestamp=True) == {"f:a": ("\udcff", 1)}
-        assert await table.rows(["row"]) == [("row", {"f:a": "\udcff"})]
-        assert await table.cells("row", "f:a") == [("\udcff", 1)]
-        seen = await table.check_and_put("row", "f:a", "\udcff", {"f:b": "1"})
-        assert (seen.applied, seen.current) == (True, "\udcff")
-        assert await table.append("row", "f:a", "x") == "\udcffx"
-        number = await table.increment("counts", "f:n", 128)
-        assert rowlock.counter_value((await table.row("counts"))["f:n"]) == number
-        assert await table.counter("counts", "f:n") == number
-
-    run(fake_server, body)
-    assert fake_server.rows[b"row"][b"f", b"a"] == b"\xffx"
-
-
-def test_a_conditional_delete_takes_a_list_of_columns_and_not_one(fake_server: FakeServer) -> None:
-    async def body(db: rowlock.aio.Client) -> None:
-        with pytest.raises(TypeError, match="a list of columns, not one"):
-            await db.table("t").check_and_delete("row", "f:q", "1", "ab")
-
-    run(fake_server, body)
-    assert fake_server.requests == []
-
-
-@pytest.mark.parametrize("mishap", [Mishap.ANSWER_IS_LOST, Mishap.REQUEST_IS_LOST])
-def test_a_change_is_sent_again_over_a_new_stream_and_applies_once(fake_server: FakeServer, mishap: Mishap) -> None:
-    async def body(db: rowlock.aio.Client) -> None:
-        fake_server.script.extend([mishap, mishap])
-        assert await db.table("t").increment("row", "f:n", 5) == 5
-
-    run(fake_server, body)
-    assert fake_server.stream_count == 3
-    assert fake_server.repeated_count == (2 if mishap is Mishap.ANSWER_IS_LOST else 0)
-
-
 def test_what_tasks_have_waiting_travels_together(fake_server: FakeServer) -> None:
     async def body(db: rowlock.aio.Client) -> None:
         table = db.table("t")
@@ -138,112 +77,6 @@ def test_a_cancelled_call_leaves_the_stream_to_the_others(fake_server: FakeServe
     run(fake_server, body)
     assert fake_server.stream_count == 1
     assert fake_server.floors[-1] == 2
-
-
-def test_deadlines_hold(fake_server: FakeServer) -> None:
-    async def body(db: rowlock.aio.Client) -> None:
-        patient = db.table("t", timeout=60)
-        await patient.row("row")
-        table = db.table("t", timeout=1)
-        fake_server.script.extend([Mishap.NO_ANSWER, Mishap.NO_ANSWER])
-        with pytest.raises(rowlock.UnknownOutcomeError):
-            await table.put("row", {"f:q": "1"})
-        with pytest.raises(rowlock.DeadlineError):
-            await table.row("row")
-        fake_server.script.append(error(Error.REGION_TOO_BUSY, "busy", retry_after_ms=600_000))
-        with pytest.raises(rowlock.RegionTooBusyError):
-            await patient.put("row", {"f:q": "1"})
-
-    run(fake_server, body)
-
-
-def test_a_region_that_moved_is_looked_up_again(fake_server: FakeServer) -> None:
-    async def body(db: rowlock.aio.Client) -> None:
-        await db.table("t").row("row")
-        fake_server.region_id = 2
-        await db.table("t").row("row")
-
-    run(fake_server, body)
-    assert fake_server.locate_count == 2
-
-
-def test_an_admin_change_whose_answer_is_lost_is_never_sent_again(fake_server: FakeServer) -> None:
-    async def body(db: rowlock.aio.Client) -> None:
-        with pytest.raises(rowlock.UnknownOutcomeError):
-            await db.drop_table("t")
-
-    run(fake_server, body)
-    assert fake_server.dropped == ["t"]
-
-
-def test_scans_are_async_iterators(fake_server: FakeServer) -> None:
-    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
-        if len(fake_server.scans) == 1:
-            yield batch(b"a", b"b", row_continues=True)
-            raise ConnectionError("cut")
-        yield batch(b"b", b"c")
-
-    async def body(db: rowlock.aio.Client) -> None:
-        fake_server.scan = scan
-        table = db.table("t")
-        scanning = table.scan()
-        assert [row async for row, _ in scanning] == [b"a", b"b", b"c"]
-        assert scanning.resumed
-        assert (await table.scan().to_arrow("k STRING :key")).to_pydict() == {"k": ["b", "c"]}
-        assert [cell.row async for cell in table.scan().cells()] == [b"b", b"c"]
-        async with table.scan() as left_early:
-            assert (await anext(aiter(left_early)))[0] == b"b"
-        assert [row async for row in left_early] == []
-        with pytest.raises(rowlock.InvalidArgumentError, match="read once"):
-            await left_early.to_arrow()
-
-    run(fake_server, body)
-
-
-def test_put_arrow_goes_on_after_a_loss(fake_server: FakeServer) -> None:
-    async def body(db: rowlock.aio.Client) -> None:
-        fake_server.bulk_script.extend([Mishap.NONE, Mishap.ANSWER_IS_LOST])
-        data = [pa.record_batch({"k": [key], "v": ["1"]}) for key in "abc"]
-        assert (await db.table("t").put_arrow(data, "k STRING :key, v STRING f:v")).row_count == 3
-
-    run(fake_server, body)
-    assert [message.sequence for message in fake_server.bulks][-2:] == [2, 3]
-
-
-@pytest.mark.parametrize(
-    "failure",
-    [OSError("no such disk"), asyncio.InvalidStateError("odd"), rowlock.ServerUnavailableError("cut")],
-    ids=lambda failure: type(failure).__name__,
-)
-def test_put_arrow_of_an_input_that_fails_tells_what_it_wrote(fake_server: FakeServer, failure: Exception) -> None:
-    def failing(count: int) -> Iterator[pa.RecordBatch]:
-        for number in range(count):
-            yield pa.record_batch({"k": [str(number)], "v": ["1"]})
-        raise failure
-
-    async def body(db: rowlock.aio.Client) -> None:
-        with pytest.raises(rowlock.BulkError) as caught:
-            await db.table("t").put_arrow(failing(5), "k STRING :key, v STRING f:v")
-        assert caught.value.__cause__ is failure
-        assert sorted(caught.value.applied, key=lambda span: span.start) == [range(n, n + 1) for n in range(5)]
-        with pytest.raises((rowlock.BulkError, type(failure))):
-            await db.table("t").put_arrow(failing(0), "k STRING :key, v STRING f:v")
-
-    run(fake_server, body)
-
-
-def test_what_on_progress_raises_is_the_caller_s_and_no_failure_of_the_stream(fake_server: FakeServer) -> None:
-    def progress(row_count: int) -> None:
-        raise failure
-
-    async def body(db: rowlock.aio.Client) -> None:
-        data = [pa.record_batch({"k": [key], "v": ["1"]}) for key in "ab"]
-        with pytest.raises(rowlock.ServerUnavailableError) as caught:
-            await db.table("t").put_arrow(data, "k STRING :key, v STRING f:v", on_progress=progress)
-        assert caught.value is failure
-
-    failure = rowlock.ServerUnavailableError("another server")
-    run(fake_server, body)
 
 
 def test_a_put_arrow_that_is_cancelled_while_its_input_is_read_leaves_no_number_waited_for(
@@ -286,13 +119,13 @@ def test_put_arrow_to_a_server_that_takes_no_batch_ends_in_time(
     async def never(message: region_pb2.BulkBatch) -> None:
         await asyncio.Event().wait()
 
-    def open_stream(servers: Servers, region: Region) -> BulkCall:
-        stream = opened(servers, region)
-        monkeypatch.setattr(stream, "write", never)
-        return stream
+    def open_call(servers: Servers, region: Region) -> BulkCall:
+        call = opened(servers, region)
+        monkeypatch.setattr(call, "write", never)
+        return call
 
-    opened = bulk._open_stream
-    monkeypatch.setattr(bulk, "_open_stream", open_stream)
+    opened = bulk_stream.open_call
+    monkeypatch.setattr(bulk_stream, "open_call", open_call)
 
     async def body(db: rowlock.aio.Client) -> None:
         data = pa.table({"k": ["x"], "v": ["1"]})
@@ -410,21 +243,6 @@ def test_changes_in_doubt_stay_so_when_the_client_is_closed_before_they_are_sent
     written = asyncio.run(met_by(write))
     assert isinstance(written, rowlock.BulkError)
     assert (written.applied, [span for span, _ in written.unknown]) == ([range(1)], [range(1, 2)])
-
-
-def test_a_flush_may_take_longer_than_other_calls(fake_server: FakeServer) -> None:
-    async def body() -> None:
-        async with rowlock.aio.connect(fake_server.address, timeout=5) as db:
-            await db.flush("t")
-            with pytest.raises(rowlock.UnknownOutcomeError, match="may still be at it"):
-                await db.drop_table("t")
-            fake_server.goes_on.clear()
-            with pytest.raises(rowlock.DeadlineError, match=r"not done within 0\.2 s .* a later flush"):
-                await db.flush("t", timeout=0.2)
-            fake_server.goes_on.set()
-
-    asyncio.run(body())
-    assert [round(work_s or 0, -1) for work_s in fake_server.work_s] == [600, 600, 0]
 
 
 def test_what_was_not_awaited_says_so(fake_server: FakeServer) -> None:

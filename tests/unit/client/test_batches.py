@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 import rowlock
-from rowlock.batch_lines import BatchLines
-from rowlock.batch_send import BatchSend, RowsRead
-from rowlock.conversation import Request
+from rowlock._core.batch_lines import BatchLines
+from rowlock._core.batch_send import BatchSend, RowsRead
+from rowlock._core.conversation import Request
 from rowlock.errors import NotACounterError, RegionTooBusyError, ServerUnavailableError
 from rowlock.schema import Region
 from rowlock_proto.v1 import region_pb2, types_pb2
@@ -141,44 +141,6 @@ def test_many_rows_are_read_in_parts_and_given_in_the_order_asked(monkeypatch: p
     assert read.cells_of(b"c")[0].value == b"c"
 
 
-def test_a_batch_sends_when_full_and_at_the_end(db: rowlock.Client, fake_server: FakeServer) -> None:
-    with db.table("t").batch(size=2) as batch:
-        batch.put("a", {"f:q": "1"})
-        assert fake_server.rows == {}
-        batch.put("b", {"f:q": "2"})
-        assert set(fake_server.rows) == {b"a", b"b"}
-        batch.increment("a", "f:n", 5)
-        batch.append("a", "f:q", "x")
-        assert batch.applied_count == 3
-        batch.mutate_row("c", [rowlock.Put("f:q", "3")])
-    assert set(fake_server.rows) == {b"a", b"b", b"c"}
-    assert batch.applied_count == 4
-
-
-def test_an_exception_in_the_block_drops_what_is_unsent(db: rowlock.Client, fake_server: FakeServer) -> None:
-    batch = db.table("t").batch()
-
-    def fail_in_the_block() -> None:
-        with batch:
-            batch.put("a", {"f:q": "1"})
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail_in_the_block()
-    batch.send()
-    assert fake_server.rows == {}
-
-
-def test_a_lost_batch_is_sent_again_and_applied_once(db: rowlock.Client, fake_server: FakeServer) -> None:
-    fake_server.script.append(Mishap.ANSWER_IS_LOST)
-    with db.table("t").batch() as batch:
-        for _ in range(3):
-            batch.increment("a", "f:n")
-            batch.increment("b", "f:n")
-    assert fake_server.repeated_count == 2
-    assert db.table("t").counter("a", "f:n") == 3
-
-
 @pytest.mark.parametrize("is_region_known", [True, False])
 def test_a_batch_in_doubt_is_told_row_by_row_when_the_client_is_closed_before_it_is_sent_again(
     db: rowlock.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, is_region_known: bool
@@ -198,12 +160,3 @@ def test_a_batch_in_doubt_is_told_row_by_row_when_the_client_is_closed_before_it
     assert [row for row, _ in caught.value.unknown] == [b"a", b"b"]
     assert {type(unknown.__cause__) for _, unknown in caught.value.unknown} == {rowlock.ClosedError}
     assert set(fake_server.rows) == {b"a", b"b"}
-
-
-def test_a_batch_of_a_closed_client_says_so(db: rowlock.Client) -> None:
-    batch = db.table("t").batch()
-    batch.increment("a", "f:n")
-    batch.increment("b", "f:n")
-    db.close()
-    with pytest.raises(rowlock.ClosedError):
-        batch.send()

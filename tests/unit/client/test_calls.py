@@ -12,115 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 import rowlock
-from rowlock import fork
-from rowlock.aio.servers import Servers as AsyncioServers
-from rowlock.changes import Change
-from rowlock.servers import Servers
+from rowlock._transport import fork
+from rowlock._transport.servers import Servers
+from rowlock.aio._transport.servers import Servers as AsyncioServers
 from rowlock_proto.v1 import types_pb2
 
+from tests.unit.client.blocking.test_calls import connected
 from tests.unit.client.fake_server import FakeServer, Mishap, error
 from tests.unit.client.pauses import in_each_pause
 from tests.unit.wal.log_case import wait_until
 
 Error = types_pb2.Error
-
-
-def connected(db: rowlock.Client) -> rowlock.Table[bytes]:
-    """A table whose region was looked up and whose stream is open: a call of it that is short of time is sent."""
-    table = db.table("t", timeout=60)
-    table.row("row")
-    return table
-
-
-def test_a_put_is_read_again(db: rowlock.Client) -> None:
-    table = db.table("t")
-    table.put("row", {"f:q": "value", "f:": b""})
-    assert table.row("row") == {b"f:q": b"value", b"f:": b""}
-    assert table.row("absent") == {}
-    assert table.rows(["absent", "row", "row"])[1:] == [(b"row", {b"f:q": b"value", b"f:": b""})] * 2
-
-
-def test_answers_are_text_in_a_table_with_an_encoding(db: rowlock.Client) -> None:
-    table = db.table("t", encoding="utf-8")
-    table.put("straße", {"f:ü": "€"})
-    assert table.row("straße") == {"f:ü": "€"}
-    assert table.rows(["straße"]) == [("straße", {"f:ü": "€"})]
-    assert table.row("straße", include_timestamp=True) == {"f:ü": ("€", 1)}
-    both: list[Change] = [rowlock.Append("f:ü", "2"), rowlock.Increment("f:n"), rowlock.Put("f:p", "1")]
-    assert table.mutate_row("straße", both) == ["€2", 1, None]
-    result = table.check_and_mutate("straße", [rowlock.Check("f:no", None)], both)
-    assert (result.results, result.stored_results) == (["€22", 2, None], ["€22".encode(), 2, None])
-
-
-def test_results_are_told_of_changes_that_can_be_gone_through_once(db: rowlock.Client) -> None:
-    table = db.table("t")
-    assert table.mutate_row("row", (rowlock.Increment("f:n") for _ in range(2))) == [1, 2]
-    result = table.check_and_mutate("row", [rowlock.Check("f:no", None)], (rowlock.Increment("f:n") for _ in range(1)))
-    assert result.results == [3]
-
-
-def test_what_is_not_text_is_str_in_a_table_with_an_encoding_and_becomes_the_same_bytes_again(
-    db: rowlock.Client,
-) -> None:
-    """In whatever is read, seen or answered; each byte that is not UTF-8 as a lone surrogate."""
-    plain, table = db.table("t"), db.table("t", encoding="utf-8")
-    odd, stored = "ä\udcff", "ä".encode() + b"\xff"
-    plain.put(stored, {b"f:" + stored: stored})
-    assert table.row(odd) == {f"f:{odd}": odd}
-    assert table.row(odd, include_timestamp=True) == {f"f:{odd}": (odd, 1)}
-    assert table.rows([odd, stored]) == [(odd, {f"f:{odd}": odd})] * 2
-    assert table.cells(odd, f"f:{odd}") == [(odd, 1)]
-    seen = table.check_and_put(odd, f"f:{odd}", odd, {f"f:{odd}": odd + "+"})
-    assert (seen.applied, seen.current, seen.seen) == (True, odd, {f"f:{odd}": odd})
-    assert seen.stored == {b"f:" + stored: stored}
-    assert table.append(odd, f"f:{odd}", odd) == f"{odd}+{odd}"
-    both: list[Change] = [rowlock.Increment("f:n"), rowlock.Append(f"f:{odd}", odd)]
-    assert table.mutate_row(odd, both) == [1, f"{odd}+{odd}{odd}"]
-    made = table.check_and_mutate(odd, [rowlock.Check("f:none", None)], both)
-    assert made.results == [2, f"{odd}+{odd}{odd}{odd}"]
-    assert plain.row(stored)[b"f:" + stored] == stored + b"+" + 3 * stored
-
-
-def test_a_counter_of_any_size_is_read_with_its_row(db: rowlock.Client) -> None:
-    for table in (db.table("t", encoding="utf-8"), db.table("t")):
-        for amount in (1, 126, 1, 127, 1 << 40, -(1 << 62)):
-            number = table.increment("row", "f:n", amount)
-            [value] = table.row("row").values()
-            assert rowlock.counter_value(value) == number == table.counter("row", "f:n")
-    with pytest.raises(rowlock.NotACounterError, match="the value has 1 bytes, and a counter has 8"):
-        rowlock.counter_value("x")
-    db.table("t").put("row", {"f:n": "text"})
-    with pytest.raises(rowlock.NotACounterError, match=r"b'f':b'n' of row b'row': the value has 4 bytes"):
-        db.table("t").counter("row", "f:n")
-
-
-def test_text_that_is_neither_bytes_nor_utf_8_is_refused(db: rowlock.Client) -> None:
-    """A surrogate that stands for no byte."""
-    with pytest.raises(UnicodeEncodeError):
-        db.table("t", encoding="utf-8").put("row", {"f:q": "\ud800"})
-
-
-def test_what_checks_saw_is_text_in_a_table_with_an_encoding(db: rowlock.Client) -> None:
-    table = db.table("t", encoding="utf-8")
-    table.put("row", {"f:a": "€"})
-    result = table.check_and_mutate(
-        "row", [rowlock.Check("f:a", "€"), rowlock.Check("f:b", None)], [rowlock.Append("f:a", "x")]
-    )
-    assert (result.current, result.seen) == ("€", {"f:a": "€", "f:b": None})
-    assert table.append("row", "f:a", "y") == "€xy"
-
-
-@pytest.mark.parametrize("mishap", [Mishap.ANSWER_IS_LOST, Mishap.REQUEST_IS_LOST])
-def test_a_change_is_sent_again_over_a_new_stream_and_applies_once(
-    db: rowlock.Client, fake_server: FakeServer, mishap: Mishap
-) -> None:
-    fake_server.script.extend([mishap, mishap])
-    assert db.table("t").increment("row", "f:n", 5) == 5
-    assert fake_server.stream_count == 3
-    assert [request.mutate.mutations[0].sequence for request in fake_server.requests] == [1, 1, 1]
-    # The first attempt, or the third, applied; the others were repetitions, or never arrived.
-    assert fake_server.repeated_count == (2 if mishap is Mishap.ANSWER_IS_LOST else 0)
-    assert db.table("t").counter("row", "f:n") == 5
 
 
 def test_everything_in_flight_is_sent_again_when_the_stream_is_lost(
@@ -134,26 +36,6 @@ def test_everything_in_flight_is_sent_again_when_the_stream_is_lost(
     assert table.counter("row", "f:n") == 8
 
 
-def test_a_change_without_an_answer_ends_in_an_unknown_outcome(db: rowlock.Client, fake_server: FakeServer) -> None:
-    table = connected(db)
-    fake_server.script.append(Mishap.NO_ANSWER)
-    with pytest.raises(rowlock.UnknownOutcomeError):
-        table.with_options(timeout=1).put("row", {"f:q": "1"})
-    # The stream goes on, and the number that was given up is not waited for any more.
-    table.put("row", {"f:q": "2"})
-    assert fake_server.stream_count == 1
-    assert fake_server.floors[-1] == 2
-
-
-def test_a_read_without_an_answer_ends_in_a_deadline_error(db: rowlock.Client, fake_server: FakeServer) -> None:
-    fake_server.script.append(Mishap.NO_ANSWER)
-    began = time.monotonic()
-    with pytest.raises(rowlock.DeadlineError) as caught:
-        db.table("t", timeout=0.2).row("row")
-    assert isinstance(caught.value, TimeoutError)
-    assert time.monotonic() - began >= 0.2
-
-
 def test_a_change_that_never_left_is_surely_not_made() -> None:
     server = FakeServer()
     with rowlock.connect(server.address, timeout=60) as db:
@@ -164,106 +46,6 @@ def test_a_change_that_never_left_is_surely_not_made() -> None:
         wait_until(lambda: stream._run is None)
         with pytest.raises(rowlock.DeadlineError, match="Nothing was changed"):
             table.with_options(timeout=0.3).put("row", {"f:q": "1"})
-
-
-def test_a_change_that_left_before_the_server_died_is_in_doubt(fake_server: FakeServer) -> None:
-    with rowlock.connect(fake_server.address, timeout=60) as db:
-        table = connected(db)
-        fake_server.script.extend([Mishap.ANSWER_IS_LOST] * 50)
-        with pytest.raises(rowlock.UnknownOutcomeError, match="met last: the connection") as caught:
-            table.with_options(timeout=1).put("row", {"f:q": "1"})
-        assert isinstance(caught.value.__cause__, rowlock.ServerUnavailableError)
-
-
-def test_a_change_whose_last_attempt_is_not_answered_tells_what_it_met_before(
-    db: rowlock.Client, fake_server: FakeServer
-) -> None:
-    table = connected(db)
-    fake_server.script.extend([Mishap.ANSWER_IS_LOST, Mishap.NO_ANSWER])
-    with pytest.raises(rowlock.UnknownOutcomeError, match="met last: the connection") as caught:
-        table.with_options(timeout=1).put("row", {"f:q": "1"})
-    assert isinstance(caught.value.__cause__, rowlock.ServerUnavailableError)
-
-
-def test_a_busy_server_is_asked_again_after_the_pause_it_named(db: rowlock.Client, fake_server: FakeServer) -> None:
-    fake_server.script.extend([error(Error.REGION_TOO_BUSY, retry_after_ms=300), error(Error.DISK_FULL)])
-    began = time.monotonic()
-    db.table("t").put("row", {"f:q": "1"})
-    assert time.monotonic() - began >= 0.3
-    assert db.table("t").row("row") == {b"f:q": b"1"}
-
-
-def test_a_server_that_stays_busy_is_told_as_it_is(db: rowlock.Client, fake_server: FakeServer) -> None:
-    fake_server.script.extend([error(Error.DISK_FULL, retry_after_ms=10)] * 3)
-    # Longer than the call may take: it ends here, however fast the machine is.
-    fake_server.script.append(error(Error.DISK_FULL, "no space left", retry_after_ms=600_000))
-    with pytest.raises(rowlock.DiskFullError, match="no space left") as caught:
-        db.table("t", timeout=60).put("row", {"f:q": "1"})
-    assert not fake_server.script
-    assert caught.value.can_retry
-    assert caught.value.retry_after_ms == 600_000
-    assert fake_server.rows == {}
-
-
-def test_a_region_that_moved_is_looked_up_again(db: rowlock.Client, fake_server: FakeServer) -> None:
-    table = db.table("t")
-    table.put("row", {"f:q": "1"})
-    assert fake_server.locate_count == 1
-    fake_server.region_id = 2
-    table.put("row", {"f:q": "2"})
-    assert fake_server.locate_count == 2
-    assert table.row("row") == {b"f:q": b"2"}
-    assert fake_server.locate_count == 2
-
-
-@pytest.mark.parametrize(
-    ("code", "kind"),
-    [
-        (Error.INVALID_ARGUMENT, rowlock.InvalidArgumentError),
-        (Error.LIMIT_EXCEEDED, rowlock.LimitExceededError),
-        (Error.FAMILY_NOT_FOUND, rowlock.FamilyNotFoundError),
-        (Error.NOT_A_COUNTER, rowlock.NotACounterError),
-        (Error.CORRUPTION, rowlock.CorruptionError),
-        (Error.DEADLINE_EXCEEDED, rowlock.DeadlineError),
-    ],
-)
-def test_refusals_are_raised_at_once(
-    db: rowlock.Client, fake_server: FakeServer, code: Error.Code, kind: type[rowlock.RowlockError]
-) -> None:
-    fake_server.script.append(error(code, "because"))
-    with pytest.raises(kind, match="because") as caught:
-        db.table("t").increment("row", "f:n")
-    assert type(caught.value) is kind
-    assert len(fake_server.requests) == 1
-
-
-def test_a_servers_own_failure_leaves_a_change_in_doubt_and_a_read_not(
-    db: rowlock.Client, fake_server: FakeServer
-) -> None:
-    fake_server.script.extend([error(Error.INTERNAL, "a bug"), error(Error.INTERNAL, "a bug")])
-    with pytest.raises(rowlock.UnknownOutcomeError, match="a bug"):
-        db.table("t").put("row", {"f:q": "1"})
-    with pytest.raises(rowlock.ServerError, match="a bug"):
-        db.table("t").row("row")
-
-
-def test_an_unknown_outcome_at_the_server_is_asked_for_again(db: rowlock.Client, fake_server: FakeServer) -> None:
-    fake_server.script.append(error(Error.UNKNOWN_OUTCOME))
-    assert db.table("t").increment("row", "f:n") == 1
-
-
-def test_a_refusal_after_a_lost_answer_does_not_promise_that_nothing_was_changed(
-    db: rowlock.Client, fake_server: FakeServer
-) -> None:
-    fake_server.script.extend([Mishap.ANSWER_IS_LOST, error(Error.TABLE_NOT_FOUND, "dropped meanwhile")])
-    with pytest.raises(rowlock.UnknownOutcomeError, match="dropped meanwhile") as caught:
-        db.table("t").put("row", {"f:q": "1"})
-    assert isinstance(caught.value.__cause__, rowlock.TableNotFoundError)
-
-
-def test_a_very_long_timeout_is_one(db: rowlock.Client, fake_server: FakeServer) -> None:
-    db.table("t", timeout=1e9).put("row", {"f:q": "1"})
-    assert fake_server.requests[0].timeout_ms == (1 << 32) - 1
 
 
 def test_what_threads_have_waiting_travels_together(db: rowlock.Client, fake_server: FakeServer) -> None:
@@ -395,31 +177,6 @@ def test_a_closed_client_says_so(fake_server: FakeServer) -> None:
     ):
         with pytest.raises(rowlock.ClosedError):
             call()
-
-
-def test_an_admin_change_whose_answer_is_lost_is_never_sent_again(db: rowlock.Client, fake_server: FakeServer) -> None:
-    with pytest.raises(rowlock.UnknownOutcomeError, match="connection broke"):
-        db.drop_table("t")
-    assert fake_server.dropped == ["t"]
-
-
-def test_what_is_done_with_a_whole_table_may_take_longer_than_other_calls(fake_server: FakeServer) -> None:
-    with rowlock.connect(fake_server.address, timeout=5) as db:
-        assert db.flush("t").cell_count == 1
-        with pytest.raises(rowlock.UnknownOutcomeError, match="may still be at it"):
-            db.drop_table("t")
-        db.flush("t", timeout=50)
-    assert [round(work_s or 0, -1) for work_s in fake_server.work_s] == [600, 600, 50]
-
-
-def test_who_stops_waiting_for_a_flush_is_told_that_it_goes_on(db: rowlock.Client, fake_server: FakeServer) -> None:
-    fake_server.goes_on.clear()
-    with pytest.raises(
-        rowlock.DeadlineError, match=r"not done within 0\.2 s .* a later flush of the table waits for it"
-    ):
-        db.flush("t", timeout=0.2)
-    fake_server.goes_on.set()
-    assert db.flush("t").store_file_count == 1
 
 
 def test_what_answers_must_speak_the_same_protocol(fake_server: FakeServer) -> None:

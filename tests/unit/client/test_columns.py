@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rowlock.columns import (
+from rowlock._codec.columns import (
     check_timestamp,
     decoder,
     encoded_row,

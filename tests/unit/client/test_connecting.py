@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import rowlock
+from rowlock._core.search import Search
 from rowlock.errors import (
     DeadlineError,
     InvalidArgumentError,
@@ -16,7 +17,6 @@ from rowlock.errors import (
     ServerRecoveringError,
     ServerUnavailableError,
 )
-from rowlock.search import Search
 from rowlock_proto.v1 import catalog_pb2, types_pb2
 
 from tests.unit.client.fake_server import FakeServer, error

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from rowlock import point
-from rowlock.conversation import Conversation, Request
+from rowlock._core import point
+from rowlock._core.conversation import Conversation, Request
+from rowlock._core.sequences import Sequences
 from rowlock.errors import LimitExceededError, ServerUnavailableError
-from rowlock.sequences import Sequences
 from rowlock_proto.v1 import region_pb2
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import grpc
 import pytest
 from rowlock import errors
+from rowlock._codec.wire_errors import error_from, error_of_call
 from rowlock.errors import BatchError, DeadlineError, LimitExceededError, RowlockError, ServerUnavailableError
-from rowlock.wire_errors import error_from, error_of_call
 from rowlock_proto.errors import ERRORS, ErrorRow
 from rowlock_proto.v1 import types_pb2
 

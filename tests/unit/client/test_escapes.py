@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rowlock.escapes import EscapeError, escaped, unescaped
+from rowlock._codec.escapes import EscapeError, escaped, unescaped
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from rowlock import fork_gate
-from rowlock.fork_gate import ForkGate
+from rowlock._transport import fork_gate
+from rowlock._transport.fork_gate import ForkGate
 
 from tests.unit.wal.log_case import wait_until
 

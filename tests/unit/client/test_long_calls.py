@@ -8,10 +8,10 @@ from typing import NoReturn
 import grpc
 import pytest
 from grpc.aio import AioRpcError, Metadata
-from rowlock import methods, servers
-from rowlock.aio import servers as aio_servers
+from rowlock._transport import methods, servers
+from rowlock._transport.servers import Servers
+from rowlock.aio._transport import servers as aio_servers
 from rowlock.errors import DeadlineError
-from rowlock.servers import Servers
 from rowlock_proto.v1 import region_pb2
 
 TIMEOUT_S = 5.0

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from rowlock import Mapping, MappingError
-from rowlock.arrow_buffers import Array
-from rowlock.pivot import cells_from_rows
+from rowlock._codec.arrow_buffers import Array
+from rowlock._codec.pivot import cells_from_rows
 
 from tests.unit.client.plain_row_form import rows_from_cells
 

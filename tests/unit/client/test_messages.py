@@ -9,11 +9,11 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 import rowlock
-from rowlock import point
-from rowlock.arrow_buffers import Array
-from rowlock.columns import encoded_rows
-from rowlock.pivot import cells_from_rows
-from rowlock.retry import Attempts, Kind
+from rowlock._codec.arrow_buffers import Array
+from rowlock._codec.columns import encoded_rows
+from rowlock._codec.pivot import cells_from_rows
+from rowlock._core import point
+from rowlock._core.retry import Attempts, Kind
 from rowlock.rows import check_pandas
 from rowlock_proto.v1 import types_pb2
 

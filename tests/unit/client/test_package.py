@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 import rowlock
-from rowlock.channels import given_addresses, parse_addresses
-from rowlock.watch import Watch
+from rowlock._transport.channels import given_addresses, parse_addresses
+from rowlock._transport.watch import Watch
 
 
 def test_every_public_name_is_found_where_it_is_said_to_be() -> None:
@@ -42,11 +42,11 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 def test_reading_and_writing_arrow_imports_no_pandas() -> None:
     modules = imported(
         "import numpy as np, pyarrow as pa, rowlock\n"
-        "from rowlock.arrow_buffers import names_array, primitive_array\n"
-        "from rowlock.bulk_input import cell_batches\n"
-        "from rowlock.pivot import rows_from_form\n"
-        "from rowlock.row_form import RowFormReader, form_of\n"
-        "from rowlock.scan_plan import ScanPlan, in_row_form\n"
+        "from rowlock._codec.arrow_buffers import names_array, primitive_array\n"
+        "from rowlock._core.bulk_input import cell_batches\n"
+        "from rowlock._codec.pivot import rows_from_form\n"
+        "from rowlock._codec.row_form import RowFormReader, form_of\n"
+        "from rowlock._core.scan_plan import ScanPlan, in_row_form\n"
         "from rowlock_proto.v1 import region_pb2\n"
         "from rowlock.rows import python_cells, python_rows\n"
         "mapping = rowlock.Mapping('a STRING :key, b INT :key ordered, c INT f:c, d DECIMAL(4,1) f:d text')\n"
@@ -79,7 +79,7 @@ def test_fork_support_is_on_before_grpc_is_imported_and_an_explicit_choice_is_ke
 def test_a_fork_with_a_client_open_warns_if_grpc_came_first(first: str) -> None:
     code = (
         f"import {first}, os, rowlock\n"
-        "from rowlock.servers import Servers\n"
+        "from rowlock._transport.servers import Servers\n"
         "servers = Servers(('127.0.0.1:1',))\n"
         "servers.channel('127.0.0.1:1')\n"
         "pid = os.fork()\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowlock.regions import RegionCache
+from rowlock._core.regions import RegionCache
 from rowlock.schema import Region
 
 

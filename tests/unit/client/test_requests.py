@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 import rowlock
-from rowlock import point
+from rowlock._core import point
+from rowlock._core.conversation import Request
 from rowlock.checks import set_condition
-from rowlock.conversation import Request
 from rowlock.selection import Selection
 from rowlock_proto.v1 import region_pb2, types_pb2
 
@@ -159,7 +159,7 @@ REFUSED: list[tuple[str, BadCall]] = [
 @pytest.fixture(scope="module")
 def unreachable() -> rowlock.Client:
     """A client that would hang or fail if anything were sent."""
-    from rowlock.servers import Servers
+    from rowlock._transport.servers import Servers
 
     return rowlock.Client(Servers(("127.0.0.1:1",)), 0.01)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
+from rowlock._core.retry import REPEATED_FOR_S, Attempts, Kind, RetryPolicy, repeated_for_s
+from rowlock._core.uptime import uptime_s
 from rowlock.errors import (
     ClosedError,
     DeadlineError,
@@ -21,8 +23,6 @@ from rowlock.errors import (
     TableNotFoundError,
     UnknownOutcomeError,
 )
-from rowlock.retry import REPEATED_FOR_S, Attempts, Kind, RetryPolicy, repeated_for_s
-from rowlock.uptime import uptime_s
 
 
 def test_pauses_double_up_to_a_bound_and_are_drawn_between_half_and_whole() -> None:
@@ -175,7 +175,7 @@ def test_a_servers_own_failure_leaves_changes_in_doubt() -> None:
 def test_a_number_is_not_repeated_after_servers_may_have_forgotten_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the time since the call began, also when nothing of that passed on the clock of the deadline."""
     moment = [50_000.0]
-    monkeypatch.setattr("rowlock.retry.uptime_s", lambda: moment[0])
+    monkeypatch.setattr("rowlock._core.retry.uptime_s", lambda: moment[0])
     lost = ServerUnavailableError("cut")
     attempts = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE, repeated_for_s=100)
     assert attempts.age_ms() == 0

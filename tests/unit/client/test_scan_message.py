@@ -6,7 +6,7 @@ import random
 
 import pytest
 from google.protobuf.message import DecodeError
-from rowlock.scan_message import parse_scan_message
+from rowlock._codec.scan_message import parse_scan_message
 from rowlock_proto.v1.region_pb2 import ScanBatch
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 import pyarrow as pa
 import pytest
 import rowlock
-from rowlock.arrow_buffers import Array
-from rowlock.columns import Name, decoder
-from rowlock.row_form import FormColumn, form_of, form_schema
+from rowlock._codec.arrow_buffers import Array
+from rowlock._codec.columns import Name, decoder
+from rowlock._codec.row_form import FormColumn, form_of
+from rowlock._codec.scan_message import ScanMessage, parse_scan_message
+from rowlock._core.scan_plan import ScanPlan, in_row_form, scan_plan
+from rowlock._core.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock.rows import python_cells, python_rows
-from rowlock.scan_message import ScanMessage, parse_scan_message
-from rowlock.scan_plan import ScanPlan, in_row_form, scan_plan
-from rowlock.scan_progress import CELL_SCHEMA, ScanProgress
 from rowlock.schema import Region
 from rowlock.selection import Selection
 from rowlock_proto.v1 import region_pb2
@@ -327,25 +327,6 @@ def test_value_and_timestamp_of_a_column_are_asked_for() -> None:
     assert form_asked(template) == [(b"f", b"a", 1), (b"f", b"a", 0)]
 
 
-def test_rows_come_in_row_form_one_a_line(db: rowlock.Client, fake_server: FakeServer) -> None:
-    fake_server.scan = lambda request: iter([batch(b"a", b"b"), batch(b"c")])
-    columns = [FormColumn(b"f", b"q"), FormColumn(b"f", b"q", is_timestamp=True), FormColumn(b"f", b"absent")]
-    batches = list(db.table("t").scan().form_batches(columns))
-    assert [each.schema for each in batches] == [form_schema(columns)] * 2
-    assert [line for each in batches for line in each.to_pylist()] == [
-        {"row": row, "0": row, "1": 1, "2": None} for row in (b"a", b"b", b"c")
-    ]
-
-
-def test_what_was_not_chosen_is_null_in_row_form(db: rowlock.Client, fake_server: FakeServer) -> None:
-    fake_server.scan = lambda request: iter([batch(b"a")])
-    columns = [FormColumn(b"g", b"x", is_timestamp=True), FormColumn(b"f", b"q"), FormColumn(b"g", b"x")]
-    (read,) = db.table("t").scan(columns=["f"]).form_batches(columns)
-    assert read.schema == form_schema(columns)
-    assert read.to_pylist() == [{"row": b"a", "0": None, "1": b"a", "2": None}]
-    assert form_asked(fake_server.scans[0]) == [(b"f", b"q", 0)]
-
-
 @pytest.mark.parametrize("reverse", [False, True])
 def test_in_row_form_a_scan_goes_on_behind_the_last_row(reverse: bool) -> None:
     progress = ScanProgress(in_row_form(plan("a", "z", limit=10, reverse=reverse), [FormColumn(b"f", b"q")]), 10)
@@ -393,125 +374,6 @@ def test_batches_stay_in_the_memory_that_they_came_in() -> None:
             assert buffer is None or whole.address <= buffer.address < whole.address + whole.size
 
 
-def test_rows_come_as_dicts_cells_and_arrow(db: rowlock.Client, fake_server: FakeServer) -> None:
-    fake_server.scan = lambda request: iter([batch(b"a", b"b"), batch(b"c")])
-    table = db.table("t")
-    rows = [(b"a", {b"f:q": b"a"}), (b"b", {b"f:q": b"b"}), (b"c", {b"f:q": b"c"})]
-    assert list(table.scan()) == rows
-    assert [cell.row for cell in table.scan().cells()] == [b"a", b"b", b"c"]
-    assert next(table.scan().cells()) == rowlock.Cell(b"a", b"f:q", 1, b"a")
-    assert table.scan().to_arrow().column("value").to_pylist() == [b"a", b"b", b"c"]
-    assert table.scan().to_arrow("k STRING :key, v STRING f:q").to_pydict() == {
-        "k": ["a", "b", "c"],
-        "v": ["a", "b", "c"],
-    }
-    assert [item.num_rows for item in table.scan().to_batches()] == [2, 1]
-    assert list(db.table("t", encoding="utf-8").scan()) == [
-        (row.decode(), {"f:q": data[b"f:q"].decode()}) for row, data in rows
-    ]
-    assert list(table.scan().to_pandas()["row"]) == [b"a", b"b", b"c"]
-
-
-def test_of_several_versions_a_row_shows_the_newest_and_cells_show_all(
-    db: rowlock.Client, fake_server: FakeServer
-) -> None:
-    fake_server.scan = lambda request: iter([batch(b"a", row_continues=True), batch(b"a", b"a", qualifier=b"r")])
-    assert list(db.table("t").scan(versions=2)) == [(b"a", {b"f:q": b"a", b"f:r": b"a"})]
-    assert len(list(db.table("t").scan(versions=2).cells())) == 3
-
-
-def test_an_empty_scan_has_the_schema(db: rowlock.Client, fake_server: FakeServer) -> None:
-    fake_server.scan = lambda request: iter([])
-    assert db.table("t").scan().to_arrow().schema == CELL_SCHEMA
-    mapping = rowlock.Mapping("k STRING :key, v INT f:q")
-    assert db.table("t").scan().to_arrow(mapping) == mapping.schema.empty_table()
-    assert list(db.table("t").scan("b", "b")) == []
-    assert len(fake_server.scans) == 2
-
-
-def test_a_scan_that_meets_no_row_goes_on_from_where_it_was_cut(db: rowlock.Client, fake_server: FakeServer) -> None:
-    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
-        if len(fake_server.scans) == 1:
-            yield batch(row_reached=b"k")
-            raise ConnectionError("cut")
-        yield batch(b"z")
-
-    fake_server.scan = scan
-    assert [row for row, _ in db.table("t").scan()] == [b"z"]
-    assert [asked(request) for request in fake_server.scans] == [[(b"", b"")], [(b"k", b"")]]
-    fake_server.scans.clear()
-    assert [batch.num_rows for batch in db.table("t").scan().to_batches("k STRING :key, v STRING f:q")] == [1]
-
-
-def test_a_lost_connection_is_bridged_and_told(db: rowlock.Client, fake_server: FakeServer) -> None:
-    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
-        if len(fake_server.scans) == 1:
-            yield batch(b"a", b"b", row_continues=True)
-            raise ConnectionError("cut")
-        yield batch(b"b", b"c")
-
-    fake_server.scan = scan
-    scanning = db.table("t").scan()
-    assert [row for row, _ in scanning] == [b"a", b"b", b"c"]
-    assert scanning.resumed
-    assert asked(fake_server.scans[1]) == [(b"a\0", b"")]
-    fake_server.scans.clear()
-    strict = db.table("t").scan(strict=True)
-    assert next(strict)[0] == b"a"
-    with pytest.raises(rowlock.LeaseExpiredError):
-        next(strict)
-
-
-def test_a_batch_that_does_not_come_in_time_is_a_deadline_error(db: rowlock.Client, fake_server: FakeServer) -> None:
-    import threading
-
-    never = threading.Event()
-
-    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
-        yield batch(b"a")
-        never.wait(60)
-
-    fake_server.scan = scan
-    scanning = db.table("t", timeout=60).scan()
-    assert next(scanning)[0] == b"a"
-    # From here on; the first batch had all the time it wanted.
-    scanning._reader._timeout_s = 0.3
-    with pytest.raises(rowlock.DeadlineError, match=r"within 0\.3 s"):
-        next(scanning)
-    never.set()
-
-
-def test_leaving_early_ends_the_call(db: rowlock.Client, fake_server: FakeServer) -> None:
-    import threading
-
-    ended = threading.Event()
-
-    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
-        try:
-            for number in range(1_000_000):
-                yield batch(b"%07d" % number)
-        finally:
-            ended.set()
-
-    fake_server.scan = scan
-    with db.table("t").scan() as scanning:
-        next(scanning)
-    assert ended.wait(60)
-    assert list(scanning) == []
-    ended.clear()
-    for _ in db.table("t").scan():
-        break
-    assert ended.wait(60)
-
-
-def test_a_scan_is_read_once(db: rowlock.Client, fake_server: FakeServer) -> None:
-    fake_server.scan = lambda request: iter([batch(b"a")])
-    scanning = db.table("t").scan()
-    assert len(list(scanning)) == 1
-    with pytest.raises(rowlock.InvalidArgumentError, match="read once"):
-        scanning.to_arrow()
-
-
 def test_a_scan_is_an_iterator_that_goes_on_where_it_was_left(db: rowlock.Client, fake_server: FakeServer) -> None:
     fake_server.scan = lambda request: iter([batch(b"a", b"b"), batch(b"c")])
     scanning = db.table("t").scan()
@@ -520,14 +382,6 @@ def test_a_scan_is_an_iterator_that_goes_on_where_it_was_left(db: rowlock.Client
         pieces.append(rows)
     assert pieces == [[b"a", b"b"], [b"c"]]
     assert (iter(scanning), next(scanning, None)) == (scanning, None)
-
-
-def test_a_limit_holds_over_the_whole_scan(db: rowlock.Client, fake_server: FakeServer) -> None:
-    fake_server.scan = lambda request: iter([batch(b"a", b"b"), batch(b"c")])
-    assert len(list(db.table("t").scan(limit=0))) == 0
-    assert fake_server.scans == []
-    assert len(list(db.table("t").scan(limit=2))) == 2
-    assert fake_server.scans[0].row_limit == 2
 
 
 def test_a_scan_waits_for_a_busy_server_as_long_as_it_is_told(caplog: pytest.LogCaptureFixture) -> None:

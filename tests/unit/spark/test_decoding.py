@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from rowlock import Mapping, MappingError
-from rowlock.arrow_buffers import Array
+from rowlock._codec.arrow_buffers import Array
 from rowlock.spark.decoding import rows_of_cells, rows_of_form
 from rowlock.spark.frame import Frame, mapped_frame, plain_frame
 

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from rowlock import Mapping
-from rowlock.keys import encoded_keys
-from rowlock.scan_plan import RowRange
+from rowlock._codec.keys import encoded_keys
+from rowlock._core.scan_plan import RowRange
 from rowlock.spark.decoding import bytes_of
 from rowlock.spark.key_ranges import ALL_ROWS, RANGES_MAX, Op, PartCondition, intersected, row_ranges
 

@@ -1,0 +1,265 @@
+"""How typed values become a cell's bytes and back, whole Arrow arrays at a time.
+
+binary   HBase's: numbers big-endian in two's complement or IEEE 754, text UTF-8, boolean one byte (ff is true, 00 is
+         false), decimal 4 bytes of scale and the unscaled number in as few bytes as it needs; date 4 bytes of days,
+         timestamp 8 bytes of microseconds, both since the epoch
+millis   date and timestamp as HBase's Spark connectors write them: 8 bytes of milliseconds since the epoch
+text     what one would type: 15, -1.5, true, 2013-01-31, 2013-01-31T05:00:00 (UTC; a fraction only if there is one);
+         a timestamp is also read with its zone, Z or +02:00
+ordered  for keys: bytes that order as the values do, see below; fixed width but for string and binary
+
+In `ordered` signed numbers have their sign bit turned over; negative floats have every bit turned over. String and
+binary are taken as they are at the end of a key; elsewhere each 00 becomes 00 ff and 00 00 ends the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rowlock._codec.arrow_buffers import (
+    Array,
+    data_of,
+    fixed_binary_array,
+    joined,
+    lengths_of,
+    offsets_of,
+    primitive_array,
+    valid_of,
+    values_of,
+)
+from rowlock.errors import MappingError
+
+Numbers: TypeAlias = npt.NDArray[Any]  # Any: numbers of whatever type is encoded
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+_MILLIS_PER_DAY = 86_400_000
+_MICROS_PER_DAY = _MILLIS_PER_DAY * 1000
+# 0001-01-01 and 9999-12-31 in days since the epoch.
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """encode: an array of `arrow` to binary; decode: back. Nulls stay nulls. Both raise MappingError.
+
+    width: bytes of every encoded value; None when they differ.
+    """
+
+    arrow: pa.DataType
+    width: int | None
+    encode: Callable[[Array], Array]
+    decode: Callable[[Array], Array]
+
+
+def fixed_codec(
+    arrow: pa.DataType,
+    memory: npt.DTypeLike,
+    stored: npt.DTypeLike,
+    to_stored: Callable[[Numbers], Numbers] = lambda values: values,
+    from_stored: Callable[[Numbers], Numbers] = lambda values: values,
+) -> Codec:
+    """memory: numpy's type of the array's memory; stored: of the encoded bytes, big-endian."""
+    width = np.dtype(stored).itemsize
+
+    def encode(array: Array) -> Array:
+        values = to_stored(values_of(array, memory)).astype(stored)
+        return fixed_binary_array(values, width, valid_of(array))
+
+    def decode(array: Array) -> Array:
+        values = from_stored(np.frombuffer(fixed_bytes(array, width), stored)).astype(memory)
+        return primitive_array(arrow, values, valid_of(array))
+
+    return Codec(arrow, width, encode, decode)
+
+
+def fixed_bytes(array: Array, width: int) -> bytes:
+    """The values' bytes in a row, zeros for nulls; raises MappingError unless all others have `width` bytes."""
+    lengths = lengths_of(array)
+    is_valid = valid_of(array)
+    is_wrong = lengths != width
+    if is_valid is not None:
+        is_wrong &= is_valid
+    if is_wrong.any():
+        index = int(np.flatnonzero(is_wrong)[0])
+        length = int(lengths[index])
+        raise MappingError(f"a value has {length} {'byte' if length == 1 else 'bytes'} instead of {width}")
+    data = data_of(array)
+    offsets = offsets_of(array)
+    if is_valid is None:
+        return data[int(offsets[0]) : int(offsets[-1])].tobytes()
+    places = np.where(is_valid, offsets[:-1], 0)[:, None] + np.arange(width)
+    if len(data) < width:
+        return bytes(width * len(array))
+    return np.where(is_valid[:, None], data[np.minimum(places, len(data) - 1)], 0).astype(np.uint8).tobytes()
+
+
+def first_refused(decode: Callable[[Array], Array], values: Array) -> int:
+    """The place of the first value that `decode` refuses, found by halving; it refuses one at least."""
+    start, stop = 0, len(values)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        try:
+            decode(values.slice(start, middle - start))
+        except MappingError:
+            stop = middle
+        else:
+            start = middle
+    return start
+
+
+def bytes_codec(arrow: pa.DataType) -> Codec:
+    """string and binary, as they are; raises MappingError for text that is not UTF-8."""
+
+    def decode(array: Array) -> Array:
+        try:
+            return array.cast(arrow)
+        except pa.ArrowInvalid as error:
+            raise MappingError(f"a value is not UTF-8: {error}") from error
+
+    return Codec(arrow, None, lambda array: array.cast(pa.binary()), decode)
+
+
+def terminated_codec(arrow: pa.DataType) -> Codec:
+    """string and binary in front of other components of an ordered key."""
+    plain = bytes_codec(arrow)
+
+    def encode(array: Array) -> Array:
+        import pyarrow.compute as pc
+
+        escaped = pc.replace_substring(plain.encode(array), b"\0", b"\0\xff")
+        return joined(escaped, b"\0\0")
+
+    def decode(array: Array) -> Array:
+        import pyarrow.compute as pc
+
+        # The terminator was taken off by whoever found it.
+        return plain.decode(pc.replace_substring(array, b"\0\xff", b"\0"))
+
+    return Codec(arrow, None, encode, decode)
+
+
+def text_codec(arrow: pa.DataType) -> Codec:
+    """Numbers, booleans, dates and timestamps as text."""
+
+    def encode(array: Array) -> Array:
+        import pyarrow.compute as pc
+
+        _check_years(array)
+        if pa.types.is_timestamp(arrow):
+            # Without its zone, so that no zone database is needed; the times are UTC.
+            naive: Any = array.cast(pa.int64()).cast(pa.timestamp("us"))  # Any: the stubs know fewer timestamps
+            text: Array = pc.strftime(naive, "%Y-%m-%dT%H:%M:%S")
+            return pc.replace_substring_regex(text, r"\.000000$", "").cast(pa.binary())
+        return array.cast(pa.string()).cast(pa.binary())
+
+    def decode(array: Array) -> Array:
+        try:
+            if pa.types.is_timestamp(arrow):
+                return timestamps_of_text(array.cast(pa.string()))
+            return array.cast(pa.string()).cast(arrow)
+        except pa.ArrowInvalid as error:
+            raise MappingError(f"a value is not {arrow} as text: {error}") from error
+
+    return Codec(arrow, None, encode, decode)
+
+
+def timestamps_of_text(text: Array) -> Array:
+    """TIMESTAMPs of strings as ISO 8601 has them, in UTC where no zone is named; raises ArrowInvalid for others."""
+    import pyarrow.compute as pc
+
+    # Arrow reads either all with a zone or all without one.
+    has_zone = pc.match_substring_regex(text, r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$")
+    none = pa.scalar(None, text.type)
+    without = pc.if_else(has_zone, none, text).cast(pa.timestamp("us")).cast(pa.int64()).cast(TIMESTAMP)
+    return pc.coalesce(pc.if_else(has_zone, text, none).cast(TIMESTAMP), without)
+
+
+def _check_years(array: Array) -> None:
+    """Raises MappingError for dates and timestamps outside of the years that text has digits for and is read with."""
+    if pa.types.is_timestamp(array.type):
+        days: Numbers = values_of(array, np.int64) // _MICROS_PER_DAY
+    elif pa.types.is_date(array.type):
+        days = values_of(array, np.int32)
+    else:
+        return
+    is_valid = valid_of(array)
+    is_outside = ((days < _FIRST_DAY) | (days > _LAST_DAY)) & (True if is_valid is None else is_valid)
+    if is_outside.any():
+        index = int(np.flatnonzero(is_outside)[0])
+        raise MappingError(f"value {index} lies outside of the years 0001 to 9999; 'text' holds no others")
+
+
+def _turned(bits: npt.NDArray[Any]) -> Numbers:
+    """Floats' bits, ordered as unsigned numbers."""
+    sign = bits.dtype.type(1 << (bits.dtype.itemsize * 8 - 1))
+    return np.where(bits & sign, ~bits, bits | sign)
+
+
+def _turned_back(bits: npt.NDArray[Any]) -> Numbers:
+    sign = bits.dtype.type(1 << (bits.dtype.itemsize * 8 - 1))
+    return np.where(bits & sign, bits & ~sign, ~bits)
+
+
+def ordered_integer_codec(arrow: pa.DataType, width: int) -> Codec:
+    """Signed integers, dates and timestamps with the sign bit turned over."""
+    memory, stored = np.dtype(f"u{width}"), np.dtype(f">u{width}")
+    sign = memory.type(1 << (width * 8 - 1))
+    return fixed_codec(arrow, memory, stored, lambda values: values ^ sign, lambda values: values.astype(memory) ^ sign)
+
+
+def ordered_float_codec(arrow: pa.DataType, width: int) -> Codec:
+    memory, stored = np.dtype(f"u{width}"), np.dtype(f">u{width}")
+    return fixed_codec(arrow, memory, stored, _turned, lambda values: _turned_back(values.astype(memory)))
+
+
+def boolean_codec(true: int) -> Codec:
+    """One byte; anything but 0 reads as true."""
+
+    def encode(array: Array) -> Array:
+        values = values_of(array.cast(pa.int8()), np.int8)
+        return fixed_binary_array(np.where(values != 0, np.uint8(true), np.uint8(0)), 1, valid_of(array))
+
+    def decode(array: Array) -> Array:
+        values = np.frombuffer(fixed_bytes(array, 1), np.uint8) != 0
+        return primitive_array(pa.int8(), values.astype(np.int8), valid_of(array)).cast(pa.bool_())
+
+    return Codec(pa.bool_(), 1, encode, decode)
+
+
+def millis_codec(arrow: pa.DataType) -> Codec:
+    """8 bytes of milliseconds; a time between two milliseconds, and more than `arrow` holds, raise MappingError."""
+    is_date = pa.types.is_date(arrow)
+    inner = fixed_codec(pa.int64(), np.int64, ">i8")
+    # What comes out in `arrow`'s own unit, days or microseconds, fits its memory.
+    ends = np.iinfo(np.int32) if is_date else np.iinfo(np.int64)
+    memory = ends.dtype
+    lowest = ends.min * _MILLIS_PER_DAY if is_date else -(ends.max // 1000)
+    highest = ends.max * _MILLIS_PER_DAY + _MILLIS_PER_DAY - 1 if is_date else ends.max // 1000
+
+    def encode(array: Array) -> Array:
+        values: Numbers = values_of(array, memory).astype(np.int64)
+        is_valid = valid_of(array)
+        if is_date:
+            return inner.encode(primitive_array(pa.int64(), values * _MILLIS_PER_DAY, is_valid))
+        is_between = (values % 1000 != 0) & (True if is_valid is None else is_valid)
+        if is_between.any():
+            index = int(np.flatnonzero(is_between)[0])
+            raise MappingError(f"value {index} is no whole millisecond; leave 'millis' out to keep microseconds")
+        return inner.encode(primitive_array(pa.int64(), values // 1000, is_valid))
+
+    def decode(array: Array) -> Array:
+        # Zeros under nulls.
+        millis: Numbers = np.frombuffer(fixed_bytes(array, 8), ">i8").astype(np.int64)
+        is_outside = (millis < lowest) | (millis > highest)
+        if is_outside.any():
+            found = int(millis[np.flatnonzero(is_outside)[0]])
+            raise MappingError(f"a value has more milliseconds than {arrow} holds: {found}")
+        values = millis // _MILLIS_PER_DAY if is_date else millis * 1000
+        return primitive_array(arrow, values.astype(memory), valid_of(array))
+
+    return Codec(arrow, 8, encode, decode)

@@ -1,0 +1,197 @@
+"""Rows of typed columns turned into cells, and back from row form, by a mapping. Vectorised: no loop over cells.
+
+Forth: of N rows and C value columns all encoded values stand column by column in one array; taking them row by row
+gives cells in the rows' order, so rows that are sorted stay so. A row's cells are ordered by family and qualifier.
+Back: the server answers one row a line (row_form.py), so that only the bytes are left to be read as values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from rowlock._codec.arrow_buffers import (
+    BINARY_BYTES_MAX,
+    Array,
+    bools_of,
+    cells_schema,
+    int64_array,
+    names_array,
+    one_array,
+    primitive_array,
+)
+from rowlock._codec.casts import as_type
+from rowlock._codec.encodings import first_refused
+from rowlock._codec.keys import decoded_keys, encoded_keys
+from rowlock._codec.unreadable import first_unreadable
+from rowlock.errors import MappingError
+from rowlock.mapping import MappedColumn, Mapping
+
+# What BulkPut takes. A null timestamp is stamped by the server; a null value deletes.
+BULK_SCHEMA = cells_schema(nullable=("timestamp", "value"))
+
+
+class ColumnsRefusedError(MappingError):
+    """Such columns can't be written, whatever is in them; the message names no row. Callers see a MappingError."""
+
+
+def cells_from_rows(
+    batch: pa.RecordBatch, mapping: Mapping, timestamp: int | None, *, nulls_delete: bool = False
+) -> pa.RecordBatch:
+    """Cells of BULK_SCHEMA, in the order of the rows; a null gives no cell, or, with nulls_delete, one that deletes.
+
+    Raises MappingError when a column is missing, or a value does not fit.
+    """
+    import pyarrow.compute as pc
+
+    keys = keys_of_rows(batch, mapping)
+    columns = sorted(mapping.values, key=lambda column: (column.family, column.qualifier))
+    if not columns:
+        raise ColumnsRefusedError(f"{mapping!r} has only a key; a row exists by having at least one cell")
+    encoded = [_encoded(batch, column, keys) for column in columns]
+    if sum(array.nbytes for array in encoded) > BINARY_BYTES_MAX:
+        raise OverflowError("a batch of more than 2 GiB can't be turned into cells; use smaller ones")
+    row_count, column_count = batch.num_rows, len(columns)
+    # Cell i, row by row, is of row i // C and column i % C, and its value stands at (i % C) * N + i // C.
+    cell = np.arange(row_count * column_count, dtype=np.int64)
+    row_of, column_of = cell // column_count, cell % column_count
+    value_at = column_of * row_count + row_of
+    values = pa.concat_arrays(encoded)
+    if values.null_count and not nulls_delete:
+        is_there = bools_of(values.is_valid())[value_at]
+        row_of, column_of, value_at = row_of[is_there], column_of[is_there], value_at[is_there]
+    families = names_array([column.family for column in columns])
+    qualifiers = names_array([column.qualifier for column in columns])
+    place = int64_array(column_of)
+    arrays = [
+        pc.take(keys, int64_array(row_of)),
+        pc.take(families, place),
+        pc.take(qualifiers, place),
+        _timestamps(len(row_of), timestamp),
+        pc.take(values, int64_array(value_at)),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=BULK_SCHEMA)
+
+
+def keys_of_rows(batch: pa.RecordBatch, mapping: Mapping) -> Array:
+    """The rows' keys as bytes; raises MappingError when one is null, empty or does not fit."""
+    return encoded_keys(mapping, [_typed_part(batch, part) for part in mapping.keys])
+
+
+def rows_from_form(form: pa.Table | pa.RecordBatch, mapping: Mapping) -> pa.Table:
+    """Rows of the mapping's schema from rows in row form, whose columns are the mapping's values in their order.
+
+    Text and bytes stay where they are. Raises MappingError when a row or value can't be read.
+    """
+    rows = one_array(form.column(0))
+    parts = dict(zip(mapping.keys, decoded_keys(mapping, rows), strict=True))
+    places = {column: place for place, column in enumerate(mapping.values, start=1)}
+    arrays = [
+        parts[column] if column.is_key else _decoded(column, one_array(form.column(places[column])), rows)
+        for column in mapping.columns
+    ]
+    return pa.Table.from_arrays(arrays, schema=mapping.schema)
+
+
+def _typed(batch: pa.RecordBatch, column: MappedColumn) -> Array:
+    """A column of the input as the mapping's type."""
+    if batch.schema.get_field_index(column.name) < 0:
+        names = batch.schema.names
+        what = "is in the data more than once" if column.name in names else "is not in the data"
+        raise ColumnsRefusedError(f"the column {column.name!r} {what}; it has {', '.join(names)}")
+    array = batch.column(column.name)
+    try:
+        return as_type(array, column.codec.arrow)
+    except (MappingError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise MappingError(
+            f"the column {column.name!r} is {array.type} and does not fit {column.type_text}: {error}"
+        ) from error
+
+
+def _typed_part(batch: pa.RecordBatch, part: MappedColumn) -> Array:
+    try:
+        return _typed(batch, part)
+    except MappingError as refused:
+        place, error = _refused(batch, part, refused)
+        value = _shown(batch.column(part.name), place)
+        raise MappingError(f"{error}; in row {place} this part of the key is {value}") from error
+
+
+def _encoded(batch: pa.RecordBatch, column: MappedColumn, keys: Array) -> Array:
+    try:
+        return _encoded_values(batch, column)
+    except MappingError as refused:
+        place, error = _refused(batch, column, refused)
+        key: bytes = keys[place].as_py()
+        raise MappingError(
+            f"{error}; it is row {place}, with the key {key[:100]!r} and the value "
+            f"{_shown(batch.column(column.name), place)}",
+            row=key,
+            family=column.family,
+            qualifier=column.qualifier,
+        ) from error
+
+
+def _encoded_values(batch: pa.RecordBatch, column: MappedColumn) -> Array:
+    array = _typed(batch, column)
+    try:
+        return column.codec.encode(array)
+    except MappingError as error:
+        raise MappingError(f"the column {column.name!r} can't be written: {error}") from error
+
+
+def _refused(batch: pa.RecordBatch, column: MappedColumn, refused: MappingError) -> tuple[int, MappingError]:
+    """The first row whose value can't be written, and why; raises `refused` if no row is at fault, but the types."""
+
+    def encode(values: Array) -> Array:
+        return _encoded_values(pa.RecordBatch.from_arrays([values], [column.name]), column)
+
+    if batch.schema.get_field_index(column.name) < 0:
+        raise refused
+    values = batch.column(column.name)
+    try:
+        encode(pa.nulls(1, values.type))
+    except MappingError:
+        raise ColumnsRefusedError(refused.message) from refused.__cause__
+    place = first_refused(encode, values)
+    try:
+        encode(values.slice(place, 1))
+    except MappingError as error:
+        # Of this value alone: Arrow tells of the last one that it can't read.
+        return place, error
+    raise refused
+
+
+def _shown(values: Array, place: int) -> str:
+    """The value, shortened, also one that Python has no object for."""
+    one = values.slice(place, 1)
+    if isinstance(one.type, pa.DictionaryType):
+        one = one.cast(one.type.value_type)
+    try:
+        value: object = one[0].as_py()
+    except (ValueError, OverflowError):
+        # A date or time of a far year.
+        number = one.view(pa.int32() if one.type == pa.date32() else pa.int64())
+        return f"{number[0]} ({one.type})"
+    return f"{value!r:.100}" if isinstance(value, bytes | str) else f"{value!s:.100}"
+
+
+def _decoded(column: MappedColumn, values: Array, rows: Array) -> Array:
+    try:
+        return column.codec.decode(values)
+    except MappingError as refused:
+        place, why = first_unreadable(column, values, refused)
+        row: bytes = rows[place].as_py()
+        raise MappingError(
+            f"{column.column.decode(errors='backslashreplace')} of row {row[:100]!r} can't be read as "
+            f"{column.type_text} {column.encoding}: {why}",
+            row=row,
+            family=column.family,
+            qualifier=column.qualifier,
+        ) from refused
+
+
+def _timestamps(count: int, timestamp: int | None) -> Array:
+    if timestamp is None:
+        return primitive_array(pa.int64(), np.zeros(count, np.int64), np.zeros(count, np.bool_))
+    return int64_array(np.full(count, timestamp, np.int64))

@@ -1,0 +1,177 @@
+"""One send of a batch, or one read of many rows, without I/O: what is left to do, and what became of each row.
+
+A send has one deadline. Each row is repeated under its own number until it was answered; a row never occurs twice in
+a send, so repeating one cannot put it after a later change of the same row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+from rowlock._codec.wire_errors import error_from
+from rowlock._core.conversation import Request
+from rowlock._core.retry import REPEATED_FOR_S, Attempts, Kind
+from rowlock._core.uptime import uptime_s
+from rowlock.errors import BatchError, ClosedError, RowlockError, ServerError, UnknownOutcomeError
+from rowlock.schema import Region
+
+
+class BatchSend:
+    """The mutations of one send, by row. Times are seconds on time.monotonic()."""
+
+    def __init__(
+        self,
+        table: str,
+        mutations: Mapping[bytes, region_pb2.RowMutation],
+        sequence: int,
+        durability: types_pb2.Durability,
+        now: float,
+        timeout_s: float,
+        repeated_for_s: float = REPEATED_FOR_S,
+    ) -> None:
+        self.table = table
+        self.deadline = now + timeout_s
+        self._began_s = uptime_s()
+        self._repeated_for_s = repeated_for_s
+        self._timeout_s = timeout_s
+        self._durability = durability
+        self._pending = dict(mutations)
+        for number, mutation in enumerate(mutations.values(), sequence):
+            mutation.sequence = number
+        self._attempts: dict[bytes, Attempts] = {}
+        self._applied: list[bytes] = []
+        self._failed: list[tuple[bytes, RowlockError]] = []
+        self._unknown: list[tuple[bytes, RowlockError]] = []
+        self.pause_s = 0.0
+
+    @property
+    def is_done(self) -> bool:
+        return not self._pending
+
+    @property
+    def first_row(self) -> bytes:
+        """A row that is still to be sent."""
+        return next(iter(self._pending))
+
+    def tell_ages(self) -> None:
+        """Before each attempt: what is in doubt says how long ago it was first sent, or ends if that is too long."""
+        for row, attempts in self._attempts.items():
+            if row in self._pending:
+                try:
+                    self._pending[row].age_ms = attempts.age_ms()
+                except RowlockError as error:
+                    self._end(row, error)
+
+    def request_for(self, region: Region) -> Request:
+        """Everything pending that the region holds; `first_row` is among it."""
+        message = region_pb2.PointRequests()
+        mutate = message.requests.add().mutate
+        mutate.durability = self._durability
+        mutate.mutations.extend(mutation for row, mutation in self._pending.items() if region.holds(row))
+        return Request(self.table, mutate.mutations[0].row, message, is_change=True)
+
+    def absorb(self, request: Request, failure: RowlockError | None, now: float) -> None:
+        """Notes what became of a request's rows; `pause_s` is then how long to wait before the next one."""
+        rows = [mutation.row for mutation in request.point.mutate.mutations]
+        self.pause_s = 0.0
+        if failure is None and request.answer is None:
+            for row in rows:
+                self._end(row, self._attempts_of(row).timed_out(was_sent=request.sent))
+            return
+        if failure is None:
+            assert request.answer is not None, "handled above"
+            for row, result in zip(rows, request.answer.mutate.results, strict=True):
+                if result.HasField("error"):
+                    self._repeat(row, error_from(result.error), now, was_sent=False)
+                else:
+                    del self._pending[row]
+                    self._applied.append(row)
+            return
+        for row in rows:
+            self._repeat(row, failure, now, was_sent=request.is_in_doubt)
+
+    def not_located(self, error: RowlockError, now: float) -> None:
+        """The region of `first_row` could not be found."""
+        self.pause_s = 0.0
+        self._repeat(self.first_row, error, now, was_sent=False)
+
+    def finish(self) -> int:
+        """How many rows were changed; raises BatchError unless all were, ClosedError if that is why none was."""
+        if not self._failed and not self._unknown:
+            return len(self._applied)
+        count = len(self._applied) + len(self._failed) + len(self._unknown)
+        told = [f"{len(self._failed)} of {count} rows of a batch were not changed"] if self._failed else []
+        if self._unknown:
+            told.append(f"of {len(self._unknown)} of {count} rows of a batch it is not known whether they were changed")
+        row, error = (self._failed or self._unknown)[0]
+        if isinstance(error, ClosedError) and not self._applied and not self._unknown:
+            raise error
+        raise BatchError(
+            f"{'; '.join(told)}. The first is row {row[:100]!r}: {error}",
+            applied=self._applied,
+            failed=self._failed,
+            unknown=self._unknown,
+            table=self.table,
+        ) from error
+
+    def _repeat(self, row: bytes, error: RowlockError, now: float, *, was_sent: bool) -> None:
+        try:
+            pause = self._attempts_of(row).failed(error, now, was_sent=was_sent)
+        except RowlockError as final:
+            self._end(row, final)
+        else:
+            self.pause_s = max(self.pause_s, pause)
+
+    def _attempts_of(self, row: bytes) -> Attempts:
+        found = self._attempts.get(row)
+        if found is None:
+            start = self.deadline - self._timeout_s
+            found = self._attempts[row] = Attempts(
+                start,
+                self._timeout_s,
+                Kind.NUMBERED_CHANGE,
+                began_s=self._began_s,
+                repeated_for_s=self._repeated_for_s,
+            )
+        return found
+
+    def _end(self, row: bytes, error: RowlockError) -> None:
+        del self._pending[row]
+        (self._unknown if isinstance(error, UnknownOutcomeError) else self._failed).append((row, error))
+
+
+class RowsRead:
+    """The rows of one read of many, each at the read point of the request that brings it."""
+
+    # Rows asked in one request: bounds what one answer can hold.
+    ROWS_PER_REQUEST = 1000
+
+    def __init__(self, table: str, rows: Sequence[bytes]) -> None:
+        self.table = table
+        self._pending = dict.fromkeys(rows)
+        self._cells: dict[bytes, Sequence[types_pb2.Cell]] = {}
+
+    @property
+    def is_done(self) -> bool:
+        return not self._pending
+
+    @property
+    def first_row(self) -> bytes:
+        return next(iter(self._pending))
+
+    def rows_for(self, region: Region) -> list[bytes]:
+        """What to ask of the region next; `first_row` is among it."""
+        held = (row for row in self._pending if region.holds(row))
+        return [row for row, _ in zip(held, range(self.ROWS_PER_REQUEST), strict=False)]
+
+    def absorb(self, rows: Sequence[bytes], answer: region_pb2.PointAnswer) -> None:
+        if len(rows) != len(answer.get.rows):
+            raise ServerError(f"the server answered {len(answer.get.rows)} rows of {len(rows)}")
+        for row, cells in zip(rows, answer.get.rows, strict=True):
+            self._cells[row] = cells.cells
+            del self._pending[row]
+
+    def cells_of(self, row: bytes) -> Sequence[types_pb2.Cell]:
+        return self._cells[row]

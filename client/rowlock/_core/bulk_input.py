@@ -1,0 +1,176 @@
+"""What put_arrow takes, turned into batches of cells of about one size. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+
+from rowlock._codec.arrow_buffers import Array, int64_array
+from rowlock._codec.pivot import BULK_SCHEMA, ColumnsRefusedError, cells_from_rows
+from rowlock.errors import InvalidArgumentError, MappingError
+from rowlock.mapping import Mapping
+
+
+class ArrowStream(Protocol):
+    """Whatever exports an Arrow stream: tables and batches of pyarrow, pandas, polars, duckdb, ..."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...  # Any: an opaque capsule
+
+
+ArrowInput = pa.Table | pa.RecordBatch | pa.RecordBatchReader | ArrowStream | Iterable[pa.RecordBatch]
+
+# A batch may be this many times as large as was estimated; beyond it, it is halved.
+_OVERSHOOT_MAX = 2
+# Family, qualifier and key are counted apart; timestamps, offsets and bitmaps are about this much a cell.
+_CELL_OVERHEAD_BYTES = 28
+
+
+@dataclass(frozen=True, slots=True)
+class CellBatch:
+    """Cells of BULK_SCHEMA, made from these row numbers of the input."""
+
+    rows: range
+    cells: pa.RecordBatch
+
+    @property
+    def byte_count(self) -> int:
+        """Of the cells alone: the buffers of a slice are those of the whole that it was cut from."""
+        return self.cells.nbytes
+
+
+def cell_batches(
+    data: ArrowInput, mapping: Mapping | None, timestamp: int | None, batch_bytes: int
+) -> Iterator[CellBatch]:
+    """The input as cells, in its order. Raises MappingError or InvalidArgumentError where it can't be."""
+
+    def as_cells(piece: pa.RecordBatch) -> pa.RecordBatch:
+        return _as_cells(piece, timestamp) if mapping is None else cells_from_rows(piece, mapping, timestamp)
+
+    yield from cut_batches(record_batches(data), as_cells, mapping, batch_bytes)
+
+
+def cut_batches(
+    batches: Iterable[pa.RecordBatch],
+    as_cells: Callable[[pa.RecordBatch], pa.RecordBatch],
+    mapping: Mapping | None,
+    batch_bytes: int,
+) -> Iterator[CellBatch]:
+    """Batches of rows, cut between rows into pieces that give about batch_bytes of cells, if they give any.
+
+    mapping is what their size is estimated by; None: as large as the rows.
+    """
+    position = 0
+    for batch in batches:
+        step = _rows_per_batch(batch, mapping, batch_bytes)
+        for start in range(0, batch.num_rows, step):
+            piece = batch.slice(start, step)
+            yield from _sized(piece, position, as_cells, batch_bytes)
+            position += piece.num_rows
+
+
+def record_batches(data: ArrowInput) -> Iterator[pa.RecordBatch]:
+    """Raises TypeError for anything that is not Arrow data, MappingError for what can't be made of it."""
+    if isinstance(data, pa.RecordBatch):
+        yield data
+    elif isinstance(data, pa.Table):
+        yield from data.to_batches()
+    elif isinstance(data, pa.RecordBatchReader):
+        yield from data
+    elif hasattr(data, "__arrow_c_stream__"):
+        yield from _reader_of(cast(ArrowStream, data))
+    elif isinstance(data, Iterable) and not isinstance(data, bytes | str | dict):
+        for item in data:
+            if isinstance(item, pa.Table):
+                yield from item.to_batches()
+            elif isinstance(item, pa.RecordBatch):
+                yield item
+            else:
+                raise TypeError(
+                    f"put_arrow takes Arrow tables or batches, and met {type(item).__name__}; of a list of dicts "
+                    "pyarrow.Table.from_pylist() makes a table"
+                )
+    else:
+        raise TypeError(
+            f"put_arrow takes Arrow tables or batches, not {type(data).__name__}; pyarrow.table() makes a table of a "
+            "dict of columns"
+        )
+
+
+def _reader_of(stream: ArrowStream) -> pa.RecordBatchReader:
+    """Raises MappingError where a column of Python objects, as pandas has them, has no type in Arrow."""
+    try:
+        return pa.RecordBatchReader.from_stream(stream)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        # What is wrong, then in which column.
+        told = ": ".join(str(part) for part in reversed(error.args))
+        raise MappingError(
+            f"the data can't be made Arrow columns: {told}; give all values of a column one type that Arrow has, or "
+            "leave the column out of the data"
+        ) from error
+
+
+def _sized(
+    piece: pa.RecordBatch, position: int, as_cells: Callable[[pa.RecordBatch], pa.RecordBatch], batch_bytes: int
+) -> Iterator[CellBatch]:
+    """One piece as cells, halved as long as it came out far too large."""
+    rows = range(position, position + piece.num_rows)
+    try:
+        cells = as_cells(piece)
+    except MappingError as error:
+        if isinstance(error, ColumnsRefusedError):
+            raise MappingError(error.message) from error.__cause__
+        raise MappingError(f"{error} (rows counted from row {position} of the data)") from error
+    made = CellBatch(rows, cells)
+    if made.byte_count > _OVERSHOOT_MAX * batch_bytes and piece.num_rows > 1:
+        half = piece.num_rows // 2
+        yield from _sized(piece.slice(0, half), position, as_cells, batch_bytes)
+        yield from _sized(piece.slice(half), position + half, as_cells, batch_bytes)
+    elif cells.num_rows:
+        yield made
+
+
+def _rows_per_batch(batch: pa.RecordBatch, mapping: Mapping | None, batch_bytes: int) -> int:
+    """About how many rows make a batch of cells of that size, at least 1."""
+    if batch.num_rows == 0:
+        return 1
+    row_bytes = batch.nbytes / batch.num_rows
+    if mapping is not None:
+        # Each cell carries the key; how long that is is not known yet, so the row's size stands in for it.
+        names = sum(len(column.family) + len(column.qualifier) + _CELL_OVERHEAD_BYTES for column in mapping.values)
+        row_bytes += names + min(row_bytes, 32) * len(mapping.values)
+    return max(1, int(batch_bytes / max(row_bytes, 1)))
+
+
+def _as_cells(batch: pa.RecordBatch, timestamp: int | None) -> pa.RecordBatch:
+    """A batch that is cells already, in the protocol's schema."""
+    names = batch.schema.names
+    wanted = [name for name in BULK_SCHEMA.names if name != "timestamp" or name in names]
+    if sorted(names) != sorted(wanted):
+        raise InvalidArgumentError(
+            f"the data has the columns {', '.join(names)}. Without a mapping put_arrow takes cells: row, family, "
+            "qualifier, value and, if there is one, timestamp; with a mapping it takes rows"
+        )
+    if timestamp is not None and "timestamp" in names:
+        raise InvalidArgumentError("the cells have timestamps of their own; leave timestamp out")
+    arrays: list[Array] = []
+    for field in BULK_SCHEMA:
+        if field.name not in names:
+            arrays.append(_constant(batch.num_rows, timestamp))
+            continue
+        array = batch.column(field.name)
+        try:
+            array = array.cast(field.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InvalidArgumentError(f"the column {field.name!r} of cells is not {field.type}: {error}") from error
+        if array.null_count and not field.nullable:
+            raise InvalidArgumentError(f"the column {field.name!r} of cells has nulls, and every cell needs one")
+        arrays.append(array if array.offset == 0 else pa.concat_arrays([array.slice(0, 0), array]))
+    return pa.RecordBatch.from_arrays(arrays, schema=BULK_SCHEMA)
+
+
+def _constant(count: int, timestamp: int | None) -> Array:
+    return pa.nulls(count, pa.int64()) if timestamp is None else int64_array(np.full(count, timestamp, np.int64))

@@ -1,0 +1,77 @@
+"""Requests to the catalog, checked before they are sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from rowlock_proto.v1 import catalog_pb2, types_pb2
+
+from rowlock._codec.columns import Name, encoded_family, encoded_row, listed
+from rowlock.errors import DeadlineError, InvalidArgumentError
+from rowlock.schema import Family, durability_message, family_message
+
+TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
+
+
+def check_table_name(name: str) -> None:
+    """Raises InvalidArgumentError unless it can be a table's name, TypeError if it is no str."""
+    if not isinstance(name, str):
+        raise TypeError(f"a table's name is str, not {type(name).__name__}")
+    if TABLE_NAME.fullmatch(name) is None:
+        raise InvalidArgumentError(
+            f"{name[:300]!r} is not the name of a table: 1 to 255 letters, digits, '_', '-' and '.' of ASCII, starting "
+            "with a letter, digit or '_'"
+        )
+
+
+def flush_goes_on(table: str, address: str, seconds: float, error: DeadlineError) -> DeadlineError:
+    """What a flush ends with that was not answered in time."""
+    return DeadlineError(
+        f"the flush of table {table!r} was not done within {seconds:g} s ({error.message}); if the server at {address} "
+        "has begun it, it continues, and a later flush of the table waits for it",
+        table=table,
+    )
+
+
+def create_request(
+    name: str, families: Mapping[str, Family] | Iterable[str], durability: str, splits: Iterable[Name]
+) -> catalog_pb2.CreateTableRequest:
+    check_table_name(name)
+    if isinstance(families, str | bytes) or not isinstance(families, Iterable):
+        raise TypeError(
+            "families is a mapping of names to rowlock.Family, or a list of names, as in ['f'], and not "
+            f"{families!r:.100}"
+        )
+    # By the encoded name: what can't be hashed is told as what it is.
+    named = families if isinstance(families, Mapping) else {encoded_family(family): Family() for family in families}
+    if not named:
+        raise InvalidArgumentError("a table has at least one column family")
+    return catalog_pb2.CreateTableRequest(
+        table=types_pb2.TableDescriptor(
+            name=name,
+            families=[family_message(family, settings) for family, settings in named.items()],
+            durability=durability_message(durability),
+        ),
+        splits=[encoded_row(split) for split in listed("splits", "rows", splits)],
+    )
+
+
+def alter_request(
+    name: str, set_families: Mapping[str, Family] | None, drop_families: Iterable[str], durability: str | None
+) -> catalog_pb2.AlterTableRequest:
+    check_table_name(name)
+    if set_families is not None and not isinstance(set_families, Mapping):
+        raise TypeError(
+            "set_families is a mapping of names to all settings of these families, as in {'f': rowlock.Family()}, and "
+            f"not {set_families!r:.100}"
+        )
+    dropped = [encoded_family(family) for family in listed("drop_families", "names", drop_families)]
+    if not set_families and not dropped and durability is None:
+        raise InvalidArgumentError("nothing to alter is given: families to set, families to drop, or a durability")
+    return catalog_pb2.AlterTableRequest(
+        name=name,
+        set_families=[family_message(family, settings) for family, settings in (set_families or {}).items()],
+        drop_families=dropped,
+        durability=durability_message(durability),
+    )

@@ -1,0 +1,283 @@
+"""Point operations of one table as requests, and what their answers mean; for threads and for asyncio alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
+
+from rowlock_proto.v1 import region_pb2, types_pb2
+
+from rowlock._codec.columns import (
+    Name,
+    Text,
+    Value,
+    check_timestamp,
+    encoded_row,
+    encoded_value,
+    listed,
+    parse_cell_column,
+)
+from rowlock._codec.wire_errors import error_from
+from rowlock._core.conversation import Request
+from rowlock.changes import Change, Delete, Put, add_changes, add_delete, add_put, change_results, checked_amount
+from rowlock.checks import Check, CheckResult, decoded_results, set_condition
+from rowlock.counters import counter_value
+from rowlock.errors import InvalidArgumentError, NotACounterError, RowlockError, ServerError
+from rowlock.filters import Filter
+from rowlock.selection import Selection
+
+Decode = Callable[[bytes], Text]
+ColumnName = TypeVar("ColumnName", bytes, str)
+Data: TypeAlias = Mapping[ColumnName, Value]
+
+
+def failure_of(request: Request) -> RowlockError | None:
+    """What a finished request met; None when its answer is what was asked for, or when there is no answer.
+
+    The rows of a batch may still hold errors of their own.
+    """
+    answer = request.answer
+    if answer is None:
+        return request.failure
+    if answer.HasField("get") and len(request.point.get.rows) == len(answer.get.rows):
+        return None
+    kind = answer.WhichOneof("answer")
+    if kind == "error":
+        return error_from(answer.error)
+    if kind == "get":
+        asked, given = len(request.point.get.rows), len(answer.get.rows)
+        is_single = False
+    elif kind == "mutate":
+        asked, given = len(request.point.mutate.mutations), len(answer.mutate.results)
+        is_single = asked == 1
+    else:
+        asked, given, is_single = 1, 0, False
+    if asked != given:
+        return ServerError(f"the server answered {given} rows of {asked}; is it of another version?")
+    if is_single and answer.mutate.results[0].HasField("error"):
+        return error_from(answer.mutate.results[0].error)
+    return None
+
+
+# Changes
+
+
+def new_mutation(
+    table: str, row: bytes, durability: types_pb2.Durability
+) -> tuple[region_pb2.PointRequests, region_pb2.RowMutation]:
+    """A message that will change one row, and its mutation to fill."""
+    message = region_pb2.PointRequests()
+    mutate = message.requests.add().mutate
+    if durability:
+        mutate.durability = durability
+    mutation = mutate.mutations.add()
+    mutation.row = row
+    return message, mutation
+
+
+def add_data(mutation: region_pb2.RowMutation, data: Data[ColumnName], timestamp: int | None) -> None:
+    """Puts of all columns of a row; raises InvalidArgumentError if there is none."""
+    check_timestamp(timestamp)
+    _check_data(data)
+    for column, value in data.items():
+        add_put(mutation, column, value, timestamp)
+
+
+def puts_of(data: Data[ColumnName], timestamp: int | None) -> list[Put]:
+    """The same as changes."""
+    _check_data(data)
+    return [Put(column, value, timestamp) for column, value in data.items()]
+
+
+def _check_data(data: Data[ColumnName]) -> None:
+    if not isinstance(data, Mapping):
+        raise TypeError(f"the data of a row is a dict of columns and values, not {type(data).__name__}")
+    if not data:
+        raise InvalidArgumentError("no column is given; a row exists by having at least one")
+
+
+def put(
+    table: str,
+    row: Name,
+    data: Data[ColumnName],
+    timestamp: int | None,
+    durability: types_pb2.Durability,
+    existence: region_pb2.Condition.Existence = region_pb2.Condition.EXISTENCE_ANY,
+) -> Request:
+    """Sets columns of a row; with an existence only if the row is absent, or present."""
+    encoded = encoded_row(row)
+    message, mutation = new_mutation(table, encoded, durability)
+    if existence:
+        mutation.condition.existence = existence
+    add_data(mutation, data, timestamp)
+    return Request(table, encoded, message, is_change=True)
+
+
+def delete(
+    table: str,
+    row: Name,
+    columns: Sequence[Name] | None,
+    timestamp: int | None,
+    exact: bool,
+    durability: types_pb2.Durability,
+) -> Request:
+    encoded = encoded_row(row)
+    message, mutation = new_mutation(table, encoded, durability)
+    add_deletes(mutation, columns, timestamp, exact)
+    return Request(table, encoded, message, is_change=True)
+
+
+def add_deletes(
+    mutation: region_pb2.RowMutation, columns: Sequence[Name] | None, timestamp: int | None, exact: bool = False
+) -> None:
+    """Deletes of columns and whole families, of the row when columns is None; an empty list and a name are refused."""
+    for column in _deleted(columns):
+        add_delete(mutation.changes, column, timestamp, exact)
+
+
+def deletes_of(columns: Sequence[Name] | None, timestamp: int | None) -> list[Delete]:
+    """The same as changes."""
+    return [Delete(column, timestamp) for column in _deleted(columns)]
+
+
+def _deleted(columns: Sequence[Name] | None) -> Sequence[Name | None]:
+    """What is deleted: None is the row."""
+    if columns is None:
+        return [None]
+    listed("columns", "columns", columns)
+    if not columns:
+        raise InvalidArgumentError("the list of columns is empty; leave it out to delete the row")
+    return columns
+
+
+def mutate(table: str, row: Name, changes: Iterable[Change], durability: types_pb2.Durability) -> Request:
+    encoded = encoded_row(row)
+    message, mutation = new_mutation(table, encoded, durability)
+    add_changes(mutation.changes, changes)
+    if not mutation.changes:
+        raise InvalidArgumentError("no change is given")
+    return Request(table, encoded, message, is_change=True)
+
+
+def check_and_mutate(
+    table: str,
+    row: Name,
+    checks: Iterable[Check | Filter],
+    then: Iterable[Change],
+    otherwise: Iterable[Change],
+    durability: types_pb2.Durability,
+) -> Request:
+    encoded = encoded_row(row)
+    message, mutation = new_mutation(table, encoded, durability)
+    set_condition(mutation.condition, [checks] if isinstance(checks, Check | Filter) else checks)
+    add_changes(mutation.changes, then, "then")
+    add_changes(mutation.otherwise, otherwise, "otherwise")
+    if not mutation.changes and not mutation.otherwise:
+        raise InvalidArgumentError("no change is given, neither for when the checks hold nor for when they don't")
+    return Request(table, encoded, message, is_change=True)
+
+
+def increment(table: str, row: Name, column: Name, amount: int, durability: types_pb2.Durability) -> Request:
+    encoded = encoded_row(row)
+    message, mutation = new_mutation(table, encoded, durability)
+    change = mutation.changes.add().increment
+    change.family, change.qualifier = parse_cell_column(column)
+    change.amount = checked_amount(amount)
+    return Request(table, encoded, message, is_change=True)
+
+
+def append(table: str, row: Name, column: Name, suffix: Value, durability: types_pb2.Durability) -> Request:
+    encoded = encoded_row(row)
+    message, mutation = new_mutation(table, encoded, durability)
+    change = mutation.changes.add().append
+    change.family, change.qualifier = parse_cell_column(column)
+    change.suffix = encoded_value(suffix)
+    return Request(table, encoded, message, is_change=True)
+
+
+def new_value(answer: region_pb2.PointAnswer) -> bytes:
+    """The new value of a single increment or append; raises ServerError if the answer has none."""
+    results = answer.mutate.results[0].results
+    if len(results) != 1:
+        raise ServerError(f"the server answered {len(results)} new values for one change; is it of another version?")
+    return results[0].value
+
+
+def new_text(answer: region_pb2.PointAnswer, decode: Decode[Text]) -> Text:
+    """The new value of a single append, decoded."""
+    return decode(new_value(answer))
+
+
+def new_number(answer: region_pb2.PointAnswer) -> int:
+    return int.from_bytes(new_value(answer), "big", signed=True)
+
+
+def results_of(changes: Iterable[types_pb2.Change], answer: region_pb2.PointAnswer) -> list[int | bytes | None]:
+    """One for each change, see changes.change_results; raises ServerError if they don't fit."""
+    cells = answer.mutate.results[0].results
+    try:
+        return change_results(changes, cells)
+    except StopIteration:
+        raise ServerError(f"the server answered only {len(cells)} new values; is it of another version?") from None
+
+
+def mutate_results(request: Request, answer: region_pb2.PointAnswer, decode: Decode[Text]) -> list[int | Text | None]:
+    """The same, appends' new values decoded."""
+    return decoded_results(results_of(request.point.mutate.mutations[0].changes, answer), decode)
+
+
+def check_result(request: Request, answer: region_pb2.PointAnswer, decode: Decode[Text]) -> CheckResult[Text]:
+    """What a conditional change saw and did."""
+    result = answer.mutate.results[0]
+    values = {(cell.family, cell.qualifier): cell.value for cell in result.seen}
+    mutation = request.point.mutate.mutations[0]
+    checks = mutation.condition.checks
+    return CheckResult(
+        applied=result.condition_met,
+        decode=decode,
+        stored={c.family + b":" + c.qualifier: values.get((c.family, c.qualifier)) for c in checks},
+        stored_results=results_of(mutation.changes if result.condition_met else mutation.otherwise, answer),
+    )
+
+
+# Reads
+
+
+def get(table: str, rows: Sequence[bytes], selection: Selection | None) -> Request:
+    """Reads rows, of one region, at one read point."""
+    message = region_pb2.PointRequests()
+    message_get = message.requests.add().get
+    message_get.rows.extend(rows)
+    if selection is not None:
+        selection.write(message_get)
+    return Request(table, rows[0], message, is_change=False)
+
+
+def row_dict(cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> dict[Text, Text]:
+    """{column: value} of an answered row."""
+    return {decode(cell.family + b":" + cell.qualifier): decode(cell.value) for cell in cells}
+
+
+def row_dict_with_timestamps(cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> dict[Text, tuple[Text, int]]:
+    return {decode(cell.family + b":" + cell.qualifier): (decode(cell.value), cell.timestamp) for cell in cells}
+
+
+def value_versions(cells: Iterable[types_pb2.Cell], decode: Decode[Text]) -> list[tuple[Text, int]]:
+    """(value, timestamp) of each version of an answered column."""
+    return [(decode(cell.value), cell.timestamp) for cell in cells]
+
+
+def counter(cells: Sequence[types_pb2.Cell], row: bytes) -> int:
+    """The number in an answered counter, 0 when absent; raises NotACounterError if it is not 8 bytes."""
+    if not cells:
+        return 0
+    cell = cells[0]
+    try:
+        return counter_value(cell.value)
+    except NotACounterError as error:
+        raise NotACounterError(
+            f"{cell.family!r}:{cell.qualifier!r} of row {row[:100]!r}: {error}",
+            row=row,
+            family=cell.family,
+            qualifier=cell.qualifier,
+        ) from None

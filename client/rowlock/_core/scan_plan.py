@@ -1,0 +1,140 @@
+"""What a scan asks for: ranges of rows put in order, a limit, a direction, and the request that each region gets."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rowlock_proto.v1 import region_pb2
+
+from rowlock._codec.columns import (
+    UINT32_MAX,
+    UINT64_MAX,
+    Name,
+    check_number,
+    encoded_bound,
+    is_pair,
+    listed,
+    prefix_stop,
+)
+from rowlock._codec.row_form import ColumnsAsked, FormColumn
+from rowlock._core.view import checked_timeout
+from rowlock.errors import InvalidArgumentError
+from rowlock.selection import Selection
+
+# Half-open; empty bounds are open.
+RowRange = tuple[bytes, bytes]
+
+# Of scans in row form: beyond the server's default, because a batch costs whoever takes it as much as many rows.
+FORM_BATCH_BYTES = 2 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """A scan over all regions of a table. The ranges are in row order and don't touch each other."""
+
+    table: str
+    ranges: tuple[RowRange, ...]
+    template: region_pb2.ScanRequest
+    limit: int | None
+    is_reverse: bool
+    is_strict: bool
+    row_form: tuple[FormColumn, ...] | None = None  # see row_form.py; None: cells
+    # How long a server that says that it is busy is waited for; 0: as long as one that does not answer.
+    busy_timeout_s: float = 0.0
+
+
+def scan_plan(
+    table: str,
+    *,
+    start: Name | None,
+    stop: Name | None,
+    prefix: Name | None,
+    ranges: Iterable[tuple[Name | None, Name | None]] | None,
+    selection: Selection,
+    limit: int | None,
+    reverse: bool,
+    strict: bool,
+    batch_bytes: int,
+    snapshot_id: bytes = b"",
+    busy_timeout: float | None = None,
+) -> ScanPlan:
+    """Checks what a caller gave; raises InvalidArgumentError for bounds that exclude each other or make no sense."""
+    if limit is not None:
+        check_number("the limit of rows", limit, 0, UINT64_MAX)
+    check_number("batch_bytes", batch_bytes, 0, UINT32_MAX)
+    template = region_pb2.ScanRequest(reverse=reverse, batch_bytes=batch_bytes, snapshot_id=snapshot_id)
+    selection.write(template)
+    return ScanPlan(
+        table=table,
+        ranges=_joined(_given_ranges(start, stop, prefix, ranges)),
+        template=template,
+        limit=limit,
+        is_reverse=reverse,
+        is_strict=strict,
+        busy_timeout_s=0.0 if busy_timeout is None else checked_timeout(busy_timeout),
+    )
+
+
+def _given_ranges(
+    start: Name | None,
+    stop: Name | None,
+    prefix: Name | None,
+    ranges: Iterable[tuple[Name | None, Name | None]] | None,
+) -> list[RowRange]:
+    if sum((start is not None or stop is not None, prefix is not None, ranges is not None)) > 1:
+        raise InvalidArgumentError("a scan has start and stop, or a prefix, or ranges: one of the three")
+    if ranges is not None:
+        given = [_bounds(pair) for pair in listed("ranges", "pairs (start, stop)", ranges)]
+        if not given:
+            raise InvalidArgumentError("the list of ranges is empty; leave it out to scan everything")
+    elif prefix is not None:
+        first = encoded_bound(prefix)
+        given = [(first, prefix_stop(first))]
+    else:
+        given = [(encoded_bound(start), encoded_bound(stop))]
+    for first, last in given:
+        if last and first > last:
+            raise InvalidArgumentError(
+                f"the scan's stop {last[:100]!r} comes before its start {first[:100]!r}; for rows backwards give the "
+                "same start and stop and reverse=True"
+            )
+    return given
+
+
+def _bounds(pair: tuple[Name | None, Name | None]) -> RowRange:
+    if not is_pair(pair):
+        raise TypeError(f"a range is a pair (start, stop), and ranges a list of pairs; not {pair!r}")
+    return encoded_bound(pair[0]), encoded_bound(pair[1])
+
+
+def _joined(ranges: Sequence[RowRange]) -> tuple[RowRange, ...]:
+    """In row order, overlapping and touching ones joined, empty ones left out."""
+    joined: list[RowRange] = []
+    for start, stop in sorted(ranges):
+        if stop and start >= stop:
+            continue
+        if joined and (not joined[-1][1] or start <= joined[-1][1]):
+            last_start, last_stop = joined[-1]
+            joined[-1] = (last_start, max(last_stop, stop) if last_stop and stop else b"")
+        else:
+            joined.append((start, stop))
+    return tuple(joined)
+
+
+def in_row_form(plan: ScanPlan, columns: Sequence[FormColumn]) -> ScanPlan:
+    """The same rows of the same scan, in row form: each with these columns, null where it has no such cell.
+
+    A column that the scan's caller did not choose is null in every row.
+    """
+    template = region_pb2.ScanRequest()
+    template.CopyFrom(plan.template)
+    template.row_form.SetInParent()
+    template.batch_bytes = template.batch_bytes or FORM_BATCH_BYTES
+    asked = ColumnsAsked(template)
+    for column in columns:
+        if column in asked:
+            part = region_pb2.RowFormColumn.PART_TIMESTAMP if column.is_timestamp else 0
+            template.row_form.columns.add(family=column.family, qualifier=column.qualifier, part=part)
+    return dataclasses.replace(plan, template=template, row_form=tuple(columns))

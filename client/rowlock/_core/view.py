@@ -1,0 +1,42 @@
+"""How a table is used by one caller: with which durability, time and text."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic
+
+from rowlock_proto.v1 import types_pb2
+
+from rowlock._codec.columns import Text
+from rowlock.errors import InvalidArgumentError
+from rowlock.schema import durability_message
+
+
+@dataclass(frozen=True, slots=True)
+class View(Generic[Text]):
+    """A table's name and the defaults of its calls; immutable."""
+
+    table: str
+    timeout_s: float
+    decode: Callable[[bytes], Text]
+    durability: types_pb2.Durability = types_pb2.DURABILITY_UNSPECIFIED
+
+    def with_options(self, durability: str | None, timeout: float | None) -> View[Text]:
+        """The same with other defaults; None leaves one as it is."""
+        return dataclasses.replace(
+            self,
+            durability=self.durability if durability is None else durability_message(durability),
+            timeout_s=self.timeout_s if timeout is None else checked_timeout(timeout),
+        )
+
+
+def checked_timeout(timeout: float) -> float:
+    """Seconds; raises InvalidArgumentError unless more than 0, TypeError if it is no number."""
+    if not isinstance(timeout, int | float) or isinstance(timeout, bool):
+        raise TypeError(f"a timeout is a number of seconds, not {type(timeout).__name__}")
+    # threading can't wait longer than about 292 years, and nobody means to.
+    if not 0 < timeout <= 1e9:
+        raise InvalidArgumentError(f"a timeout is more than 0 seconds and at most 1e9, not {timeout}")
+    return float(timeout)

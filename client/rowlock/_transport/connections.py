@@ -1,0 +1,195 @@
+"""What a client holds open: its channels and streams, which end with a fork or with the client (threads).
+
+Servers builds on it, and makes calls.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import grpc
+
+from rowlock._core.regions import RegionCache
+from rowlock._core.retry import REPEATED_FOR_S, Kind
+from rowlock._core.sequences import Sequences
+from rowlock._transport import methods
+from rowlock._transport.channels import Target, channel_options
+from rowlock._transport.fork import check_usable, disconnected, gate, keep, register
+from rowlock._transport.methods import Metadata, Method, folder_metadata
+from rowlock._transport.stream import Answers, PointStream
+from rowlock._transport.watch import Watch
+from rowlock.errors import ClosedError, DeadlineError, RowlockError, ServerUnavailableError
+from rowlock.schema import Region
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+class Connections:
+    """Thread-safe. In the child of a fork it starts anew: own channels, own streams, own client id."""
+
+    def __init__(self, addresses: tuple[str, ...], *, is_held_open: bool = False, folder_id: str = "") -> None:
+        """is_held_open: a point stream is kept open to each server as long as there is a channel, used or not.
+
+        folder_id: the data folder that the servers must have; empty: any.
+        """
+        self.addresses = addresses
+        self._folder_id = folder_id
+        self._is_held_open = is_held_open
+        # What connecting learns; until then more than any server takes.
+        self.request_bytes_max = 1 << 31
+        self._is_closed = False
+        # How long a change in doubt may be repeated, as the server says that was connected to.
+        self.repeated_for_s = REPEATED_FOR_S
+        self._start()
+
+    def _start(self) -> None:
+        self.regions = RegionCache()
+        self.sequences = Sequences()
+        self.watch = Watch()
+        # Held while a region is looked up, and before self._lock.
+        self._locating = threading.Lock()
+        self._lock = threading.Lock()
+        # Guarded by self._lock (single look-ups are not):
+        self._channels: dict[str, grpc.Channel] = {}
+        self._targets: dict[str, Target] = {}
+        self._streams: dict[tuple[str, str], PointStream] = {}  # by server and data folder
+        # Which of the addresses is asked for the catalog.
+        self._chosen = 0
+
+    @property
+    def is_connected(self) -> bool:
+        return bool(self._channels)
+
+    @property
+    def is_asyncio(self) -> bool:
+        return False
+
+    def before_fork(self) -> None:
+        """Ends every connection; parent and child open new ones at their next call."""
+        self._disconnect(ServerUnavailableError("the process forked, and connections don't survive that"))
+
+    def after_fork_in_parent(self) -> None:
+        if self._is_held_open and not self._is_closed:
+            self.channel(self.catalog_address)
+
+    def after_fork_in_child(self) -> None:
+        keep((self._channels, self._streams, self.watch))
+        self._start()
+
+    def close(self) -> None:
+        """Ends every stream and connection. Idempotent."""
+        self._is_closed = True
+        self._disconnect(ClosedError("the client was closed while the call was under way"))
+
+    def _disconnect(self, reason: RowlockError) -> None:
+        with self._lock:
+            streams, channels = list(self._streams.values()), list(self._channels.values())
+            targets = list(self._targets.values())
+            self._streams, self._channels, self._targets = {}, {}, {}
+        for stream in streams:
+            stream.close(reason)
+        for channel in channels:
+            channel.close()
+        for target in targets:
+            target.close()
+        if channels:
+            disconnected()
+
+    @property
+    def catalog_address(self) -> str:
+        """The server that is asked for the catalog."""
+        return self.addresses[self._chosen]
+
+    def choose(self, address: str) -> None:
+        """Asks this one of the addresses for the catalog from now on."""
+        with self._lock:
+            self._chosen = self.addresses.index(address)
+
+    def _pass_over(self, address: str) -> None:
+        """Asks it for the catalog no more while there are others."""
+        with self._lock:
+            if self.addresses[self._chosen] == address:
+                self._chosen = (self._chosen + 1) % len(self.addresses)
+
+    def metadata(self, region: Region | None = None) -> Metadata:
+        """What a call says beside its message: for which data folder it is, if it names a region or all calls do."""
+        return folder_metadata(self._folder_of(region))
+
+    def _folder_of(self, region: Region | None) -> str:
+        return self._folder_id or (region.data_folder_id if region is not None else "")
+
+    def channel(self, address: str) -> grpc.Channel:
+        """The channel to a server, opened at first use; raises ClosedError if the client was closed."""
+        channel = self._channels.get(address)
+        if channel is not None:
+            return channel
+        with self._lock:
+            if self._is_closed:
+                raise ClosedError("the client was closed")
+            channel = self._channels.get(address)
+            if channel is None:
+                check_usable()
+                target = self._targets[address] = Target(address)
+                channel = self._channels[address] = grpc.insecure_channel(target.name, options=channel_options())
+                register(self)
+        if self._is_held_open:
+            self._stream(address, self._folder_id).hold_open()
+        return channel
+
+    def call_once(
+        self,
+        address: str,
+        method: Method[Q, A],
+        request: Q,
+        timeout_s: float,
+        region: Region | None = None,
+        *,
+        kind: Kind = Kind.READ,
+    ) -> A:
+        """One unary call, about a region or not, without retries.
+
+        Raises grpc.RpcError, or ClosedError if the client was closed meanwhile.
+        """
+        with gate.unrepeatable() if kind is Kind.PLAIN_CHANGE else gate:
+            call: Callable[..., A] = self.channel(address).unary_unary(
+                method.path, request_serializer=method.serialize, response_deserializer=method.parse
+            )
+            try:
+                return call(request, timeout=max(0.001, timeout_s), metadata=self.metadata(region))
+            except ValueError as failed:
+                # grpc's word for a channel that was closed meanwhile.
+                raise ClosedError("the client was closed") from failed
+
+    def _stream(self, address: str, folder_id: str) -> PointStream:
+        stream = self._streams.get((address, folder_id))
+        if stream is not None:
+            return stream
+        channel = self.channel(address)
+
+        def converse(messages: Iterator[bytes], received: Callable[[bytes], object]) -> Answers:
+            call: Callable[..., Answers] = channel.stream_stream(
+                methods.CONVERSE.path, request_serializer=methods.CONVERSE.serialize, response_deserializer=received
+            )
+            try:
+                return call(messages, metadata=folder_metadata(folder_id))
+            except ValueError as failed:
+                # grpc's word for a channel that was closed meanwhile.
+                raise ClosedError("the client was closed") from failed
+
+        with self._lock:
+            return self._streams.setdefault((address, folder_id), PointStream(converse, address, self.sequences))
+
+    @contextmanager
+    def _turn_to_look_up(self, table: str, row: bytes, deadline: float) -> Iterator[None]:
+        """One asks for a region, the others then find the answer in the cache; raises DeadlineError."""
+        if not self._locating.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise DeadlineError(f"the region of a row of {table!r} was not looked up in time", table=table, row=row)
+        try:
+            yield
+        finally:
+            self._locating.release()

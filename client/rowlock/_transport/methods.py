@@ -1,0 +1,78 @@
+"""The calls of the two services as typed values, for threads and for asyncio alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from rowlock_proto.v1 import catalog_pb2 as catalog
+from rowlock_proto.v1 import region_pb2 as region
+
+from rowlock._codec.scan_message import parse_scan_message
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Generic[Q, A]):
+    """One call: its path, how its requests become bytes, and bytes its answers."""
+
+    path: str
+    serialize: Callable[[Q], bytes]
+    parse: Callable[[bytes], A]
+
+
+# What a call says beside its message, and how it says which data folder it is meant for.
+Metadata = tuple[tuple[str, str], ...]
+_FOLDER_ID_KEY = "rowlock-data-folder-id"
+
+
+def folder_metadata(folder_id: str) -> Metadata:
+    """Of a call that is meant for the server of this data folder; empty: of any."""
+    return ((_FOLDER_ID_KEY, folder_id),) if folder_id else ()
+
+
+_CATALOG = "/rowlock.v1.Catalog/"
+_REGION = "/rowlock.v1.RegionService/"
+
+CREATE_TABLE = Method(
+    _CATALOG + "CreateTable", catalog.CreateTableRequest.SerializeToString, catalog.CreateTableResponse.FromString
+)
+ALTER_TABLE = Method(
+    _CATALOG + "AlterTable", catalog.AlterTableRequest.SerializeToString, catalog.AlterTableResponse.FromString
+)
+DROP_TABLE = Method(
+    _CATALOG + "DropTable", catalog.DropTableRequest.SerializeToString, catalog.DropTableResponse.FromString
+)
+TRUNCATE_TABLE = Method(
+    _CATALOG + "TruncateTable", catalog.TruncateTableRequest.SerializeToString, catalog.TruncateTableResponse.FromString
+)
+DESCRIBE_TABLE = Method(
+    _CATALOG + "DescribeTable", catalog.DescribeTableRequest.SerializeToString, catalog.DescribeTableResponse.FromString
+)
+LIST_TABLES = Method(
+    _CATALOG + "ListTables", catalog.ListTablesRequest.SerializeToString, catalog.ListTablesResponse.FromString
+)
+LOCATE_REGIONS = Method(
+    _CATALOG + "LocateRegions", catalog.LocateRegionsRequest.SerializeToString, catalog.LocateRegionsResponse.FromString
+)
+MAKE_SNAPSHOT = Method(
+    _CATALOG + "MakeSnapshot", catalog.MakeSnapshotRequest.SerializeToString, catalog.MakeSnapshotResponse.FromString
+)
+RENEW_SNAPSHOT = Method(
+    _CATALOG + "RenewSnapshot", catalog.RenewSnapshotRequest.SerializeToString, catalog.RenewSnapshotResponse.FromString
+)
+END_SNAPSHOT = Method(
+    _CATALOG + "EndSnapshot", catalog.EndSnapshotRequest.SerializeToString, catalog.EndSnapshotResponse.FromString
+)
+SERVER_INFO = Method(
+    _CATALOG + "ServerInfo", catalog.ServerInfoRequest.SerializeToString, catalog.ServerInfoResponse.FromString
+)
+FLUSH = Method(_REGION + "Flush", region.FlushRequest.SerializeToString, region.FlushResponse.FromString)
+PLAN_SCAN = Method(_REGION + "PlanScan", region.PlanScanRequest.SerializeToString, region.PlanScanResponse.FromString)
+SCAN = Method(_REGION + "Scan", region.ScanRequest.SerializeToString, parse_scan_message)
+BULK_PUT = Method(_REGION + "BulkPut", region.BulkBatch.SerializeToString, region.BulkAnswer.FromString)
+# The conversation sends messages that are bytes already: see Request.message in conversation.py.
+CONVERSE: Method[bytes, region.PointAnswers] = Method(_REGION + "Converse", bytes, region.PointAnswers.FromString)

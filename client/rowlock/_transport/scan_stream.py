@@ -1,0 +1,53 @@
+"""The stream of one region's part of a scan (threads)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import grpc
+from rowlock_proto.v1 import region_pb2
+
+from rowlock._codec.scan_message import ScanMessage
+from rowlock._transport import methods
+from rowlock._transport.fork import gate
+from rowlock._transport.servers import Servers
+from rowlock.errors import DeadlineError
+from rowlock.schema import Region
+
+
+class ScanCall(Protocol):
+    """The receiving half of a scan."""
+
+    def __next__(self) -> ScanMessage: ...
+
+    def cancel(self) -> bool: ...
+
+
+class ScanStream:
+    """Opened when it is made. Used by one thread; any may cancel it."""
+
+    def __init__(self, servers: Servers, region: Region, request: region_pb2.ScanRequest) -> None:
+        self._servers = servers
+        self._address = region.server
+        self._table = region.table
+        with gate:
+            self._call: ScanCall = servers.channel(region.server).unary_stream(
+                methods.SCAN.path,
+                request_serializer=methods.SCAN.serialize,
+                response_deserializer=methods.SCAN.parse,
+            )(request, metadata=servers.metadata(region))
+
+    def next(self, timeout_s: float) -> ScanMessage | None:
+        """The next batch, None at the region's end; raises DeadlineError, or what the stream ended with."""
+        with gate, self._servers.watch.limit(timeout_s, self._call.cancel) as limit:
+            try:
+                return next(self._call, None)
+            except grpc.RpcError as failed:
+                error = self._servers.judged(failed, self._address)
+        if limit.has_struck:
+            raise DeadlineError(f"no batch of the scan of {self._table!r} came within {timeout_s:g} s")
+        raise error
+
+    def cancel(self) -> None:
+        """Frees the read point at once; nothing happens if the stream is over."""
+        self._call.cancel()

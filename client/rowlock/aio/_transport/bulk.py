@@ -1,0 +1,87 @@
+"""put_arrow (asyncio): batches of cells on a stream, the next ones on their way while the server syncs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Callable
+
+from rowlock_proto.v1 import types_pb2
+
+from rowlock._codec.columns import Text, check_timestamp
+from rowlock._core.bulk_input import ArrowInput, cell_batches
+from rowlock._core.bulk_send import BulkSend, checked_batch_bytes
+from rowlock._core.view import View, checked_timeout
+from rowlock.aio._transport.bulk_stream import BulkStream
+from rowlock.aio._transport.servers import Servers
+from rowlock.bulk_outcome import BulkResult
+from rowlock.errors import RowlockError
+from rowlock.mapping import Mapping, as_mapping
+
+
+async def put_arrow(
+    servers: Servers,
+    view: View[Text],
+    data: ArrowInput,
+    mapping: Mapping | str | None,
+    timestamp: int | None,
+    batch_bytes: int,
+    busy_timeout: float,
+    on_progress: Callable[[int], None] | None,
+) -> BulkResult:
+    """See Table.put_arrow."""
+    check_timestamp(timestamp)
+    parsed = None if mapping is None else as_mapping(mapping)
+    batches = cell_batches(data, parsed, timestamp, checked_batch_bytes(batch_bytes, servers.request_bytes_max))
+    send = BulkSend(
+        view.table,
+        batches,
+        servers.sequences,
+        view.durability,
+        view.timeout_s,
+        checked_timeout(busy_timeout),
+        servers.repeated_for_s,
+    )
+    try:
+        while not send.is_done:
+            async with contextlib.aclosing(_answers(servers, send)) as answers:
+                async for _ in answers:
+                    # What it raises is the caller's, and no failure of the stream.
+                    if on_progress is not None:
+                        on_progress(send.row_count)
+            pause, send.pause_s = send.pause_s, 0.0
+            await asyncio.sleep(pause)
+        return send.finish()
+    finally:
+        send.stop()
+
+
+async def _answers(servers: Servers, send: BulkSend) -> AsyncGenerator[None]:
+    """Sends and receives on one stream until nothing is left, the stream is lost, or a batch must pause.
+
+    Yields at each answer that has come.
+    """
+    stream: BulkStream | None = None
+    try:
+        while True:
+            # Making cells takes long enough to hold up the loop.
+            while (bulk := await asyncio.to_thread(send.next, time.monotonic())) is not None:
+                region = await servers.region_of(send.table, bulk.first_row, time.monotonic() + send.timeout_s)
+                if stream is None:
+                    stream = BulkStream(servers, region, send.timeout_s)
+                elif not stream.leads_to(region):
+                    break
+                await stream.put(await asyncio.to_thread(send.message, bulk, region))
+            if stream is None or not send.is_waiting:
+                return
+            answer = await stream.take()
+            answering = send.answered(answer, time.monotonic())
+            if answer.error.code == types_pb2.Error.NOT_SERVING_REGION:
+                servers.regions.forget(answering)
+            yield
+    except RowlockError as error:
+        send.lost(error, time.monotonic())
+    finally:
+        if stream is not None:
+            stream.close()

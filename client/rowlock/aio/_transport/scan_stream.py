@@ -1,0 +1,48 @@
+"""The stream of one region's part of a scan (asyncio)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeAlias
+
+import grpc
+from rowlock_proto.v1 import region_pb2
+
+from rowlock._codec.scan_message import ScanMessage
+from rowlock._transport import methods
+from rowlock.aio._transport.servers import Servers
+from rowlock.errors import DeadlineError
+from rowlock.schema import Region
+
+ScanCall: TypeAlias = "grpc.aio.UnaryStreamCall[Any, ScanMessage]"  # Any: what it sends is sent
+
+
+class ScanStream:
+    """Opened when it is made. Used by one task; any may cancel it."""
+
+    def __init__(self, servers: Servers, region: Region, request: region_pb2.ScanRequest) -> None:
+        self._servers = servers
+        self._address = region.server
+        self._table = region.table
+        self._call: ScanCall = servers.channel(region.server).unary_stream(
+            methods.SCAN.path,
+            request_serializer=methods.SCAN.serialize,
+            response_deserializer=methods.SCAN.parse,
+        )(request, metadata=servers.metadata(region))
+
+    async def next(self, timeout_s: float) -> ScanMessage | None:
+        """The next batch, None at the region's end; raises DeadlineError, or what the stream ended with."""
+        try:
+            with self._servers.closing_is_told():
+                async with asyncio.timeout(timeout_s):
+                    batch = await self._call.read()
+        except grpc.aio.AioRpcError as failed:
+            raise self._servers.judged(failed, self._address) from None
+        except TimeoutError:
+            message = f"no batch of the scan of {self._table!r} came within {timeout_s:g} s"
+            raise DeadlineError(message) from None
+        return batch if isinstance(batch, ScanMessage) else None
+
+    def cancel(self) -> None:
+        """Frees the read point at once; nothing happens if the stream is over."""
+        self._call.cancel()

@@ -1,0 +1,48 @@
+"""Opening a client: `connect` to servers that run, `open` a private server on a folder (asyncio)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+
+from rowlock._core.search import Search
+from rowlock._core.view import checked_timeout
+from rowlock._transport.channels import given_addresses
+from rowlock.aio._transport.finding import find_server
+from rowlock.aio._transport.servers import Servers
+from rowlock.aio._unfinished import Unfinished
+from rowlock.aio.client import Client
+from rowlock.connecting import folder_search, given_folder, reached_server
+
+
+class Connecting(Unfinished[Client]):
+    """A connection being made: `await` it, or use it with `async with`, which closes the client at the end."""
+
+    what = "a connection that is being made"
+
+
+def connect(server: str | None = None, *, timeout: float = 10) -> Connecting:
+    """As rowlock.connect: `db = await rowlock.aio.connect(...)`, or `async with rowlock.aio.connect(...) as db`."""
+    addresses = given_addresses(server)
+    seconds = checked_timeout(timeout)
+    return Connecting(lambda: _connected(Servers(addresses), seconds, Search(addresses, time.monotonic(), seconds)))
+
+
+def open(folder: str | os.PathLike[str], *, timeout: float = 10) -> Connecting:
+    """As rowlock.open: `db = await rowlock.aio.open(folder)`, or `async with rowlock.aio.open(folder) as db`."""
+    path = given_folder(folder)
+    seconds = checked_timeout(timeout)
+
+    async def opened() -> Client:
+        # Starting a process and waiting for it would hold up the loop.
+        server = await asyncio.to_thread(reached_server, path, seconds)
+        servers = Servers((server.address,), is_held_open=True, folder_id=server.folder_id)
+        return await _connected(servers, seconds, folder_search(server, seconds))
+
+    return Connecting(opened)
+
+
+async def _connected(servers: Servers, timeout_s: float, search: Search) -> Client:
+    await find_server(servers, search)
+    return Client(servers, timeout_s)

@@ -1,0 +1,279 @@
+"""Point operations and calls against a server that loses, refuses and delays (asyncio)."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import rowlock
+from rowlock.changes import Change
+from rowlock_proto.v1 import types_pb2
+
+from tests.unit.client.fake_server import FakeServer, Mishap, error
+
+Error = types_pb2.Error
+
+
+async def connected(db: rowlock.aio.Client) -> rowlock.aio.Table[bytes]:
+    """A table whose region was looked up and whose stream is open: a call of it that is short of time is sent."""
+    table = db.table("t", timeout=60)
+    await table.row("row")
+    return table
+
+
+async def test_a_put_is_read_again(db: rowlock.aio.Client) -> None:
+    table = db.table("t")
+    await table.put("row", {"f:q": "value", "f:": b""})
+    assert await table.row("row") == {b"f:q": b"value", b"f:": b""}
+    assert await table.row("absent") == {}
+    assert (await table.rows(["absent", "row", "row"]))[1:] == [(b"row", {b"f:q": b"value", b"f:": b""})] * 2
+
+
+async def test_answers_are_text_in_a_table_with_an_encoding(db: rowlock.aio.Client) -> None:
+    table = db.table("t", encoding="utf-8")
+    await table.put("straße", {"f:ü": "€"})
+    assert await table.row("straße") == {"f:ü": "€"}
+    assert await table.rows(["straße"]) == [("straße", {"f:ü": "€"})]
+    assert await table.row("straße", include_timestamp=True) == {"f:ü": ("€", 1)}
+    both: list[Change] = [rowlock.Append("f:ü", "2"), rowlock.Increment("f:n"), rowlock.Put("f:p", "1")]
+    assert await table.mutate_row("straße", both) == ["€2", 1, None]
+    result = await table.check_and_mutate("straße", [rowlock.Check("f:no", None)], both)
+    assert (result.results, result.stored_results) == (["€22", 2, None], ["€22".encode(), 2, None])
+
+
+async def test_results_are_told_of_changes_that_can_be_gone_through_once(db: rowlock.aio.Client) -> None:
+    table = db.table("t")
+    assert await table.mutate_row("row", (rowlock.Increment("f:n") for _ in range(2))) == [1, 2]
+    result = await table.check_and_mutate(
+        "row", [rowlock.Check("f:no", None)], (rowlock.Increment("f:n") for _ in range(1))
+    )
+    assert result.results == [3]
+
+
+async def test_what_is_not_text_is_str_in_a_table_with_an_encoding_and_becomes_the_same_bytes_again(
+    db: rowlock.aio.Client,
+) -> None:
+    """In whatever is read, seen or answered; each byte that is not UTF-8 as a lone surrogate."""
+    plain, table = db.table("t"), db.table("t", encoding="utf-8")
+    odd, stored = "ä\udcff", "ä".encode() + b"\xff"
+    await plain.put(stored, {b"f:" + stored: stored})
+    assert await table.row(odd) == {f"f:{odd}": odd}
+    assert await table.row(odd, include_timestamp=True) == {f"f:{odd}": (odd, 1)}
+    assert await table.rows([odd, stored]) == [(odd, {f"f:{odd}": odd})] * 2
+    assert await table.cells(odd, f"f:{odd}") == [(odd, 1)]
+    seen = await table.check_and_put(odd, f"f:{odd}", odd, {f"f:{odd}": odd + "+"})
+    assert (seen.applied, seen.current, seen.seen) == (True, odd, {f"f:{odd}": odd})
+    assert seen.stored == {b"f:" + stored: stored}
+    assert await table.append(odd, f"f:{odd}", odd) == f"{odd}+{odd}"
+    both: list[Change] = [rowlock.Increment("f:n"), rowlock.Append(f"f:{odd}", odd)]
+    assert await table.mutate_row(odd, both) == [1, f"{odd}+{odd}{odd}"]
+    made = await table.check_and_mutate(odd, [rowlock.Check("f:none", None)], both)
+    assert made.results == [2, f"{odd}+{odd}{odd}{odd}"]
+    assert (await plain.row(stored))[b"f:" + stored] == stored + b"+" + 3 * stored
+
+
+async def test_a_counter_of_any_size_is_read_with_its_row(db: rowlock.aio.Client) -> None:
+    for table in (db.table("t", encoding="utf-8"), db.table("t")):
+        for amount in (1, 126, 1, 127, 1 << 40, -(1 << 62)):
+            number = await table.increment("row", "f:n", amount)
+            [value] = (await table.row("row")).values()
+            assert rowlock.counter_value(value) == number == await table.counter("row", "f:n")
+    with pytest.raises(rowlock.NotACounterError, match="the value has 1 bytes, and a counter has 8"):
+        rowlock.counter_value("x")
+    await db.table("t").put("row", {"f:n": "text"})
+    with pytest.raises(rowlock.NotACounterError, match=r"b'f':b'n' of row b'row': the value has 4 bytes"):
+        await db.table("t").counter("row", "f:n")
+
+
+async def test_text_that_is_neither_bytes_nor_utf_8_is_refused(db: rowlock.aio.Client) -> None:
+    """A surrogate that stands for no byte."""
+    with pytest.raises(UnicodeEncodeError):
+        await db.table("t", encoding="utf-8").put("row", {"f:q": "\ud800"})
+
+
+async def test_what_checks_saw_is_text_in_a_table_with_an_encoding(db: rowlock.aio.Client) -> None:
+    table = db.table("t", encoding="utf-8")
+    await table.put("row", {"f:a": "€"})
+    result = await table.check_and_mutate(
+        "row", [rowlock.Check("f:a", "€"), rowlock.Check("f:b", None)], [rowlock.Append("f:a", "x")]
+    )
+    assert (result.current, result.seen) == ("€", {"f:a": "€", "f:b": None})
+    assert await table.append("row", "f:a", "y") == "€xy"
+
+
+@pytest.mark.parametrize("mishap", [Mishap.ANSWER_IS_LOST, Mishap.REQUEST_IS_LOST])
+async def test_a_change_is_sent_again_over_a_new_stream_and_applies_once(
+    db: rowlock.aio.Client, fake_server: FakeServer, mishap: Mishap
+) -> None:
+    fake_server.script.extend([mishap, mishap])
+    assert await db.table("t").increment("row", "f:n", 5) == 5
+    assert fake_server.stream_count == 3
+    assert [request.mutate.mutations[0].sequence for request in fake_server.requests] == [1, 1, 1]
+    # The first attempt, or the third, applied; the others were repetitions, or never arrived.
+    assert fake_server.repeated_count == (2 if mishap is Mishap.ANSWER_IS_LOST else 0)
+    assert await db.table("t").counter("row", "f:n") == 5
+
+
+async def test_a_change_without_an_answer_ends_in_an_unknown_outcome(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    table = await connected(db)
+    fake_server.script.append(Mishap.NO_ANSWER)
+    with pytest.raises(rowlock.UnknownOutcomeError):
+        await table.with_options(timeout=1).put("row", {"f:q": "1"})
+    # The stream goes on, and the number that was given up is not waited for any more.
+    await table.put("row", {"f:q": "2"})
+    assert fake_server.stream_count == 1
+    assert fake_server.floors[-1] == 2
+
+
+async def test_a_read_without_an_answer_ends_in_a_deadline_error(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    fake_server.script.append(Mishap.NO_ANSWER)
+    began = time.monotonic()
+    with pytest.raises(rowlock.DeadlineError) as caught:
+        await db.table("t", timeout=0.2).row("row")
+    assert isinstance(caught.value, TimeoutError)
+    assert time.monotonic() - began >= 0.2
+
+
+async def test_a_change_that_left_before_the_server_died_is_in_doubt(fake_server: FakeServer) -> None:
+    async with rowlock.aio.connect(fake_server.address, timeout=60) as db:
+        table = await connected(db)
+        fake_server.script.extend([Mishap.ANSWER_IS_LOST] * 50)
+        with pytest.raises(rowlock.UnknownOutcomeError, match="met last: the connection") as caught:
+            await table.with_options(timeout=1).put("row", {"f:q": "1"})
+        assert isinstance(caught.value.__cause__, rowlock.ServerUnavailableError)
+
+
+async def test_a_change_whose_last_attempt_is_not_answered_tells_what_it_met_before(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    table = await connected(db)
+    fake_server.script.extend([Mishap.ANSWER_IS_LOST, Mishap.NO_ANSWER])
+    with pytest.raises(rowlock.UnknownOutcomeError, match="met last: the connection") as caught:
+        await table.with_options(timeout=1).put("row", {"f:q": "1"})
+    assert isinstance(caught.value.__cause__, rowlock.ServerUnavailableError)
+
+
+async def test_a_busy_server_is_asked_again_after_the_pause_it_named(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    fake_server.script.extend([error(Error.REGION_TOO_BUSY, retry_after_ms=300), error(Error.DISK_FULL)])
+    began = time.monotonic()
+    await db.table("t").put("row", {"f:q": "1"})
+    assert time.monotonic() - began >= 0.3
+    assert await db.table("t").row("row") == {b"f:q": b"1"}
+
+
+async def test_a_server_that_stays_busy_is_told_as_it_is(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    fake_server.script.extend([error(Error.DISK_FULL, retry_after_ms=10)] * 3)
+    # Longer than the call may take: it ends here, however fast the machine is.
+    fake_server.script.append(error(Error.DISK_FULL, "no space left", retry_after_ms=600_000))
+    with pytest.raises(rowlock.DiskFullError, match="no space left") as caught:
+        await db.table("t", timeout=60).put("row", {"f:q": "1"})
+    assert not fake_server.script
+    assert caught.value.can_retry
+    assert caught.value.retry_after_ms == 600_000
+    assert fake_server.rows == {}
+
+
+async def test_a_region_that_moved_is_looked_up_again(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    table = db.table("t")
+    await table.put("row", {"f:q": "1"})
+    assert fake_server.locate_count == 1
+    fake_server.region_id = 2
+    await table.put("row", {"f:q": "2"})
+    assert fake_server.locate_count == 2
+    assert await table.row("row") == {b"f:q": b"2"}
+    assert fake_server.locate_count == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (Error.INVALID_ARGUMENT, rowlock.InvalidArgumentError),
+        (Error.LIMIT_EXCEEDED, rowlock.LimitExceededError),
+        (Error.FAMILY_NOT_FOUND, rowlock.FamilyNotFoundError),
+        (Error.NOT_A_COUNTER, rowlock.NotACounterError),
+        (Error.CORRUPTION, rowlock.CorruptionError),
+        (Error.DEADLINE_EXCEEDED, rowlock.DeadlineError),
+    ],
+)
+async def test_refusals_are_raised_at_once(
+    db: rowlock.aio.Client, fake_server: FakeServer, code: Error.Code, kind: type[rowlock.RowlockError]
+) -> None:
+    fake_server.script.append(error(code, "because"))
+    with pytest.raises(kind, match="because") as caught:
+        await db.table("t").increment("row", "f:n")
+    assert type(caught.value) is kind
+    assert len(fake_server.requests) == 1
+
+
+async def test_a_servers_own_failure_leaves_a_change_in_doubt_and_a_read_not(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    fake_server.script.extend([error(Error.INTERNAL, "a bug"), error(Error.INTERNAL, "a bug")])
+    with pytest.raises(rowlock.UnknownOutcomeError, match="a bug"):
+        await db.table("t").put("row", {"f:q": "1"})
+    with pytest.raises(rowlock.ServerError, match="a bug"):
+        await db.table("t").row("row")
+
+
+async def test_an_unknown_outcome_at_the_server_is_asked_for_again(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    fake_server.script.append(error(Error.UNKNOWN_OUTCOME))
+    assert await db.table("t").increment("row", "f:n") == 1
+
+
+async def test_a_refusal_after_a_lost_answer_does_not_promise_that_nothing_was_changed(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    fake_server.script.extend([Mishap.ANSWER_IS_LOST, error(Error.TABLE_NOT_FOUND, "dropped meanwhile")])
+    with pytest.raises(rowlock.UnknownOutcomeError, match="dropped meanwhile") as caught:
+        await db.table("t").put("row", {"f:q": "1"})
+    assert isinstance(caught.value.__cause__, rowlock.TableNotFoundError)
+
+
+async def test_a_very_long_timeout_is_one(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    await db.table("t", timeout=1e9).put("row", {"f:q": "1"})
+    assert fake_server.requests[0].timeout_ms == (1 << 32) - 1
+
+
+async def test_an_admin_change_whose_answer_is_lost_is_never_sent_again(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    with pytest.raises(rowlock.UnknownOutcomeError, match="connection broke"):
+        await db.drop_table("t")
+    assert fake_server.dropped == ["t"]
+
+
+async def test_what_is_done_with_a_whole_table_may_take_longer_than_other_calls(fake_server: FakeServer) -> None:
+    async with rowlock.aio.connect(fake_server.address, timeout=5) as db:
+        assert (await db.flush("t")).cell_count == 1
+        with pytest.raises(rowlock.UnknownOutcomeError, match="may still be at it"):
+            await db.drop_table("t")
+        await db.flush("t", timeout=50)
+    assert [round(work_s or 0, -1) for work_s in fake_server.work_s] == [600, 600, 50]
+
+
+async def test_who_stops_waiting_for_a_flush_is_told_that_it_goes_on(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    fake_server.goes_on.clear()
+    with pytest.raises(
+        rowlock.DeadlineError, match=r"not done within 0\.2 s .* a later flush of the table waits for it"
+    ):
+        await db.flush("t", timeout=0.2)
+    fake_server.goes_on.set()
+    assert (await db.flush("t")).store_file_count == 1
+
+
+async def test_a_conditional_delete_takes_a_list_of_columns_and_not_one(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    with pytest.raises(TypeError, match="a list of columns, not one"):
+        await db.table("t").check_and_delete("row", "f:q", "1", "ab")
+    assert fake_server.requests == []

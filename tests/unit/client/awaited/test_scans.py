@@ -1,0 +1,162 @@
+"""Scans of a server that cuts, delays and repeats (asyncio)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+import rowlock
+from rowlock._codec.row_form import FormColumn, form_schema
+from rowlock._core.scan_progress import CELL_SCHEMA
+from rowlock_proto.v1 import region_pb2
+
+from tests.unit.client.fake_server import FakeServer
+from tests.unit.client.test_scans import asked, batch, form_asked
+
+
+async def test_rows_come_in_row_form_one_a_line(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a", b"b"), batch(b"c")])
+    columns = [FormColumn(b"f", b"q"), FormColumn(b"f", b"q", is_timestamp=True), FormColumn(b"f", b"absent")]
+    batches = [item async for item in db.table("t").scan().form_batches(columns)]
+    assert [each.schema for each in batches] == [form_schema(columns)] * 2
+    assert [line for each in batches for line in each.to_pylist()] == [
+        {"row": row, "0": row, "1": 1, "2": None} for row in (b"a", b"b", b"c")
+    ]
+
+
+async def test_what_was_not_chosen_is_null_in_row_form(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a")])
+    columns = [FormColumn(b"g", b"x", is_timestamp=True), FormColumn(b"f", b"q"), FormColumn(b"g", b"x")]
+    [read] = [item async for item in db.table("t").scan(columns=["f"]).form_batches(columns)]
+    assert read.schema == form_schema(columns)
+    assert read.to_pylist() == [{"row": b"a", "0": None, "1": b"a", "2": None}]
+    assert form_asked(fake_server.scans[0]) == [(b"f", b"q", 0)]
+
+
+async def test_rows_come_as_dicts_cells_and_arrow(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a", b"b"), batch(b"c")])
+    table = db.table("t")
+    rows = [(b"a", {b"f:q": b"a"}), (b"b", {b"f:q": b"b"}), (b"c", {b"f:q": b"c"})]
+    assert [item async for item in table.scan()] == rows
+    assert [cell.row async for cell in table.scan().cells()] == [b"a", b"b", b"c"]
+    assert await anext(table.scan().cells()) == rowlock.Cell(b"a", b"f:q", 1, b"a")
+    assert (await table.scan().to_arrow()).column("value").to_pylist() == [b"a", b"b", b"c"]
+    assert (await table.scan().to_arrow("k STRING :key, v STRING f:q")).to_pydict() == {
+        "k": ["a", "b", "c"],
+        "v": ["a", "b", "c"],
+    }
+    assert [item.num_rows async for item in table.scan().to_batches()] == [2, 1]
+    assert [item async for item in db.table("t", encoding="utf-8").scan()] == [
+        (row.decode(), {"f:q": data[b"f:q"].decode()}) for row, data in rows
+    ]
+    assert list((await table.scan().to_pandas())["row"]) == [b"a", b"b", b"c"]
+
+
+async def test_of_several_versions_a_row_shows_the_newest_and_cells_show_all(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a", row_continues=True), batch(b"a", b"a", qualifier=b"r")])
+    assert [item async for item in db.table("t").scan(versions=2)] == [(b"a", {b"f:q": b"a", b"f:r": b"a"})]
+    assert len([item async for item in db.table("t").scan(versions=2).cells()]) == 3
+
+
+async def test_an_empty_scan_has_the_schema(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([])
+    assert (await db.table("t").scan().to_arrow()).schema == CELL_SCHEMA
+    mapping = rowlock.Mapping("k STRING :key, v INT f:q")
+    assert await db.table("t").scan().to_arrow(mapping) == mapping.schema.empty_table()
+    assert [item async for item in db.table("t").scan("b", "b")] == []
+    assert len(fake_server.scans) == 2
+
+
+async def test_a_scan_that_meets_no_row_goes_on_from_where_it_was_cut(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
+        if len(fake_server.scans) == 1:
+            yield batch(row_reached=b"k")
+            raise ConnectionError("cut")
+        yield batch(b"z")
+
+    fake_server.scan = scan
+    assert [row async for row, _ in db.table("t").scan()] == [b"z"]
+    assert [asked(request) for request in fake_server.scans] == [[(b"", b"")], [(b"k", b"")]]
+    fake_server.scans.clear()
+    assert [batch.num_rows async for batch in db.table("t").scan().to_batches("k STRING :key, v STRING f:q")] == [1]
+
+
+async def test_a_lost_connection_is_bridged_and_told(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
+        if len(fake_server.scans) == 1:
+            yield batch(b"a", b"b", row_continues=True)
+            raise ConnectionError("cut")
+        yield batch(b"b", b"c")
+
+    fake_server.scan = scan
+    scanning = db.table("t").scan()
+    assert [row async for row, _ in scanning] == [b"a", b"b", b"c"]
+    assert scanning.resumed
+    assert asked(fake_server.scans[1]) == [(b"a\0", b"")]
+    fake_server.scans.clear()
+    strict = db.table("t").scan(strict=True)
+    assert (await anext(strict))[0] == b"a"
+    with pytest.raises(rowlock.LeaseExpiredError):
+        await anext(strict)
+
+
+async def test_a_batch_that_does_not_come_in_time_is_a_deadline_error(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    never = threading.Event()
+
+    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
+        yield batch(b"a")
+        never.wait(60)
+
+    fake_server.scan = scan
+    scanning = db.table("t", timeout=60).scan()
+    assert (await anext(scanning))[0] == b"a"
+    # From here on; the first batch had all the time it wanted.
+    scanning._reader._timeout_s = 0.3
+    with pytest.raises(rowlock.DeadlineError, match=r"within 0\.3 s"):
+        await anext(scanning)
+    never.set()
+
+
+async def test_leaving_early_ends_the_call(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    ended = threading.Event()
+
+    def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
+        try:
+            for number in range(1_000_000):
+                yield batch(b"%07d" % number)
+        finally:
+            ended.set()
+
+    fake_server.scan = scan
+    async with db.table("t").scan() as scanning:
+        await anext(scanning)
+    assert await asyncio.to_thread(ended.wait, 60)
+    assert [item async for item in scanning] == []
+    ended.clear()
+    async for _ in db.table("t").scan():
+        break
+    assert await asyncio.to_thread(ended.wait, 60)
+
+
+async def test_a_scan_is_read_once(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a")])
+    scanning = db.table("t").scan()
+    assert len([item async for item in scanning]) == 1
+    with pytest.raises(rowlock.InvalidArgumentError, match="read once"):
+        await scanning.to_arrow()
+
+
+async def test_a_limit_holds_over_the_whole_scan(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
+    fake_server.scan = lambda request: iter([batch(b"a", b"b"), batch(b"c")])
+    assert len([item async for item in db.table("t").scan(limit=0)]) == 0
+    assert fake_server.scans == []
+    assert len([item async for item in db.table("t").scan(limit=2)]) == 2
+    assert fake_server.scans[0].row_limit == 2

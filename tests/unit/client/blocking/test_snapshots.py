@@ -1,0 +1,57 @@
+# Made from tests/unit/client/awaited/test_snapshots.py by tools/async_to_sync.py: change that, then `make faces`.
+"""Snapshots and splits of a server that fails on the way (threads)."""
+
+from __future__ import annotations
+
+import pytest
+import rowlock
+from rowlock_proto.v1 import types_pb2
+
+from tests.unit.client.fake_server import FakeServer, Mishap, error
+
+
+def test_a_lost_answer_makes_no_second_snapshot(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.snapshot_script.extend([Mishap.ANSWER_IS_LOST, Mishap.ANSWER_IS_LOST])
+    snapshot = db.snapshot("t", lease_s=2.5)
+    assert snapshot.made_ms == 7
+    assert [(asked.snapshot_id, asked.lease_ms) for asked in fake_server.snapshots] == [(snapshot.id, 2500)] * 3
+    assert db.snapshot("t").id != snapshot.id
+
+
+def test_one_that_ended_is_not_asked_for_again(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.snapshot_script.append(error(types_pb2.Error.SNAPSHOT_ENDED, "gone"))
+    with pytest.raises(rowlock.SnapshotEndedError, match="gone") as caught:
+        db.snapshot("t")
+    assert not caught.value.can_retry
+    assert len(fake_server.snapshots) == 1
+
+
+def test_leaving_the_block_raises_nothing_of_its_own(db: rowlock.Client) -> None:
+    """This server knows no EndSnapshot; the lease ends such a snapshot."""
+    with db.snapshot("t") as snapshot:
+        pass
+    with pytest.raises(rowlock.InvalidArgumentError):
+        snapshot.end()
+    with pytest.raises(ZeroDivisionError), db.snapshot("t"):
+        raise ZeroDivisionError
+    assert "of 't'" in repr(snapshot)
+
+
+def test_regions_that_moved_are_looked_up_again_for_splits(db: rowlock.Client, fake_server: FakeServer) -> None:
+    moved = error(types_pb2.Error.NOT_SERVING_REGION)
+    busy = error(types_pb2.Error.REGION_TOO_BUSY)
+    fake_server.plan_script.extend([moved, busy])
+    expected = [rowlock.Split(((b"a", b"b"), (b"c", b"")), 5)]
+    assert db.table("t").splits(ranges=[("a", "b"), ("c", None)], columns=["f:q"], part_bytes=9) == expected
+    assert fake_server.locate_count == 2
+    assert [(plan.part_bytes, plan.columns[0].family) for plan in fake_server.plans] == [(9, b"f")] * 3
+    fake_server.plan_script.append(error(types_pb2.Error.FAMILY_NOT_FOUND))
+    with pytest.raises(rowlock.FamilyNotFoundError):
+        db.table("t").splits()
+
+
+def test_a_client_that_was_closed_gives_no_splits(fake_server: FakeServer) -> None:
+    with rowlock.connect(fake_server.address, timeout=5) as db:
+        table = db.table("t")
+    with pytest.raises(rowlock.ClosedError):
+        table.splits()

@@ -1,0 +1,222 @@
+"""Makes the sync face of the client from the asyncio face: `rowlock/table.py` from `rowlock/aio/table.py`.
+
+    python -m tools.async_to_sync           # writes the modules of FACES, and the tests of both faces
+    python -m tools.async_to_sync --check   # names those that are not what their sources give; exit code 1 then
+
+The asyncio face is the source because nothing is lost on the way: a word is dropped, not guessed. Tokens are edited,
+not a syntax tree, so comments and layout stay; ruff then sorts the imports, drops unused ones, and formats. Where the
+two faces truly differ, the difference is a module of the same name in `_transport` and in `aio/_transport`, both
+written by hand. Where only their words differ, PASSAGES holds both; each must occur exactly once in its source.
+
+What becomes of the tokens:
+
+    async def, async with, async for     def, with, for
+    await x, (await x).y                 x, x.y
+    await asyncio.to_thread(f, a)        f(a)
+    asyncio.sleep(s)                     time.sleep(s)
+    MakingSnapshot(lambda: x)            x: what is awaited before it can be used is made at once
+    a name or phrase of NAMES, PHRASES   its counterpart
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator, Mapping, Sequence
+from keyword import iskeyword
+from pathlib import Path
+
+from tools.sync_passages import PASSAGES
+
+ROOT = Path(__file__).resolve().parents[1]
+CLIENT = "client/rowlock"
+
+# Modules of rowlock.aio; the sync one has the same name without `aio`.
+FACES = (
+    "_transport/bulk.py",
+    "_transport/finding.py",
+    "_transport/servers.py",
+    "_transport/splits.py",
+    "batch.py",
+    "client.py",
+    "scan.py",
+    "snapshot.py",
+    "table.py",
+)
+
+# The tests of both faces: those in `blocking` are made from those in `awaited`.
+TESTS = "tests/unit/client"
+
+NAMES: Mapping[str, str] = {
+    "AsyncGenerator": "Generator",
+    "AsyncIterator": "Iterator",
+    "MakingSnapshot": "Snapshot",
+    "StopAsyncIteration": "StopIteration",
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+    "__aiter__": "__iter__",
+    "__anext__": "__next__",
+    "aclosing": "closing",
+    "aiter": "iter",
+    "anext": "next",
+    "asyncio": "time",
+}
+# In code, text and comments alike; the longer ones first.
+PHRASES: Mapping[str, str] = {
+    "grpc.aio.AioRpcError": "grpc.RpcError",
+    "rowlock.aio._unfinished import MakingSnapshot": "rowlock.snapshot import Snapshot",
+    "rowlock.aio.": "rowlock.",
+    "Awaitable[object]]": "object]",
+    "`async with": "`with",
+    "`async for": "`for",
+    "(asyncio)": "(threads)",
+}
+# What stands on the asyncio side for a thing that is not there yet.
+_UNFINISHED = ("MakingSnapshot",)
+
+# What ruff mends: imports that are twice, unsorted or unused now, `[x for x in y]`, loops that yield, nested `with`.
+_FIXES = "I,F401,UP028,C416,SIM117"
+
+# Before Python 3.12 an f-string is a string.
+_FSTRING_START, _FSTRING_END = getattr(tokenize, "FSTRING_START", -1), getattr(tokenize, "FSTRING_END", -1)
+_SEEN = {tokenize.NAME, tokenize.NUMBER, tokenize.OP, tokenize.STRING, _FSTRING_START}
+_CHAIN = {".", "(", ")", "[", "]"}
+_Edit = tuple[int, int, str]
+
+
+def to_sync(source: str, passages: Mapping[str, str]) -> str:
+    """The sync module of an asyncio one, neither sorted nor formatted."""
+    for awaited, blocking in passages.items():
+        if source.count(awaited) != 1:
+            raise SystemExit(f"async_to_sync: this passage occurs {source.count(awaited)} times, not once:\n{awaited}")
+        source = source.replace(awaited, blocking)
+    for awaited, blocking in PHRASES.items():
+        source = source.replace(awaited, blocking)
+    for start, stop, text in sorted(_edits(source), reverse=True):
+        source = source[:start] + text + source[stop:]
+    return source
+
+
+class _Tokens:
+    """The names, operators and literals of a module, with their offsets; an f-string is one, on every Python."""
+
+    def __init__(self, source: str) -> None:
+        lines = [0]
+        for line in source.splitlines(keepends=True):
+            lines.append(lines[-1] + len(line))
+        self.texts: list[str] = []
+        self.starts: list[int] = []
+        self.stops: list[int] = []
+        depth = 0  # of f-strings
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            depth -= token.type == _FSTRING_END
+            if token.type in _SEEN and depth == 0:
+                self.texts.append(token.string)
+                self.starts.append(lines[token.start[0] - 1] + token.start[1])
+                self.stops.append(lines[token.end[0] - 1] + token.end[1])
+            depth += token.type == _FSTRING_START
+
+    def are(self, at: int, *texts: str) -> bool:
+        return tuple(self.texts[at : at + len(texts)]) == texts
+
+    def closing(self, at: int) -> int:
+        """The bracket that closes the one at this place."""
+        return next(number for number, depth in self._depths(at) if depth == 0)
+
+    def comma(self, at: int) -> int | None:
+        """The first comma between the brackets of which this place is the first, if there is one."""
+        return next((n for n, depth in self._depths(at) if depth == 1 and self.texts[n] == ","), None)
+
+    def _depths(self, at: int) -> Iterator[tuple[int, int]]:
+        """How deep in brackets each token is, from an opening one to the one that closes it."""
+        depth = 0
+        for number in range(at, len(self.texts)):
+            depth += (self.texts[number] in ("(", "[", "{")) - (self.texts[number] in (")", "]", "}"))
+            yield number, depth
+            if depth == 0:
+                return
+
+    def is_one_call(self, at: int) -> bool:
+        """Whether the brackets from this place on hold nothing but `await f.g(...)`, and something is done with it."""
+        inside = [number for number, depth in self._depths(at) if depth == 1][2:]
+        closing = self.closing(at)
+        if not (self.are(closing + 1, ".") or self.are(closing + 1, "[")):
+            return False
+        texts = [self.texts[number] for number in inside]
+        return all(text in _CHAIN or (text.isidentifier() and not iskeyword(text)) for text in texts)
+
+
+def _edits(source: str) -> Iterator[_Edit]:
+    tokens = _Tokens(source)
+    starts, stops = tokens.starts, tokens.stops
+    done: set[int] = set()
+    for at, text in enumerate(tokens.texts):
+        if at in done:
+            continue
+        if text in ("async", "await"):
+            yield starts[at], starts[at + 1], ""
+            if text == "await" and tokens.are(at - 1, "(") and tokens.is_one_call(at - 1):
+                closing = tokens.closing(at - 1)
+                yield starts[at - 1], stops[at - 1], ""
+                yield starts[closing], stops[closing], ""
+        elif tokens.are(at, "asyncio", ".", "to_thread", "("):
+            done.update(range(at, at + 4))
+            comma = tokens.comma(at + 3)
+            yield starts[at], stops[at + 3], ""
+            if comma is None:
+                yield starts[tokens.closing(at + 3)], starts[tokens.closing(at + 3)], "("
+            else:
+                yield starts[comma], starts[comma + 1], "("
+        elif text in _UNFINISHED and tokens.are(at + 1, "(", "lambda", ":"):
+            done.add(at)
+            closing = tokens.closing(at + 1)
+            yield starts[at], starts[at + 4], ""
+            yield starts[closing], stops[closing], ""
+        elif text in NAMES:
+            yield starts[at], stops[at], NAMES[text]
+
+
+def made(source: Path, target: Path, passages: Mapping[str, str]) -> str:
+    """What the target should hold."""
+    name = source.relative_to(ROOT).as_posix()
+    text = f"# Made from {name} by tools/async_to_sync.py: change that, then `make faces`.\n"
+    text += to_sync(source.read_text(), passages)
+    text = _ruff(text, target, "check", "--quiet", "--fix", "--unsafe-fixes", "--select", _FIXES, "--exit-zero")
+    return _ruff(text, target, "format", "--quiet")
+
+
+def _ruff(text: str, target: Path, *arguments: str) -> str:
+    command = [sys.executable, "-m", "ruff", *arguments, "--no-cache", f"--stdin-filename={target}", "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+
+
+def pairs() -> Iterator[tuple[Path, Path, Mapping[str, str]]]:
+    """Of each module that is made: its source, itself, and the passages in which they differ."""
+    for name in FACES:
+        yield ROOT / CLIENT / "aio" / name, ROOT / CLIENT / name, PASSAGES.get(name, {})
+    for source in sorted((ROOT / TESTS / "awaited").glob("test_*.py")):
+        yield source, ROOT / TESTS / "blocking" / source.name, PASSAGES.get(f"blocking/{source.name}", {})
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description="Makes the sync face of the client from the asyncio face.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a module is stale")
+    is_check = parser.parse_args(arguments).check
+    stale = []
+    for source, target, passages in pairs():
+        text = made(source, target, passages)
+        if target.is_file() and target.read_text() == text:
+            continue
+        stale.append(str(target.relative_to(ROOT)))
+        if not is_check:
+            target.write_text(text)
+    if stale and is_check:
+        sys.stderr.write(f"run 'make faces': stale are {', '.join(stale)}\n")
+    return int(bool(stale) and is_check)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
