@@ -155,6 +155,13 @@ STAMPS_AND_ANSWERS = [
         "            if True:\n",
         f"{OLD}::test_of_two_calls_at_their_stamps_the_slow_one_does_not_undo_what_the_quick_one_has_noted",
     ),
+    Mutant(
+        "a start believes no range beyond the cells",
+        "region/stamps.py",
+        "        stamped_until = reserved_until - 1  # A client may",
+        "        pass  # A client may",
+        f"{OLD}::test_a_job_that_writes_on_after_a_restart_hides_no_later_put",
+    ),
     # ---- requests that come again
     Mutant(
         "a number is matched without its row",

@@ -129,6 +129,17 @@ def test_who_does_not_read_rows_writes_beyond_all_old_cells_and_so_does_everybod
     assert affected.server.timestamp_range("idle").now_ms <= clock.now_ms() + 1
 
 
+def test_a_job_that_writes_on_after_a_restart_hides_no_later_put(affected: Engine, clock: ManualClock) -> None:
+    """The timestamps that it was given lie beyond all cells, and no cell tells of them yet."""
+    time = affected.server.timestamp_range("t", 500)
+    for _ in range(3):
+        affected.crash()
+        affected.change(b"of the job", Put(b"f", b"q", b"job", time.now_ms + time.reserved_ms))
+        affected.change(b"of the job", Put(b"f", b"q", b"later"))
+        assert affected.values(b"of the job")[b"f:q"] == b"later"
+        assert affected.change(b"new", Put(b"f", b"q", b"v")).timestamp < clock.now_ms() + BLOCK_MS
+
+
 def test_when_the_clock_has_come_up_all_is_as_ever(affected: Engine, clock: ManualClock) -> None:
     affected.change(b"old", Put(b"f", b"q", b"v"))
     clock.advance(20 * HOUR_MS + 100)
