@@ -6,22 +6,20 @@ What such a server leaves is what one with a clock that far ahead leaves, but fo
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rowlock_regionserver import generations
-from rowlock_regionserver.cells import PUT, Durability, Family
+from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put, RowMutation, WriteOptions
 from rowlock_regionserver.region import manifest
-from rowlock_regionserver.region.mvcc import Mvcc
 
-from tests.unit.region.conftest import WAIT_S, Engine, abandon, bulk_batch
+from tests.unit.region.conftest import Engine, abandon, bulk_batch
 
 HOUR_MS = 3600 * 1000
 BLOCK_MS = Config().stamp_leap_ms
@@ -246,45 +244,17 @@ def test_a_bulk_batch_shares_no_timestamp_with_what_was_written_while_it_waited(
     assert values == [b"bulk", b"a millisecond later", b"while the batch waits"]
 
 
-class Interrupted:
-    """A region's write numbers; the first look at the last one is followed by an action in another thread."""
-
-    def __init__(self, mvcc: Mvcc, action: Callable[[], object], is_kept_out: Callable[[], bool]) -> None:
-        self._mvcc = mvcc
-        self.other = threading.Thread(target=action)
-        self._is_kept_out = is_kept_out
-
-    @property
-    def last(self) -> int:
-        last = self._mvcc.last
-        if self.other.ident is None:
-            self.other.start()
-            while self.other.is_alive() and not self._is_kept_out():
-                self.other.join(0.001)
-        return last
-
-    def begin(self) -> int:
-        return self._mvcc.begin()
-
-
-def test_of_two_calls_at_their_stamps_the_slow_one_does_not_undo_what_the_quick_one_has_noted(
+def test_a_call_that_takes_its_time_lends_its_timestamp_to_nobody(
     affected: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a cell of the millisecond before counts as one of this millisecond, and its timestamp is given again."""
-    numbering, mvcc = affected.region._numbering, affected.region._contents.mvcc
-    written: list[int] = []
-
-    def quick() -> None:
-        written.append(affected.change(b"old", Put(b"g", b"q", b"1")).timestamp)
-        clock.advance(1)
-        stamp = numbering.next_stamp()
-        assert stamp is not None
-        written.append(stamp)
-
+    """It shares that of its own millisecond, and is made in the next one, in which another call is there already."""
     clock.advance(1)  # A millisecond that gives stamps.
-    interrupted = Interrupted(mvcc, quick, numbering._lock.locked)
-    monkeypatch.setattr(numbering, "_mvcc", interrupted)
-    assert numbering.next_stamp() is not None
-    interrupted.other.join(WAIT_S)
-    timestamp, stamp = written
-    assert numbering.stamp_later_than([(b"q", -timestamp, -mvcc.last, PUT, b"1")], stamp) > timestamp
+    first = affected.change(b"old", Put(b"g", b"q", b"1")).timestamp
+
+    def meanwhile() -> None:
+        clock.advance(1)
+        affected.change(b"another", Put(b"g", b"q", b"v"))
+
+    as_soon_as_it_has_its_stamp(affected, monkeypatch, meanwhile)
+    assert affected.change(b"old", Put(b"g", b"q", b"slow")).timestamp == first
+    assert affected.change(b"old", Put(b"g", b"q", b"2")).timestamp > first
