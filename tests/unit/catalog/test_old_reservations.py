@@ -18,6 +18,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put, RowMutation, WriteOptions
 from rowlock_regionserver.region import manifest
+from rowlock_regionserver.region.stamps import LEFT_OUT_EVERY_MS
 
 from tests.unit.region.conftest import Engine, abandon, bulk_batch
 
@@ -208,10 +209,12 @@ def test_a_call_whose_stamp_lies_behind_old_cells_reads_its_rows_whatever_others
 def test_a_stamp_that_reaches_the_newest_old_cell_is_not_given_to_its_row_again(
     affected: Engine, clock: ManualClock
 ) -> None:
-    before = affected.change(b"old", Put(b"g", b"q", b"1")).timestamp
-    clock.advance(before - clock.now_ms())
+    newest = affected.region.newest_stamp
+    assert newest % LEFT_OUT_EVERY_MS, "that millisecond gives no stamp"
+    affected.change(b"old", Put(b"g", b"q", b"1", newest))
+    clock.advance(newest - clock.now_ms())
     after = affected.change(b"old", Put(b"g", b"q", b"2")).timestamp
-    assert after > before
+    assert after > newest
     assert affected.change(b"old", Put(b"g", b"q", b"2")).timestamp == after, "in the same millisecond"
     assert [cell[3] for cell in affected.cells(b"old", versions=9) if cell[:2] == (b"g", b"q")] == [b"2", b"1"]
 
@@ -248,13 +251,18 @@ def test_a_call_that_takes_its_time_lends_its_timestamp_to_nobody(
     affected: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It shares that of its own millisecond, and is made in the next one, in which another call is there already."""
+    numbering = affected.region._numbering
+    stamp_later_than = numbering.stamp_later_than
     clock.advance(1)  # A millisecond that gives stamps.
     first = affected.change(b"old", Put(b"g", b"q", b"1")).timestamp
 
-    def meanwhile() -> None:
+    def and_then_another_call(*arguments: Any) -> int:
+        timestamp = stamp_later_than(*arguments)
+        monkeypatch.setattr(numbering, "stamp_later_than", stamp_later_than)
         clock.advance(1)
         affected.change(b"another", Put(b"g", b"q", b"v"))
+        return timestamp
 
-    as_soon_as_it_has_its_stamp(affected, monkeypatch, meanwhile)
+    monkeypatch.setattr(numbering, "stamp_later_than", and_then_another_call)
     assert affected.change(b"old", Put(b"g", b"q", b"slow")).timestamp == first
     assert affected.change(b"old", Put(b"g", b"q", b"2")).timestamp > first
