@@ -29,7 +29,8 @@ TIMEOUT_S = 10.0
 REPEATED_S = 40.0
 PAUSE_S_MAX = 5.0
 REFUSALS: list[Callable[[], RowlockError]] = [
-    lambda: RegionTooBusyError("busy", retry_after_ms=random.choice([0, 100, 5000])),
+    lambda: RegionTooBusyError("busy"),
+    lambda: RegionTooBusyError("busy", retry_after_ms=5000),
     lambda: DiskFullError("full"),
     lambda: NotServingRegionError("moved"),
     lambda: ServerStoppingError("stopping"),

@@ -7,7 +7,6 @@ nothing: the first write after it does.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 
 from rowlock_regionserver.clock import Clock
@@ -18,6 +17,8 @@ from rowlock_regionserver.errors import DeadlineError
 from rowlock_regionserver.sources import FoundCell
 from rowlock_regionserver.wal.log import Log
 
+# Rows whose last timestamp is remembered, where rows have to be read for it.
+_GIVEN_MAX = 1000
 # In the log, generously.
 _RESERVATION_BYTES = 128
 
@@ -33,10 +34,9 @@ class Numbering:
         self._clock = clock
         self._timestamp_ahead_ms_max = config.timestamp_ahead_ms_max
         self._numbers_per_leap = config.write_numbers_per_leap
-        self._lock = threading.Lock()
-        # The newest millisecond of the clock that gave a stamp not later than all cells, and the newest write number
-        # before it. Guarded by self._lock for writing:
-        self._began = (0, 0)
+        # By row, the stamp of its last change in `stamp_later_than`, and the timestamp that this got. Some rows only;
+        # each one is written with the row's lock held.
+        self._given: dict[bytes, tuple[int, int]] = {}
         # Guarded by the log's order lock:
         self._numbers_until = mvcc.last
         self._stamps_until = stamps.newest + 1
@@ -62,13 +62,7 @@ class Numbering:
 
     def next_stamp(self) -> int | None:
         """4 STAMP. The caller holds the rows' locks. None: release them, and call again after `wait_for_stamp`."""
-        stamp = self._stamps.next()
-        if stamp is not None and self.reads_rows(stamp):
-            with self._lock:
-                given_at = self._stamps.given_at
-                if self._began[0] != given_at:
-                    self._began = (given_at, self._mvcc.last)
-        return stamp
+        return self._stamps.next()
 
     def wait_for_stamp(self, deadline: float) -> None:
         """Blocks for up to a millisecond. The caller holds no lock. Raises DeadlineError."""
@@ -82,17 +76,21 @@ class Numbering:
             self.wait_for_stamp(deadline)
         return stamp
 
-    def stamp_later_than(self, cells: Iterable[FoundCell], stamp: int) -> int:
-        """The stamp for a change of the row that has these cells: later than their stamps.
+    def stamp_later_than(self, row: bytes, cells: Iterable[FoundCell], stamp: int) -> int:
+        """The timestamp for a change of the row, which has these cells: later than their stamps.
 
-        Changes in one millisecond may share a stamp.
+        Changes with the same stamp share a timestamp, and others do not. The caller holds the row's lock.
         """
         until = self._stamps.newest
-        timestamp, write_number = max(((-cell[1], -cell[2]) for cell in cells if -cell[1] <= until), default=(0, 0))
+        timestamp = max((-cell[1] for cell in cells if -cell[1] <= until), default=0)
         if timestamp < stamp:
-            return stamp
-        later = timestamp if write_number > self._began[1] else timestamp + 1
-        self._stamps.extend_cells(later)
+            later = stamp
+        else:
+            later = timestamp if self._given.get(row) == (stamp, timestamp) else timestamp + 1
+            self._stamps.extend_cells(later)
+        if len(self._given) >= _GIVEN_MAX:
+            self._given.clear()  # At the worst, changes get different timestamps that might share one.
+        self._given[row] = stamp, later
         return later
 
     def pass_over(self, timestamp: int, *, is_reserved: bool) -> None:

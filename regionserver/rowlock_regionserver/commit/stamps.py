@@ -14,10 +14,11 @@
     stamps, ahead    140   141   142 ... 151    -    152     40 ahead, then 39
 
 Earlier versions also took timestamps that a change had read for stamps, and spread them to all tables. What they
-reserved further ahead than a block counts only as far as cells confirm it (`stamps_after_restart`). A region without
-such cells returns to the clock at once. A region that has some stamps by the clock too, but a call whose stamp is not
-later than all cells (`cells_until`) reads each row before it changes the row: new cells must not be older than the
-row's existing ones. The call's own stamp decides, because stamps may pass the cells while the call is under way.
+reserved further ahead than a block counts only as far as cells confirm it, and a little beyond, where clients may have
+ranges that no cell tells of yet (`stamps_after_restart`). A region without such cells returns to the clock at once. A
+region that has some stamps by the clock too, but a call whose stamp is not later than all cells (`cells_until`) reads
+each row before it changes the row: new cells must not be older than the row's existing ones. The call's own stamp
+decides, because stamps may pass the cells while the call is under way.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from rowlock_regionserver.clock import Clock
 
 # While stamps are ahead of the clock, one of so many milliseconds gives none.
 LEFT_OUT_EVERY_MS = 16
+# So far beyond the newest cell a reservation is believed: far more than ranges and restarts add, and no hours.
+_BEYOND_CELLS_BLOCKS = 60
 
 
 class Stamps:
@@ -109,7 +112,10 @@ def stamps_after_restart(
     ahead_max = clock.now_ms() + block_ms
     if is_own or reserved_until <= ahead_max:
         return Stamps(clock, block_ms, max(0, reserved_until - 1))
-    stamped_until = min(reserved_until - 1, newest_cell())
+    stamped_until = newest_cell()
+    if reserved_until <= stamped_until + _BEYOND_CELLS_BLOCKS * block_ms:
+        stamped_until = reserved_until - 1  # A client may have a range that no cell tells of yet.
+    stamped_until = min(stamped_until, reserved_until - 1)
     if stamped_until < ahead_max:
         return Stamps(clock, block_ms, stamped_until)
     return Stamps(clock, block_ms, cells_until=stamped_until)

@@ -6,22 +6,21 @@ What such a server leaves is what one with a clock that far ahead leaves, but fo
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rowlock_regionserver import generations
-from rowlock_regionserver.cells import PUT, Durability, Family
+from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import ManualClock
-from rowlock_regionserver.commit.mvcc import Mvcc
+from rowlock_regionserver.commit.stamps import LEFT_OUT_EVERY_MS
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put, RowMutation, WriteOptions
 from rowlock_regionserver.region import manifest
 
-from tests.unit.region.conftest import WAIT_S, Engine, abandon, bulk_batch
+from tests.unit.region.conftest import Engine, abandon, bulk_batch
 
 HOUR_MS = 3600 * 1000
 BLOCK_MS = Config().stamp_leap_ms
@@ -129,6 +128,17 @@ def test_who_does_not_read_rows_writes_beyond_all_old_cells_and_so_does_everybod
     assert affected.server.timestamp_range("idle").now_ms <= clock.now_ms() + 1
 
 
+def test_a_job_that_writes_on_after_a_restart_hides_no_later_put(affected: Engine, clock: ManualClock) -> None:
+    """The timestamps that it was given lie beyond all cells, and no cell tells of them yet."""
+    time = affected.server.timestamp_range("t", 500)
+    for _ in range(3):
+        affected.crash()
+        affected.change(b"of the job", Put(b"f", b"q", b"job", time.now_ms + time.reserved_ms))
+        affected.change(b"of the job", Put(b"f", b"q", b"later"))
+        assert affected.values(b"of the job")[b"f:q"] == b"later"
+        assert affected.change(b"new", Put(b"f", b"q", b"v")).timestamp < clock.now_ms() + BLOCK_MS
+
+
 def test_when_the_clock_has_come_up_all_is_as_ever(affected: Engine, clock: ManualClock) -> None:
     affected.change(b"old", Put(b"f", b"q", b"v"))
     clock.advance(20 * HOUR_MS + 100)
@@ -199,10 +209,12 @@ def test_a_call_whose_stamp_lies_behind_old_cells_reads_its_rows_whatever_others
 def test_a_stamp_that_reaches_the_newest_old_cell_is_not_given_to_its_row_again(
     affected: Engine, clock: ManualClock
 ) -> None:
-    before = affected.change(b"old", Put(b"g", b"q", b"1")).timestamp
-    clock.advance(before - clock.now_ms())
+    newest = affected.region.newest_stamp
+    assert newest % LEFT_OUT_EVERY_MS, "that millisecond gives no stamp"
+    affected.change(b"old", Put(b"g", b"q", b"1", newest))
+    clock.advance(newest - clock.now_ms())
     after = affected.change(b"old", Put(b"g", b"q", b"2")).timestamp
-    assert after > before
+    assert after > newest
     assert affected.change(b"old", Put(b"g", b"q", b"2")).timestamp == after, "in the same millisecond"
     assert [cell[3] for cell in affected.cells(b"old", versions=9) if cell[:2] == (b"g", b"q")] == [b"2", b"1"]
 
@@ -235,45 +247,22 @@ def test_a_bulk_batch_shares_no_timestamp_with_what_was_written_while_it_waited(
     assert values == [b"bulk", b"a millisecond later", b"while the batch waits"]
 
 
-class Interrupted:
-    """A region's write numbers; the first look at the last one is followed by an action in another thread."""
-
-    def __init__(self, mvcc: Mvcc, action: Callable[[], object], is_kept_out: Callable[[], bool]) -> None:
-        self._mvcc = mvcc
-        self.other = threading.Thread(target=action)
-        self._is_kept_out = is_kept_out
-
-    @property
-    def last(self) -> int:
-        last = self._mvcc.last
-        if self.other.ident is None:
-            self.other.start()
-            while self.other.is_alive() and not self._is_kept_out():
-                self.other.join(0.001)
-        return last
-
-    def begin(self) -> int:
-        return self._mvcc.begin()
-
-
-def test_of_two_calls_at_their_stamps_the_slow_one_does_not_undo_what_the_quick_one_has_noted(
+def test_a_call_that_takes_its_time_lends_its_timestamp_to_nobody(
     affected: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a cell of the millisecond before counts as one of this millisecond, and its timestamp is given again."""
-    numbering, mvcc = affected.region._numbering, affected.region._contents.mvcc
-    written: list[int] = []
-
-    def quick() -> None:
-        written.append(affected.change(b"old", Put(b"g", b"q", b"1")).timestamp)
-        clock.advance(1)
-        stamp = numbering.next_stamp()
-        assert stamp is not None
-        written.append(stamp)
-
+    """It shares that of its own millisecond, and is made in the next one, in which another call is there already."""
+    numbering = affected.region._numbering
+    stamp_later_than = numbering.stamp_later_than
     clock.advance(1)  # A millisecond that gives stamps.
-    interrupted = Interrupted(mvcc, quick, numbering._lock.locked)
-    monkeypatch.setattr(numbering, "_mvcc", interrupted)
-    assert numbering.next_stamp() is not None
-    interrupted.other.join(WAIT_S)
-    timestamp, stamp = written
-    assert numbering.stamp_later_than([(b"q", -timestamp, -mvcc.last, PUT, b"1")], stamp) > timestamp
+    first = affected.change(b"old", Put(b"g", b"q", b"1")).timestamp
+
+    def and_then_another_call(*arguments: Any) -> int:
+        timestamp = stamp_later_than(*arguments)
+        monkeypatch.setattr(numbering, "stamp_later_than", stamp_later_than)
+        clock.advance(1)
+        affected.change(b"another", Put(b"g", b"q", b"v"))
+        return timestamp
+
+    monkeypatch.setattr(numbering, "stamp_later_than", and_then_another_call)
+    assert affected.change(b"old", Put(b"g", b"q", b"slow")).timestamp == first
+    assert affected.change(b"old", Put(b"g", b"q", b"2")).timestamp > first

@@ -354,7 +354,7 @@ class WritePath:
         state = RowState(self._stores.view, mutation.row, self._mvcc.read_point)
         if self._numbering.reads_rows(stamp):
             cells_of_row = itertools.chain.from_iterable(map(state.family_cells, self.table.families))
-            stamp = self._numbering.stamp_later_than(cells_of_row, stamp)
+            stamp = self._numbering.stamp_later_than(mutation.row, cells_of_row, stamp)
         try:
             return self._compare_and_change(mutation, state, stamp, durability, room)
         except RegionServerError as error:
