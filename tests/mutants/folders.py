@@ -1,9 +1,10 @@
-"""Broken builds of what guards a data folder: its locks, what it refuses, and disks that fail."""
+"""Broken builds of what guards a data folder: its locks, what it refuses, what it removes, and disks that fail."""
 
 from __future__ import annotations
 
 from .broken_build import Mutant
 
+ASIDE = "unit/catalog/test_set_aside.py"
 DATA_FOLDER = "unit/test_data_folder.py"
 DISK = "unit/catalog/test_disk_failures.py"
 FILES = "unit/test_files.py"
@@ -79,5 +80,40 @@ FOLDERS = [
         "        self._on_fatal(error)\n",
         "        pass\n",
         f"{DISK}::test_a_failed_sync_of_the_catalog_ends_the_server",
+    ),
+    Mutant(
+        "a region's folder is removed without proof",
+        "catalog/leftovers.py",
+        "        elif is_proven and holds_what_a_create_makes(path, files):\n",
+        "        elif True:\n",
+        f"{ASIDE}::test_a_regions_folder_without_proof_is_set_aside",
+    ),
+    Mutant(
+        "a region's folder with a file of unknown kind is removed",
+        "catalog/leftovers.py",
+        "        elif is_proven and holds_what_a_create_makes(path, files):\n",
+        "        elif is_proven:\n",
+        f"{ASIDE}::test_a_folder_that_holds_more_than_a_create_makes_is_set_aside",
+    ),
+    Mutant(
+        "a new region removes whatever stands in its place",
+        "catalog/region_folders.py",
+        "    if is_leftover:\n",
+        "    if True:\n",
+        f"{ASIDE}::test_a_new_region_sets_aside_what_stands_in_its_place",
+    ),
+    Mutant(
+        "a store file is removed without proof",
+        "catalog/leftovers.py",
+        "        if is_proven:\n",
+        "        if True:\n",
+        f"{ASIDE}::test_a_store_file_without_proof_is_set_aside",
+    ),
+    Mutant(
+        "beside damage in the log leftovers count as proven",
+        "catalog/leftovers.py",
+        "    is_proven = recovered.catalog_generation > 0 and not recovered.gaps\n",
+        "    is_proven = recovered.catalog_generation > 0\n",
+        f"{ASIDE}::test_beside_damage_in_the_log_nothing_is_removed",
     ),
 ]
