@@ -93,7 +93,7 @@ def unix_senders(path: str, ledger: Ledger, measure: Callable[[], int] = anonymo
     found: list[tuple[str, int]] = []
     for descriptor in sorted(_descriptors(), reverse=True):
         with _socket(descriptor) as connected:
-            if connected is None or connected.family != socket.AF_UNIX or connected.getsockname() != path:
+            if connected is None or _path(connected) != path:
                 continue
             peer = _peer(connected)
         if peer is not None:
@@ -208,6 +208,15 @@ def _port(connected: socket.socket) -> int:
     except OSError:
         return 0
     return port
+
+
+def _path(connected: socket.socket) -> str | None:
+    """Of a Unix socket's own end; None when there is none."""
+    try:
+        name: object = connected.getsockname()
+    except OSError:
+        return None
+    return name if isinstance(name, str) and name else None
 
 
 def _peer(connected: socket.socket) -> str | None:
