@@ -45,7 +45,7 @@ from rowlock_regionserver.rpc.grpc.addresses import Address, AnyAddress, UnixAdd
 from rowlock_regionserver.rpc.grpc.calls import Calls
 from rowlock_regionserver.rpc.grpc.connections import Connections
 from rowlock_regionserver.rpc.grpc.listener import CATALOG, REGION_SERVICE, Door
-from rowlock_regionserver.rpc.grpc.receiving import ReceiveWatch, senders
+from rowlock_regionserver.rpc.grpc.receiving import ReceiveWatch, senders, unix_senders
 from rowlock_regionserver.rpc.services.catalog_service import CatalogService
 from rowlock_regionserver.rpc.services.region_service import RegionService, RegionServiceStatistics
 from rowlock_regionserver.rpc.services.workers import Workers
@@ -208,7 +208,7 @@ class Server:
                 stopping.set()
         presence = Presence(self._linger_seconds, stopping.set)
         async with contextlib.AsyncExitStack() as undo:
-            door = Door(self._config)
+            door = Door(self._config, is_unix=not isinstance(self._listen, Address))
             undo.push_async_callback(door.abandon)
             if self._listen is not None:
                 self._address = await self._bind(door, self._listen)
@@ -232,9 +232,8 @@ class Server:
             self._region_service = regions
             catalog = CatalogService(region_server, workers, self._told_address(), folder.folder_id, self._config)
             calls.serve({CATALOG: catalog.methods(), REGION_SERVICE: regions.methods()})
-            watch = self._watch(ledger, calls.connections)
-            if watch is not None:
-                undo.callback(watch.stop)
+            watch = self._watch(ledger, door, calls.connections)
+            undo.callback(watch.stop)
             await self._serve_clients(door, folder, presence, stopping)
             calls.stop()
             regions.stop()
@@ -260,11 +259,12 @@ class Server:
     def _recover(self, folder: DataFolder, ledger: Ledger) -> RegionServer:
         return RegionServer.open(folder.path, self._config, self._clock, self._files, self._on_fatal, ledger)
 
-    def _watch(self, ledger: Ledger, connections: Connections) -> ReceiveWatch | None:
-        """Watches what clients send; nothing for a Unix socket, of which the system does not tell."""
-        if not isinstance(self._address, Address):
-            return None
-        watch = ReceiveWatch(ledger, partial(senders, self._address.port, connections))
+    def _watch(self, ledger: Ledger, door: Door, connections: Connections) -> ReceiveWatch:
+        """Watches what clients send."""
+        if isinstance(self._address, Address):
+            watch = ReceiveWatch(ledger, partial(senders, self._address.port, connections))
+        else:
+            watch = ReceiveWatch(ledger, partial(unix_senders, door.socket_path, ledger))
         watch.start()
         return watch
 

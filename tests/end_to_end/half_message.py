@@ -18,7 +18,12 @@ class HalfMessage:
 
     def __init__(self, address: str, path: str, message_bytes: int) -> None:
         host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=6)
+        if host == "unix":
+            self._socket = socket.socket(socket.AF_UNIX)
+            self._socket.settimeout(6)
+            self._socket.connect(port)
+        else:
+            self._socket = socket.create_connection((host, int(port)), timeout=6)
         self._windows = {0: _DEFAULT_WINDOW, 1: _DEFAULT_WINDOW}  # of the connection and of the stream
         self._initial_window = _DEFAULT_WINDOW
         self._received = b""

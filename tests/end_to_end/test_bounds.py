@@ -70,6 +70,19 @@ def test_a_connection_too_many_is_refused_in_words_and_taken_when_another_one_go
             pass
 
 
+def test_of_a_unix_socket_no_connection_too_many_is_taken(tmp_path: Path) -> None:
+    """Its clients have no names of their own, so one that was taken can't be refused in words."""
+    with contextlib.ExitStack() as opened:
+        address = f"unix:{tmp_path / 'clients'}"
+        opened.enter_context(Server(tmp_path / "folder", listen=address, config=CONFIG))
+        for _ in range(CONFIG.connections_max):
+            assert refusal_of_a_call(opened.enter_context(RawClient(address))) is None
+        last = opened.enter_context(RawClient(address))
+        with pytest.raises(grpc.RpcError) as refused:
+            last.catalog.ListTables(catalog_pb2.ListTablesRequest())
+        assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+
+
 def test_large_messages_of_several_connections_share_one_bound(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     with contextlib.ExitStack() as clients:
         one, two, three = [clients.enter_context(RawClient(server.address)) for _ in range(3)]
@@ -129,10 +142,12 @@ def resident_bytes(process_id: int) -> int:
 
 
 @pytest.mark.skipif(not anonymous_bytes(), reason="only Linux tells what connections have brought")
-def test_messages_that_are_half_there_are_bounded_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_unix", [False, True])
+def test_messages_that_are_half_there_are_bounded_too(tmp_path: Path, is_unix: bool) -> None:
     """gRPC holds what came of them, and tells nobody: 60 connections bring 200 MiB to a server of 64 MiB."""
     settings = ("--config", "memory=64MiB", "--config", "connections_max=100")
-    with ServerCommand("--data", tmp_path / "data", "--listen", "127.0.0.1:0", *settings) as server:
+    listen = f"unix:{tmp_path / 'clients'}" if is_unix else "127.0.0.1:0"
+    with ServerCommand("--data", tmp_path / "data", "--listen", listen, *settings) as server:
         address = server.ready()
         with contextlib.ExitStack() as opened, RawClient(address) as client:
             region_id = client.create_table("t", b"f")
@@ -155,7 +170,8 @@ def test_messages_that_are_half_there_are_bounded_too(tmp_path: Path) -> None:
     assert code == 0
     lines = errors.splitlines()
     assert lines
-    assert all("memory is full: closed" in line and "ipv4:127.0.0.1:" in line for line in lines), errors
+    peer = "unix:" if is_unix else "ipv4:127.0.0.1:"
+    assert all("memory is full: closed" in line and peer in line for line in lines), errors
 
 
 @pytest.mark.skipif(not anonymous_bytes(), reason="only Linux tells what a process holds")

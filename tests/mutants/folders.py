@@ -1,9 +1,10 @@
-"""Broken builds of what guards a data folder: its locks, what it refuses, and disks that fail."""
+"""Broken builds of what guards a data folder: its locks, what it refuses, what it removes, and disks that fail."""
 
 from __future__ import annotations
 
 from .broken_build import Mutant
 
+ASIDE = "unit/host/test_set_aside.py"
 DATA_FOLDER = "unit/test_data_folder.py"
 DISK = "unit/host/test_disk_failures.py"
 FILES = "unit/test_files.py"
@@ -94,5 +95,33 @@ FOLDERS = [
         "            number = next_number if known is None else known.number\n",
         "            number = 1 + len(families) if known is None else known.number\n",
         f"{TABLES}::test_a_dropped_familys_cells_are_gone_also_for_a_later_family_of_the_same_name[True]",
+    ),
+    Mutant(
+        "a region's folder is removed without proof",
+        "unnamed_region_folders",
+        "        elif is_proven and holds_what_a_create_makes(path, files):\n",
+        "        elif True:\n",
+        f"{ASIDE}::test_a_regions_folder_without_proof_is_set_aside",
+    ),
+    Mutant(
+        "a region's folder with a file of unknown kind is removed",
+        "unnamed_region_folders",
+        "        elif is_proven and holds_what_a_create_makes(path, files):\n",
+        "        elif is_proven:\n",
+        f"{ASIDE}::test_a_folder_that_holds_more_than_a_create_makes_is_set_aside",
+    ),
+    Mutant(
+        "a store file is removed without proof",
+        "unnamed_files_of_region",
+        "        if is_proven:\n",
+        "        if True:\n",
+        f"{ASIDE}::test_a_store_file_without_proof_is_set_aside",
+    ),
+    Mutant(
+        "beside damage in the log leftovers count as proven",
+        "unnamed_region_folders",
+        "    is_proven = recovered.catalog_generation > 0 and not recovered.gaps\n",
+        "    is_proven = recovered.catalog_generation > 0\n",
+        f"{ASIDE}::test_beside_damage_in_the_log_nothing_is_removed",
     ),
 ]

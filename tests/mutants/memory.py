@@ -93,6 +93,20 @@ MEMORY = [
         "end_to_end/test_bounds.py::test_what_comes_while_the_server_recovers_is_not_its_own",
     ),
     Mutant(
+        "clients of a Unix socket are closed for what is counted",
+        "unix_senders",
+        "measure() - ledger.own_bytes - ledger.bytes_held\n    if",
+        "measure() - ledger.own_bytes\n    if",
+        f"{RECEIVING}::test_connections_of_a_unix_socket_share_what_nobody_counts_and_are_ended_one_by_one",
+    ),
+    Mutant(
+        "connections of a Unix socket have no bound",
+        "_options",
+        "config.connections_max * (1 if is_unix else 2)",
+        "config.connections_max * 2",
+        "end_to_end/test_bounds.py::test_of_a_unix_socket_no_connection_too_many_is_taken",
+    ),
+    Mutant(
         "messages that were read count as unread",
         "Connection.met",
         "        self.message_bytes += len(message)\n",

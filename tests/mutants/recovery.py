@@ -5,7 +5,6 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 CRASHES = "unit/host/test_table_crashes.py::test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not"
-ASIDE = "unit/host/test_set_aside.py"
 DAMAGE = "unit/wal/test_damage.py"
 IDLE = "unit/wal/test_idle_markers.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
@@ -208,34 +207,6 @@ RECOVERY = [
         "        if not self._is_newest_checked:\n",
         "        if False:\n",
         f"{LOST}::test_no_region_is_flushed_in_recovery_before_a_lost_catalog_is_missed",
-    ),
-    Mutant(
-        "a region's folder is removed without proof",
-        "unnamed_region_folders",
-        "        elif is_proven and holds_what_a_create_makes(path, files):\n",
-        "        elif True:\n",
-        f"{ASIDE}::test_a_regions_folder_without_proof_is_set_aside",
-    ),
-    Mutant(
-        "a region's folder with a file of unknown kind is removed",
-        "unnamed_region_folders",
-        "        elif is_proven and holds_what_a_create_makes(path, files):\n",
-        "        elif is_proven:\n",
-        f"{ASIDE}::test_a_folder_that_holds_more_than_a_create_makes_is_set_aside",
-    ),
-    Mutant(
-        "a store file is removed without proof",
-        "unnamed_files_of_region",
-        "        if is_proven:\n",
-        "        if True:\n",
-        f"{ASIDE}::test_a_store_file_without_proof_is_set_aside",
-    ),
-    Mutant(
-        "beside damage in the log leftovers count as proven",
-        "unnamed_region_folders",
-        "    is_proven = recovered.catalog_generation > 0 and not recovered.gaps\n",
-        "    is_proven = recovered.catalog_generation > 0\n",
-        f"{ASIDE}::test_beside_damage_in_the_log_nothing_is_removed",
     ),
     Mutant(
         "a file that can not be read ends the start",

@@ -28,6 +28,8 @@ from rowlock.errors import (
 # certain that nothing was sent.
 NAME_NOT_FOUND = ("errors resolving", "DNS resolution failed")
 _NEVER_CONNECTED = ("failed to connect to all addresses", *NAME_NOT_FOUND)
+# The system's words when nobody listens at a socket that is there, or at none.
+_NOBODY_LISTENS = ("Connection refused", "No such file or directory")
 # A private server's socket in its data folder, and a file that only data folders have.
 _SOCKET, _FORMAT_FILE = "socket", "format"
 # How grpc says that the other side speaks another protocol.
@@ -109,16 +111,19 @@ def error_of_call(failed: FailedCall, address: str) -> RowlockError:
 def _unavailable(address: str, details: str) -> ServerUnavailableError:
     if not details.startswith(_NEVER_CONNECTED):
         return ServerUnavailableError(f"the connection to {address} was lost: {details}")
-    error = ServerUnavailableError(f"no server answers at {address}: {details}{_private_server_advice(address)}")
+    advice = _private_server_advice(address, details)
+    error = ServerUnavailableError(f"no server answers at {address}: {details}{advice}")
     error.never_left = True
     return error
 
 
-def _private_server_advice(address: str) -> str:
+def _private_server_advice(address: str, details: str) -> str:
     """What to do if the address is that of a data folder's private server; a killed one is not started again by itself.
 
     Nothing but its place tells such a socket: `socket` in a data folder, which has a file `format`.
     """
+    if not any(word in details for word in _NOBODY_LISTENS):
+        return ""
     folder, name = os.path.split(address.removeprefix(PREFIX))
     if not address.startswith(PREFIX) or name != _SOCKET or not os.path.exists(os.path.join(folder, _FORMAT_FILE)):
         return ""

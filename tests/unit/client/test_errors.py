@@ -108,7 +108,7 @@ def test_only_a_data_folders_socket_is_taken_for_a_private_servers(tmp_path: Pat
             return grpc.StatusCode.UNAVAILABLE
 
         def details(self) -> str:
-            return "failed to connect to all addresses; last error: FAILED_PRECONDITION: connect failed"
+            return "failed to connect to all addresses; last error: FAILED_PRECONDITION: Connection refused"
 
     failed = Failed()
     elsewhere = error_of_call(failed, f"unix:{tmp_path / 'socket'}")

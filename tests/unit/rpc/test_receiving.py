@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from rowlock_regionserver.config import MIB, Config
@@ -13,7 +14,7 @@ from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.resident import anonymous_bytes
 from rowlock_regionserver.rpc.grpc import receiving
 from rowlock_regionserver.rpc.grpc.connections import Connections
-from rowlock_regionserver.rpc.grpc.receiving import ReceiveWatch, Sender, senders
+from rowlock_regionserver.rpc.grpc.receiving import ReceiveWatch, Sender, senders, unix_senders
 
 MEMORY = 160 * MIB  # of which 150 may be held
 
@@ -146,6 +147,35 @@ def test_a_connection_is_ended_and_never_another_one_that_has_its_descriptor_now
     Sender(peer, 0, server.fileno()).end()
     assert client.recv(1) == b""
     assert server.recv(1) == b""  # and its descriptor is still its own
+
+
+@needs_linux
+def test_connections_of_a_unix_socket_share_what_nobody_counts_and_are_ended_one_by_one(tmp_path: Path) -> None:
+    path = str(tmp_path / "socket")
+    ledger = Ledger(Config(memory=MEMORY), 100 * MIB)
+    with ExitStack() as opened:
+        listening = opened.enter_context(socket.socket(socket.AF_UNIX))
+        listening.bind(path)
+        listening.listen()
+        ends: list[tuple[socket.socket, socket.socket]] = []
+        for _ in range(2):
+            client = opened.enter_context(socket.socket(socket.AF_UNIX))
+            client.connect(path)
+            ends.append((client, opened.enter_context(listening.accept()[0])))
+        ledger.memstores.add(30 * MIB)
+        assert unix_senders(path, ledger, lambda: (100 + 30 + 39) * MIB) == [], "a quarter of memory is 40 MiB"
+        assert unix_senders(f"{path}s", ledger, lambda: 200 * MIB) == [], "another socket's"
+        newest, oldest = unix_senders(path, ledger, lambda: (100 + 30 + 50) * MIB)
+        assert (newest.unread_bytes, newest.descriptor) == (25 * MIB, max(server.fileno() for _, server in ends))
+        assert newest.peer != oldest.peer
+        Sender(oldest.peer, 0, newest.descriptor).end()  # The descriptor is another connection's now.
+        oldest.end()
+        for client, server in ends:
+            if server.fileno() == oldest.descriptor:
+                assert client.recv(1) == b""
+            else:
+                client.sendall(b"still there")
+                _receive(server, len(b"still there"))
 
 
 @pytest.mark.parametrize(

@@ -36,14 +36,15 @@ _PING_INTERVAL_MS = 5_000
 _LAST_WORDS_SECONDS = 0.5
 
 
-def _options(config: Config) -> list[tuple[str, int]]:
+def _options(config: Config, *, is_unix: bool) -> list[tuple[str, int]]:
     return [
         # Otherwise a second server could listen on the same port, and clients would be dealt out between the two.
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", config.request_bytes_max + _MESSAGE_SLACK_BYTES),
         ("grpc.max_send_message_length", -1),
-        # Connections beyond connections_max hear so by their first call; many more are not taken at all.
-        ("grpc.max_allowed_incoming_connections", 2 * config.connections_max),
+        # Connections beyond connections_max hear so by their first call; many more are not taken at all. Those of a
+        # Unix socket have no names, so that calls can't be counted by connection: there none beyond it is taken.
+        ("grpc.max_allowed_incoming_connections", config.connections_max * (1 if is_unix else 2)),
         ("grpc.max_concurrent_streams", config.streams_per_connection_max),
         # What a stream may send before somebody reads it: gRPC would raise it to many MiB on a quick network.
         ("grpc.http2.bdp_probe", 0),
@@ -71,11 +72,17 @@ class _State(enum.Enum):
 class Door:
     """A gRPC server on one address. Used on the event loop."""
 
-    def __init__(self, config: Config) -> None:
-        self._server = grpc.aio.server(options=_options(config))
+    def __init__(self, config: Config, *, is_unix: bool) -> None:
+        """is_unix: the address will be that of a Unix socket."""
+        self._server = grpc.aio.server(options=_options(config, is_unix=is_unix))
         self._health = health.aio.HealthServicer()
         self._state = _State.NEW
         self._socket: SocketName | None = None
+
+    @property
+    def socket_path(self) -> str:
+        """The path that the system knows a Unix socket by; empty for another address."""
+        return self._socket.path if self._socket is not None else ""
 
     def bind(self, address: AnyAddress, *, is_open_to_others: bool) -> AnyAddress:
         """Takes the address, so that nobody else does; gives it with the real port. Clients that connect wait.

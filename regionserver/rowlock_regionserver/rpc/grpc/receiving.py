@@ -6,7 +6,9 @@ that brought most of what was not handed to us are closed, until the rest fits. 
 each connection, and we know how much of that came to us as messages. A client that was cut off connects again, and
 sends again what was not answered.
 
-Only Linux tells these things, and only of TCP: on other systems, and for Unix sockets, nothing is watched.
+Only Linux tells these things, and of Unix sockets not how much has come by each. There connections are closed, the
+newest first, when what the process holds and nobody counts is a large share of `memory`. On other systems nothing is
+watched.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ _LOOK_AGAIN_SECONDS, _SOON_SECONDS = 0.05, 0.005
 # Less of one connection is ordinary. What is not ours to read (frames, headers): a share, and so much a message.
 _UNREAD_LEAST = 1 * MIB
 _FRAMES_SHARE, _MESSAGE_OVERHEAD = 1.02, 512
-_TCP_FAMILIES = (socket.AF_INET, socket.AF_INET6)
+# On a Unix socket: the share of `memory` that must be held and not counted before connections are closed.
+_UNCOUNTED_SHARE_LEAST = 1 / 4
+_FAMILIES = (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX)
 # Linux's struct tcp_info: where tcpi_bytes_received stands (since 4.1).
 _TCP_INFO_BYTES, _BYTES_RECEIVED = 192, struct.Struct("<Q")
 _BYTES_RECEIVED_AT = 128
@@ -76,6 +80,25 @@ def senders(port: int, connections: Connections) -> list[Sender]:
         if unread_bytes > _UNREAD_LEAST:
             found.append(Sender(peer, unread_bytes, descriptor))
     return found
+
+
+def unix_senders(path: str, ledger: Ledger, measure: Callable[[], int] = anonymous_bytes) -> list[Sender]:
+    """The connections that were accepted on a Unix socket, the newest first, each with an equal part of what came.
+
+    What came is what the process holds and nobody counts; none are given while that is little of `memory`.
+    """
+    uncounted_bytes = measure() - ledger.own_bytes - ledger.bytes_held
+    if uncounted_bytes < _UNCOUNTED_SHARE_LEAST * ledger.bytes_max:
+        return []
+    found: list[tuple[str, int]] = []
+    for descriptor in sorted(_descriptors(), reverse=True):
+        with _socket(descriptor) as connected:
+            if connected is None or _path(connected) != path:
+                continue
+            peer = _peer(connected)
+        if peer is not None:
+            found.append((peer, descriptor))
+    return [Sender(peer, uncounted_bytes // len(found), descriptor) for peer, descriptor in found]
 
 
 class ReceiveWatch:
@@ -125,10 +148,10 @@ class ReceiveWatch:
         if self.held() <= self._bytes_max:
             self._ended.clear()
             return
-        senders = sorted(self._senders(), key=lambda sender: sender.unread_bytes, reverse=True)
-        if not senders:
+        if not self._senders():
             return  # It is held by something else.
         self._give_back()  # What was freed already is not held by anybody.
+        senders = sorted(self._senders(), key=lambda sender: sender.unread_bytes, reverse=True)
         being_freed = sum(sender.unread_bytes for sender in senders if sender.peer in self._ended)
         too_much = self.held() - self._bytes_max - being_freed
         closed: list[Sender] = []
@@ -158,7 +181,7 @@ def _descriptors() -> list[int]:
 
 @contextlib.contextmanager
 def _socket(descriptor: int) -> Iterator[socket.socket | None]:
-    """A way to ask a socket that is gRPC's, by its own descriptor; None: it is none, or none of TCP.
+    """A way to ask a socket that is gRPC's, by its own descriptor; None: it is none that clients connect to.
 
     Never by a copy: gRPC would close its own and still hear of the connection, and then it hears of nothing any more.
     """
@@ -169,8 +192,8 @@ def _socket(descriptor: int) -> Iterator[socket.socket | None]:
     except OSError:
         connected = None  # It was closed meanwhile.
     try:
-        is_tcp = connected is not None and connected.family in _TCP_FAMILIES and connected.type == socket.SOCK_STREAM
-        yield connected if is_tcp else None
+        is_stream = connected is not None and connected.family in _FAMILIES and connected.type == socket.SOCK_STREAM
+        yield connected if is_stream else None
     finally:
         if connected is not None:
             connected.detach()
@@ -178,6 +201,8 @@ def _socket(descriptor: int) -> Iterator[socket.socket | None]:
 
 def _port(connected: socket.socket) -> int:
     """Of this end; 0 when there is none."""
+    if connected.family == socket.AF_UNIX:
+        return 0
     try:
         port: int = connected.getsockname()[1]
     except OSError:
@@ -185,12 +210,24 @@ def _port(connected: socket.socket) -> int:
     return port
 
 
-def _peer(connected: socket.socket) -> str | None:
-    """The other end, as gRPC names it."""
+def _path(connected: socket.socket) -> str | None:
+    """Of a Unix socket's own end; None when there is none."""
     try:
-        host, port = connected.getpeername()[:2]
+        name: object = connected.getsockname()
     except OSError:
         return None
+    return name if isinstance(name, str) and name else None
+
+
+def _peer(connected: socket.socket) -> str | None:
+    """The other end, as gRPC names it; of a Unix socket, where it names none, this one. None: there is none."""
+    try:
+        name = connected.getpeername()
+        if connected.family == socket.AF_UNIX:
+            return f"unix:{os.fstat(connected.fileno()).st_ino}"
+    except OSError:
+        return None
+    host, port = name[:2]
     return peer_name(host, port)
 
 
