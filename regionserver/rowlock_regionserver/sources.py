@@ -69,8 +69,8 @@ class Chunk:
     """Cells of one source in store order: of whole rows, or a part of one row.
 
     Of whole rows `frontier` says how far they reach. Read forwards, every cell of the asked range with row < `frontier`
-    is in `table`; read backwards, every cell with row >= `frontier` (the table still ascends). None: the range is
-    exhausted. The flags may be pessimistic, never optimistic.
+    is in `table`; read backwards, every cell with row >= `frontier` (the table still ascends); and no other cell is.
+    None: the range is exhausted. The flags may be pessimistic, never optimistic.
     """
 
     table: pa.Table  # CELL_SCHEMA

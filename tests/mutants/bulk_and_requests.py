@@ -178,9 +178,16 @@ BULK_AND_REQUESTS = [
     ),
     # ---- request ids
     Mutant(
+        "an answer takes the place of one that is still waited for",
+        "RequestIds._is_next_of_a_lone_caller",
+        "            and answers[0][0] < floor <= answer[0]\n",
+        "            and answers[0][0] < answer[0]\n",
+        "unit/region/test_requests.py::test_any_order_of_sequences_and_floors_keeps_what_is_waited_for",
+    ),
+    Mutant(
         "request ids are not kept",
         "RequestIds._keep",
-        "            self._add(client, answer)\n",
+        "                self._add(client, answer)\n",
         "",
         f"{WRITES}::test_a_repeated_request_is_applied_once_and_answered_the_same",
     ),
@@ -237,8 +244,8 @@ BULK_AND_REQUESTS = [
     Mutant(
         "the floor never rises",
         "RequestIds._keep",
-        "            if floor > client.floor:\n",
-        "            if False:\n",
+        "                if floor > client.floor:\n",
+        "                if False:\n",
         f"{WRITES}::test_a_request_below_the_floor_is_answered_with_unknown_outcome",
     ),
     Mutant(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
@@ -127,12 +128,9 @@ def row_at(table: pa.Table, index: int) -> bytes:
 def first_at_or_after(table: pa.Table, row: bytes) -> int:
     """Index of the first cell of a sorted table whose row is `row` or greater; the number of cells when there is none.
 
-    A bisection on the column's own bytes, some 5 µs. Arrow's scalars take 1 µs for each probe, and hold up others.
+    Some 5 µs: a bisection on the column's own bytes, or in many chunks by Arrow's scalars, which find their chunk.
     """
-    before = 0
-    for chunk in table.column(ROW).chunks:
-        place = first_not_below(chunk, row)
-        if place < len(chunk):
-            return before + place
-        before += len(chunk)
-    return before
+    rows = table.column(ROW)
+    if rows.num_chunks == 1:
+        return first_not_below(rows.chunks[0], row)
+    return bisect_left(rows, row, key=lambda scalar: scalar.as_py())

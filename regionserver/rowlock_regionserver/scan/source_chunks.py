@@ -143,8 +143,11 @@ class SourceChunks:
         given: list[Chunk] = []
         left: list[Chunk] = []
         for chunk in held.chunks:
-            first_part, last_part = (chunk, None) if edge is None else _cut(chunk, edge)
-            if edge is not None and self._reverse:
+            if edge is None or (chunk.frontier is not None and not self._is_beyond(chunk.frontier, edge)):
+                given.append(chunk)
+                continue
+            first_part, last_part = _cut(chunk, edge)
+            if self._reverse:
                 first_part, last_part = last_part, first_part
             if first_part is not None:
                 given.append(first_part)

@@ -9,13 +9,13 @@ mirror image. Block number, first and last row come from the index, so no block 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
+from rowlock_regionserver.arrow.cell_columns import first_not_below
 from rowlock_regionserver.sources import AwayValue
 from rowlock_regionserver.storefile.cutter import cell_ends
 from rowlock_regionserver.storefile.index import BlockIndex
@@ -175,11 +175,9 @@ def _row(batch: pa.RecordBatch, cell: int) -> bytes:
 
 def _position(batch: pa.RecordBatch, row: bytes) -> int:
     """The first cell with a row >= `row`. O(log cells)."""
-    rows = batch.column(0)
-    return bisect_left(range(batch.num_rows), row, key=lambda cell: rows[cell].as_py())
+    return first_not_below(batch.column(0), row)
 
 
 def _position_after(batch: pa.RecordBatch, row: bytes) -> int:
     """The first cell with a row > `row`. O(log cells)."""
-    rows = batch.column(0)
-    return bisect_right(range(batch.num_rows), row, key=lambda cell: rows[cell].as_py())
+    return first_not_below(batch.column(0), row + b"\x00")

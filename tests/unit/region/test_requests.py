@@ -65,6 +65,20 @@ def test_an_id_below_the_floor_is_answered_with_unknown_outcome() -> None:
         found(ids, 4)
 
 
+def test_of_a_client_that_waits_for_one_change_at_a_time_one_answer_is_kept_and_counted() -> None:
+    memory = RequestIdMemory(1 << 30)
+    ids = RequestIds(ManualClock(), memory, HOUR_MS, 100)
+    for sequence, row in enumerate((b"a", b"a longer row", b"b"), 1):
+        ids.keep(RequestId(CLIENT, sequence, sequence), row, 9, RowResult(timestamp=sequence))
+        statistics = ids.statistics()
+        assert (statistics.kept_answers, statistics.bytes_held) == (1, CLIENT_BYTES + ANSWER_BYTES + len(row))
+        assert memory.bytes_held == ids.bytes_held
+    assert found(ids, 4) is None
+    assert ids.find(RequestId(CLIENT, 3, 3), b"b") == (9, RowResult(timestamp=3), False)
+    with pytest.raises(UnknownOutcomeError, match="below its client's floor 3"):
+        found(ids, 2)
+
+
 def test_what_is_kept_is_bounded_by_what_is_in_flight() -> None:
     ids = request_ids()
     for sequence in range(1, 10_000):

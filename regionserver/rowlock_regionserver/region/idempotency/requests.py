@@ -150,15 +150,30 @@ class RequestIds:
                 client = self._clients.add(name, now)
                 self._bytes_held += CLIENT_BYTES
             client.heard = now
-            self._add(client, answer)
-            if floor > client.floor:
-                self._raise_floor(client, floor)
+            if self._is_next_of_a_lone_caller(client, answer, floor):
+                client.floor = floor
+                self._bytes_held += answer[5] - client.answers[0][5]
+                client.answers[0] = answer
+            else:
+                self._add(client, answer)
+                if floor > client.floor:
+                    self._raise_floor(client, floor)
             if len(client.answers) > 2 * self._answers_per_client_max:
                 self._raise_floor(client, client.answers[-self._answers_per_client_max][0])
             grown = self._bytes_held - before
         if grown:
             self._memory.add(grown)
         return grown > 0
+
+    def _is_next_of_a_lone_caller(self, client: Client, answer: Answer, floor: int) -> bool:
+        """Whether the answer replaces the client's only one, as its floor says, and neither has cells to count."""
+        answers = client.answers
+        return (
+            len(answers) == 1
+            and answers[0][0] < floor <= answer[0]
+            and isinstance(answers[0][3], int)
+            and isinstance(answer[3], int)
+        )
 
     def _add(self, client: Client, answer: Answer) -> None:
         answers = client.answers
