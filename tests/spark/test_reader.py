@@ -138,6 +138,12 @@ def test_nothing_to_read_is_one_part_without_ranges(rowlock_server: RowlockServe
     assert _ids(reader) == []
 
 
+def test_the_option_of_a_check_is_none_of_a_table_s(rowlock_server: RowlockServer) -> None:
+    """The DataFrame had a column "place", and reading it ended with a TypeError."""
+    with pytest.raises(InvalidArgumentError, match="no option 'check'; the options for reading are"):
+        _source(rowlock_server, check="true")
+
+
 def test_a_schema_may_have_its_own_letters_case(rowlock_server: RowlockServer, table: str) -> None:
     schema = StructType([StructField("B", StringType()), StructField("ID", StringType())])
     reader, [partition, *_] = _planned(_reader(_source(rowlock_server, prefix="only"), schema))
