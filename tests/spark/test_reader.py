@@ -7,12 +7,13 @@ import secrets
 import time
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID
 
 import pyarrow as pa
 import pytest
 import rowlock
-from pyspark import TaskContext
+from pyspark import TaskContext, cloudpickle
 from pyspark.sql.datasource import (
     DataSourceReader,
     InputPartition,
@@ -30,6 +31,7 @@ from rowlock.errors import (
 from rowlock.pytest_plugin import RowlockServer
 from rowlock.scan import Scan
 from rowlock.snapshot import renew_snapshot
+from rowlock.spark.loading import load
 from rowlock.spark.planning import PART_BYTES_MAX, PART_BYTES_MIN, ScanPartition, suited
 from rowlock.spark.read_points import snapshot as held_snapshot
 from rowlock.spark.source import RowlockSource
@@ -134,6 +136,34 @@ def test_nothing_to_read_is_one_part_without_ranges(rowlock_server: RowlockServe
     [partition] = _planned(reader)[1]
     assert partition.ranges == ()
     assert _ids(reader) == []
+
+
+def test_the_option_of_a_check_is_none_of_a_table_s(rowlock_server: RowlockServer) -> None:
+    """The DataFrame had a column "place", and reading it ended with a TypeError."""
+    with pytest.raises(InvalidArgumentError, match="no option 'check'; the options for reading are"):
+        _source(rowlock_server, check="true")
+
+
+def test_a_schema_may_have_its_own_letters_case(rowlock_server: RowlockServer, table: str) -> None:
+    schema = StructType([StructField("B", StringType()), StructField("ID", StringType())])
+    reader, [partition, *_] = _planned(_reader(_source(rowlock_server, prefix="only"), schema))
+    assert [batch.to_pylist() for batch in _batches(reader, partition)] == [[{"B": "b", "ID": "only b"}]]
+
+
+def test_a_format_under_a_name_that_plans_show_reads_the_same(rowlock_server: RowlockServer, table: str) -> None:
+    """It arrives in other processes by value, as Spark pickles it, and is registered once."""
+    spark = Mock(version="4.3.0", _sc=None)
+    given = {"server": rowlock_server.address, "mapping": _MAPPING, "filter": "b IS NOT NULL"}
+    for _ in range(2):
+        load(spark, "read", **given)
+    [[registered]] = [call.args for call in spark.dataSource.register.call_args_list]
+    pickling: Any = cloudpickle  # Any: it has no types
+    arrived = pickling.loads(pickling.dumps(registered))
+    assert arrived.name() == "rowlock read, filter b IS NOT NULL"
+    spark.read.format.assert_called_with(arrived.name())
+    spark.read.format().options.assert_called_with(**given)
+    source = pickling.loads(pickling.dumps(arrived({**given, "path": "read"})))
+    assert _ids(_reader(source)) == ["only b"]
 
 
 def test_a_filter_narrows_what_is_read(rowlock_server: RowlockServer, table: str) -> None:

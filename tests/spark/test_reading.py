@@ -116,7 +116,9 @@ def test_bounds_and_conditions_choose_rows(spark: SparkSession, flights: Flights
 def test_a_schema_narrows_the_columns_and_not_the_rows(spark: SparkSession, flights: Flights) -> None:
     frame = flights.reader(spark, timestamps="dest").schema("delay INT, flight INT").load("flights")
     assert _tuples(frame) == _sorted([(row[2], row[1]) for row in flights.rows])
-    keys = flights.reader(spark).schema("carrier STRING").load("flights")
+    keys = flights.reader(spark).schema("Carrier STRING").load("flights")
+    assert keys.columns == ["Carrier"]
+    assert {row["Carrier"] for row in retried(keys.collect)} == {row[0] for row in flights.rows}
     assert retried(keys.count) == 200
 
 

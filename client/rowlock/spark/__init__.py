@@ -13,13 +13,20 @@ from rowlock.spark.environment import prepare_environment
 
 if TYPE_CHECKING:
     from rowlock.spark.checking import check
+    from rowlock.spark.loading import load
     from rowlock.spark.read_points import HeldSnapshot, snapshot
     from rowlock.spark.report import Report
 
-__all__ = ["HeldSnapshot", "Report", "check", "configure", "prepare_environment", "snapshot"]
+__all__ = ["HeldSnapshot", "Report", "check", "configure", "load", "prepare_environment", "snapshot"]
 
 # What needs Arrow, gRPC or PySpark is imported at its first use, from these modules.
-_LATER = {"HeldSnapshot": "read_points", "Report": "report", "check": "checking", "snapshot": "read_points"}
+_LATER = {
+    "HeldSnapshot": "read_points",
+    "Report": "report",
+    "check": "checking",
+    "load": "loading",
+    "snapshot": "read_points",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import re
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +40,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
 _TEXT = re.compile(r"(?P<kind>\w*)\s*(?P<quote>['\"])(?P<inside>.*)['\"]", re.DOTALL)
+# Of ten, in a number that an integer or a decimal may be compared with.
+_EXPONENT_MAX = 38
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", "'": "'", '"': '"', "%": "\\%", "_": "\\_"}
 _LIKE = re.compile(r"(?P<before>%?)(?P<text>(?:[^\\%_]|\\.)*)(?P<after>%?)", re.DOTALL)
 _COMPARISONS: dict[str, type[spark.Filter]] = {
@@ -238,14 +242,28 @@ def _value(token: _Token, column: FrameColumn) -> object:
         return token.text.upper() == "TRUE"
     if token.kind != "number":
         raise ValueError
-    if pa.types.is_floating(arrow):
-        return float(token.text)
     number = decimal.Decimal(token.text)
+    if pa.types.is_floating(arrow):
+        return _float(number, arrow)
+    if number.adjusted() > _EXPONENT_MAX:
+        raise ValueError("the number is too large")
     if pa.types.is_decimal(arrow):
         return number
     if pa.types.is_integer(arrow) and number == number.to_integral_value():
         return int(number)
     raise ValueError
+
+
+def _float(number: decimal.Decimal, arrow: pa.DataType) -> float:
+    """The nearest one. Spark compares a FLOAT with a number as two DOUBLEs, so for a FLOAT it has to be the same."""
+    found = float(number)
+    if math.isinf(found):
+        raise ValueError("the number is too large")
+    if arrow == pa.float32() and struct.unpack("f", struct.pack("f", found))[0] != found:
+        raise ValueError(
+            "no FLOAT is exactly that number, which Spark compares as a DOUBLE; say .where(...) on the DataFrame"
+        )
+    return found
 
 
 def _of_text(text: str, arrow: pa.DataType) -> object:

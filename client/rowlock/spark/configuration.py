@@ -26,15 +26,20 @@ def configure(spark: SparkSession) -> None:
     Raises PySparkTooOldError if this PySpark is too old for rowlock, and NoPythonError if the Python of the executors
     is not there on the driver's machine too, where it plans reads and writes.
     """
-    from rowlock.spark.versions import check_pyspark
-
-    check_pyspark(spark.version)
+    check_session(spark)
     from rowlock.spark.source import RowlockSource
 
-    _check_python(spark)
     spark.dataSource.register(RowlockSource)
     # Spark looks for formats in the session of the thread, and this makes one the thread's.
     spark.createDataFrame([], "nothing STRING")
+
+
+def check_session(spark: SparkSession) -> None:
+    """Raises PySparkTooOldError or NoPythonError for a session that can't use the format, as configure() does."""
+    from rowlock.spark.versions import check_pyspark
+
+    check_pyspark(spark.version)
+    _check_python(spark)
 
 
 def _check_python(spark: SparkSession) -> None:

@@ -43,14 +43,14 @@ def rows_of_form(batch: pa.RecordBatch, frame: Frame, schema: pa.Schema, malform
     place = 1
     keys: dict[str, Array] | None = None
     for column in frame.columns:
+        assert column.mapped is not None, column
         if column.source is Source.KEY:
             if keys is None:
                 keys = _keys(frame, rows, malformed_is_null)
-            arrays.append(keys[column.name])
+            arrays.append(keys[column.mapped.name])
             continue
         stored = batch.column(place)
         place += 1
-        assert column.mapped is not None, column
         if column.source is Source.TIMESTAMP:
             arrays.append(_timestamps(column.mapped, stored, rows))
         else:

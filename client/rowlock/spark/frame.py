@@ -119,18 +119,18 @@ class Frame:
     def narrowed(self, schema: StructType) -> Frame:
         """The columns that a user's schema names, in its order; raises MappingError if it has others, or other types.
 
-        Columns that may be null must be so in the schema.
+        Names are found whatever their letters' case, and stay as the schema has them. Columns that may be null must be
+        so in the schema.
         """
-        by_name = {column.name: column for column in self.columns}
+        by_name = {column.name.lower(): column for column in self.columns}
+        known = ", ".join(column.name for column in self.columns)
         if not schema.fields:
-            raise MappingError(f"the schema has no columns; there are {', '.join(by_name)}")
+            raise MappingError(f"the schema has no columns; there are {known}")
         chosen = []
         for field in schema.fields:
-            column = by_name.get(field.name)
+            column = by_name.get(field.name.lower())
             if column is None:
-                raise MappingError(
-                    f"the schema names the column {field.name!r}, and there is none; there are {', '.join(by_name)}"
-                )
+                raise MappingError(f"the schema names the column {field.name!r}, and there is none; there are {known}")
             if field.dataType != column.type:
                 raise MappingError(
                     f"the schema says that {field.name!r} is {field.dataType.simpleString()}, and the mapping makes it "
@@ -138,7 +138,7 @@ class Frame:
                 )
             if column.is_nullable and not field.nullable:
                 raise MappingError(f"the schema says that {field.name!r} is never null, and it may be")
-            chosen.append(FrameColumn(column.name, column.source, column.mapped, field.nullable))
+            chosen.append(FrameColumn(field.name, column.source, column.mapped, field.nullable))
         return Frame(self.mapping, tuple(chosen))
 
 
@@ -170,14 +170,15 @@ def mapped_frame(mapping: Mapping, timestamps: tuple[str, ...], malformed_is_nul
         )
         for column in mapping.columns
     ]
-    values = {column.name: column for column in mapping.values}
+    values = {column.name.lower(): column for column in mapping.values}
     for name in values if timestamps == (ALL_TIMESTAMPS,) else timestamps:
-        if name not in values:
+        value = values.get(name.lower())
+        if value is None:
             raise MappingError(
                 f"the option timestamps names {name!r}, which is no value column of the mapping; those are "
-                f"{', '.join(values) or 'none'}"
+                f"{', '.join(column.name for column in mapping.values) or 'none'}"
             )
-        columns.append(FrameColumn(name + TIMESTAMP_SUFFIX, Source.TIMESTAMP, values[name]))
+        columns.append(FrameColumn(value.name + TIMESTAMP_SUFFIX, Source.TIMESTAMP, value))
     # Spark does not tell letters' case apart unless told to.
     seen: set[str] = set()
     for column in columns:

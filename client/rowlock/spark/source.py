@@ -39,7 +39,7 @@ class RowlockSource(DefaultSource):
         self.options = {name.lower(): value for name, value in options.items()}
         self._inferred: Mapping | None = None
         self._drawn: ReadPoint | None = None
-        if not self.options or OPTION in self.options:
+        if not self.options or self._is_check:
             # Of a table that CREATE TABLE made: schema, reader and writer say what to do. Or a check.
             return
         if CHECKPOINT in self.options:
@@ -57,13 +57,18 @@ class RowlockSource(DefaultSource):
                 self._infer(read_options(self.options))
 
     @property
+    def _is_check(self) -> bool:
+        """Whether check() asks. Beside other options it is none that a read has, and refused."""
+        return self.options.keys() == {OPTION}
+
+    @property
     def _patience_s(self) -> float:
         """How long making a DataFrame waits for a server; a plan or a task waits for the whole timeout."""
         return min(timeout_of(self.options), _MAKING_S_MAX)
 
     def schema(self) -> StructType:
         """Of all columns. Refuses here, when the DataFrame is made, what could not be read."""
-        if OPTION in self.options:
+        if self._is_check:
             return CHECK_SCHEMA
         options = read_options(self.options)
         frame = self._frame(options, self._patience_s)
@@ -72,7 +77,7 @@ class RowlockSource(DefaultSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """schema: what schema() gave, or the user's choice of its columns."""
-        if OPTION in self.options:
+        if self._is_check:
             return CheckReader(self.options[OPTION])
         options = read_options(self.options)
         frame = self._frame(options, options.timeout_s)

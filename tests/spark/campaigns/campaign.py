@@ -1,6 +1,6 @@
 """The campaigns with Spark: `python -m tests.spark.campaigns.campaign [NAME ...] [--short] [--seed N]`.
 
-Without names all of them, in their long form: twenty minutes on a quiet machine. Prints an account of each and exits 1
+Without names all of them, in their long form: half an hour on a quiet machine. Prints an account of each and exits 1
 if any promise was broken. The seed is printed; giving it again repeats what is wanted to go wrong, though not the order
 in which tasks take turns.
 """
@@ -15,7 +15,9 @@ from tests.spark.campaigns import (
     broken_builds,
     changing_rows,
     connect,
+    dead_server,
     driver_kills,
+    many_rows,
     server_kills,
     speculation,
     task_failures,
@@ -27,6 +29,8 @@ CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {
     "driver_kills": driver_kills.run,
     "server_kills": server_kills.run,
     "changing_rows": changing_rows.run,
+    "many_rows": many_rows.run,
+    "dead_server": dead_server.run,
     "connect": connect.run,
     "broken_builds": broken_builds.run,
 }

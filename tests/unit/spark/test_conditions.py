@@ -31,8 +31,8 @@ from rowlock.spark.options import read_options
 from rowlock.spark.pushdown import Rows, rows_of
 
 _MAPPING = (
-    "id STRING :key, n INT f:n, x DOUBLE f:x, s STRING f:s, b BINARY f:b, yes BOOLEAN f:yes, day DATE f:day, "
-    "at TIMESTAMP f:at, price DECIMAL(38,2) f:price, `a b``c` INT f:odd"
+    "id STRING :key, n INT f:n, x DOUBLE f:x, f FLOAT f:f, s STRING f:s, b BINARY f:b, yes BOOLEAN f:yes, "
+    "day DATE f:day, at TIMESTAMP f:at, price DECIMAL(38,2) f:price, `a b``c` INT f:odd"
 )
 _UTC = datetime.UTC
 
@@ -73,6 +73,7 @@ def _filters(text: str) -> list[Filter]:
         ("b = X'00ff'", [EqualTo(("b",), b"\0\xff")]),
         ("yes = TRUE AND yes = false", [EqualTo(("yes",), True), EqualTo(("yes",), False)]),
         ("x < 1e3 AND x = .5", [LessThan(("x",), 1000.0), EqualTo(("x",), 0.5)]),
+        ("f = 0.5 AND x = 0.1", [EqualTo(("f",), 0.5), EqualTo(("x",), 0.1)]),
         (f"price > {10**35 + 1}.25", [GreaterThan(("price",), decimal.Decimal(f"{10**35 + 1}.25"))]),
         ("day = DATE'2013-01-31'", [EqualTo(("day",), datetime.date(2013, 1, 31))]),
         ("day > '2013-01-01'", [GreaterThan(("day",), datetime.date(2013, 1, 1))]),
@@ -118,6 +119,11 @@ def test_conditions_are_read_as_spark_reads_them(text: str, expected: list[Filte
         (r"s = 'a\q'", r"the escape \\q is not known"),
         ("s LIKE 'a%b'", "it takes 'text%', '%text' and '%text%'"),
         ("s LIKE 'a_'", "it takes 'text%'"),
+        ("x = 1e400", "which is DOUBLE, with 1e400: the number is too large"),
+        ("f = 1e39", "which is FLOAT, with 1e39"),
+        ("f <= 0.1", r"which is FLOAT, with 0.1: no FLOAT is exactly that number, .*say .where"),
+        ("n = 1e999999999", "which is INT, with 1e999999999: the number is too large"),
+        ("price = 1e999999999", "with 1e999999999: the number is too large"),
         ("n LIKE 5", "it takes 'text%', '%text' and '%text%', of text"),
         ("s = 'x", 'at "\'x"'),
     ],

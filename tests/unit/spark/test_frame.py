@@ -68,6 +68,14 @@ def test_a_user_s_schema_chooses_columns_in_its_order_and_rows_stay_those_of_the
     assert frame.cell_columns == [b"info:delay", b"info:price"]
 
 
+def test_names_of_a_schema_and_of_timestamps_are_found_in_any_case_as_spark_finds_them() -> None:
+    chosen = StructType([StructField("DELAY_Timestamp", TimestampType()), StructField("Id", StringType())])
+    frame = mapped_frame(_MAPPING, ("Delay",), False).narrowed(chosen)
+    assert frame.schema == chosen
+    assert [column.mapped and column.mapped.name for column in frame.columns] == ["delay", "id"]
+    assert pickle.loads(pickle.dumps(frame)).schema == chosen
+
+
 @pytest.mark.parametrize(
     ("field", "message"),
     [
