@@ -8,6 +8,7 @@ import signal
 import pytest
 from hypothesis import HealthCheck, core, settings
 
+from tests.flakey import pytest_runtest_protocol as pytest_runtest_protocol
 from tests.seeds import REPLAY, RUN_SEED
 
 # Each run draws new examples, from its seed. How long one takes is the machine's doing.
