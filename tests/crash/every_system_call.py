@@ -63,7 +63,8 @@ def run(settings: Settings) -> Account:
         account.counts["restarts"] += 2 * (outcome.call is not None)
         if outcome.problem is not None:
             account.problems.append(f"{kill}: {outcome.call}: {outcome.problem}")
-    if account.counts["kills"] < 0.8 * len(kills) or not account.counts["  in LMDB"]:
+    # A sample may draw calls that a life reaches or not, by the turns of its threads.
+    if account.counts["kills"] < (0.5 if settings.is_short else 0.8) * len(kills) or not account.counts["  in LMDB"]:
         account.problems.append("too few of the lives met their kill")
     return account
 
