@@ -69,9 +69,10 @@ def end_process(error: BaseException) -> None:
 
 def end_after_breach(error: BaseException) -> None:
     """Ends the process at once, with the traceback: an invariant does not hold, so nothing it says can be trusted."""
-    traceback.print_exception(error)
-    print("rowlock-server: ending at once, because ROWLOCK_VERIFY=1 found an invariant broken", file=sys.stderr)
-    sys.stderr.flush()
+    told = "".join(traceback.format_exception(error))
+    message = f"{told}rowlock-server: ending at once, because ROWLOCK_VERIFY=1 found an invariant broken\n"
+    with contextlib.suppress(OSError):
+        os.write(sys.stderr.fileno(), message.encode())
     os._exit(1)
 
 
