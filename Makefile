@@ -21,8 +21,8 @@ $(VENV)/.ready: pyproject.toml requirements.lock requirements-java.lock .ci/setu
 demo: setup ## the main job on real data: flights loaded, raced for, counted, a server killed, joined by Spark
 	@$(PYTHON) -m bench.demo $(ARGS)
 
-test: setup ## every test that fits in ten minutes; the few that fail have a second chance, and are named
-	@$(PYTHON) -m tests.again --shared -q
+test: setup ## every test that fits in ten minutes
+	@$(PYTHON) -m tests.two_processes -q
 
 check: setup ## format, lint, strict types, tidy
 	@$(PYTHON) -m ruff format --check .

@@ -6,14 +6,17 @@ import os
 import signal
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, core, settings
 
-# Each run plays the same examples: a failure that nobody has caused belongs into a campaign, not into the build. How
-# long an example takes is the machine's doing. `--hypothesis-profile=default` draws new ones.
+from tests.flakey import pytest_runtest_protocol as pytest_runtest_protocol
+from tests.seeds import REPLAY, RUN_SEED
+
+# Each run draws new examples, from its seed. How long one takes is the machine's doing.
 settings.register_profile(
-    "fixed", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+    "drawn", deadline=None, database=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("fixed")
+settings.load_profile("drawn")
+core.global_force_seed = RUN_SEED  # type: ignore[assignment]  # mypy takes None, its default, for its type
 
 # What a user's shell or a build machine may set, and what would change what the commands under test say or ask.
 _LEFT_BEHIND = (
@@ -49,3 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.pop(name, None)
     # Folders that others may write, or that we may not, are made by the tests that are about them.
     os.umask(0o022)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How to play the random tests of this run again."""
+    terminalreporter.write_line(REPLAY)

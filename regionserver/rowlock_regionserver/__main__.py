@@ -74,6 +74,7 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
             advertise=asked.advertise,
             is_insecure=asked.insecure,
             linger_seconds=asked.linger if asked.embedded else None,
+            is_self_checking=os.environ.get("ROWLOCK_VERIFY") == "1",
             config=_config(asked.config),
         )
         signals.attach(server)

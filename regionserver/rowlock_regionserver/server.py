@@ -23,6 +23,7 @@ import contextlib
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +36,7 @@ from rowlock_regionserver.data_folder import DataFolder
 from rowlock_regionserver.embedded import SOCKET, AddressFile, Presence
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
+from rowlock_regionserver.host.self_check import SelfCheck
 from rowlock_regionserver.host.server_statistics import RegionServerStatistics
 from rowlock_regionserver.host.stopping import Unflushed
 from rowlock_regionserver.ledger import Ledger
@@ -66,6 +68,15 @@ def end_process(error: BaseException) -> None:
     os._exit(3)
 
 
+def end_after_breach(error: BaseException) -> None:
+    """Ends the process at once, with the traceback: an invariant does not hold, so nothing it says can be trusted."""
+    told = "".join(traceback.format_exception(error))
+    message = f"{told}rowlock-server: ending at once, because ROWLOCK_VERIFY=1 found an invariant broken\n"
+    with contextlib.suppress(OSError):
+        os.write(sys.stderr.fileno(), message.encode())
+    os._exit(1)
+
+
 def _set_from_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
     with contextlib.suppress(RuntimeError):  # The loop is closed: it has stopped already.
         loop.call_soon_threadsafe(event.set)
@@ -90,6 +101,7 @@ class Server:
         advertise: str | None = None,
         is_insecure: bool = False,
         linger_seconds: float | None = None,
+        is_self_checking: bool = False,
         config: Config | None = None,
         clock: Clock | None = None,
         files: Files | None = None,
@@ -100,7 +112,8 @@ class Server:
         `listen`: HOST:PORT, where port 0 lets the system choose, or unix:PATH; None: a socket in the folder. Hosts
         other than this machine's own, and a folder that others own or may write to, need `is_insecure`. `advertise`:
         the address that clients are told.
-        `linger_seconds`: embedded, and ends so long after the last client. `on_fatal`: told when a sync failed, and
+        `linger_seconds`: embedded, and ends so long after the last client. `is_self_checking`: see
+        host/self_check.py. `on_fatal`: told when a sync failed, and
         must end the process.
         """
         self._path = Path(folder)
@@ -108,6 +121,7 @@ class Server:
         self._advertise = parsed_address(advertise) if advertise is not None else None
         self._is_insecure = is_insecure
         self._linger_seconds = linger_seconds
+        self._is_self_checking = is_self_checking
         self._config = config or planned({}, memory_limit())
         self._clock = clock or Clock()
         self._files = files or Files()
@@ -225,6 +239,10 @@ class Server:
             await door.start(calls)
             region_server = await loop.run_in_executor(None, self._recover, folder, ledger)
             undo.callback(lambda: self._unflushed.extend(region_server.stop()))
+            if self._is_self_checking:
+                checking = SelfCheck(region_server, end_after_breach)
+                checking.start()
+                undo.callback(checking.stop)
             workers = Workers(self._config.worker_threads)
             undo.callback(workers.stop)
             self._region_server = region_server

@@ -68,7 +68,8 @@ def run(settings: Settings) -> Account:
         account.counts["restarts"] += 2 * outcome.images
         account.problems += [f"{crash}: {problem}" for problem in outcome.problems]
     account.notes.append("crashes by call: " + ", ".join(f"{name} {n}" for name, n in crashed_in.most_common() if n))
-    if account.counts["crashes"] < 0.8 * len(crashes):
+    # A sample may draw calls that a life reaches or not, by the turns of its threads.
+    if account.counts["crashes"] < (0.5 if settings.is_short else 0.8) * len(crashes):
         account.problems.append("too few of the lives met their crash")
     return account
 

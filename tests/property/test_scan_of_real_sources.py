@@ -23,6 +23,7 @@ from rowlock_regionserver.storefile.writer import write_store_file
 
 from tests.property.scan_cases import random_model, random_plan
 from tests.property.scan_model import MisfitError, Model, Write
+from tests.seeds import generator_of
 
 CASES = range(25)
 
@@ -79,7 +80,7 @@ def test_real_sources_answer_what_the_model_answers(tmp_path: Path) -> None:
 
 def check_case(case: int, folder: Path) -> None:
     """Compares three scans of one table with the model, and for each a get of every row."""
-    generator = random.Random(case)
+    generator = generator_of(case)
     model = random_model(generator)
     stores = sources_of(model, folder, generator)
     for plan in (ScanPlan(), ScanPlan(reverse=True, batch_rows=1), random_plan(generator)):

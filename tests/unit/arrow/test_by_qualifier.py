@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -11,6 +9,8 @@ from rowlock_regionserver.arrow.by_qualifier import by_qualifier
 from rowlock_regionserver.arrow.columns import Column, binary_array, cells_table
 from rowlock_regionserver.arrow.masks import places_among
 from rowlock_regionserver.cells import PUT
+
+from tests.seeds import generator_of
 
 OPERANDS = binary_array([b"b", b"", b"cc"])
 
@@ -63,7 +63,7 @@ def test_the_last_row_may_lack_columns() -> None:
 
 def test_random_rows_are_judged_as_each_cell_alone() -> None:
     for seed in range(300):
-        generator = random.Random(seed)
+        generator = generator_of(seed)
         names = [b"", b"a", b"b", b"c", b"cc"]
         first = sorted(generator.sample(names, generator.randint(1, 5)))
         rows = [

@@ -12,6 +12,7 @@ from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import CELL_SCHEMA, DELETE_COLUMN, PUT, Cell
 from rowlock_regionserver.sources import AwayValue
 
+from tests.seeds import generator_of
 from tests.unit.scan.buffers import addresses
 
 
@@ -53,7 +54,7 @@ def test_runs_that_share_a_row_are_not_in_succession() -> None:
 
 
 def test_merged_cells_are_by_row_qualifier_newest_timestamp_then_newest_write() -> None:
-    generator = random.Random(20240501)
+    generator = generator_of("merge")
     for _ in range(50):
         cells = {
             (generator.choice("abc"), generator.choice(["", "p", "q"]), generator.randrange(4), number)

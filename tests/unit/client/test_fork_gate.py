@@ -132,14 +132,22 @@ def test_a_call_that_takes_long_is_cut_off_but_for_one_that_must_not_be_repeated
     long, change = Call(gate, threads), Call(gate, threads, is_repeatable=False)
     assert long.began.wait(60)
     assert change.began.wait(60)
-    cut = threading.Event()
+    cut, waits_for_the_change = threading.Event(), threading.Event()
+    wait_for = gate._condition.wait_for
 
     def quieten() -> None:
         cut.set()
         long.may_end.set()
 
+    def watched(holds: Callable[[], bool], timeout: float | None = None) -> bool:
+        if timeout == 60.0 and not cut.is_set() and not holds():
+            waits_for_the_change.set()
+        return wait_for(holds, timeout)
+
+    monkeypatch.setattr(gate._condition, "wait_for", watched)
     fork = Fork(gate, threads, quieten)
-    assert not cut.wait(0.1)
+    assert waits_for_the_change.wait(60)
+    assert not cut.is_set()
     change.may_end.set()
     assert fork.closed.wait(60)
     assert cut.is_set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.host.stopping import Unflushed, told
 from rowlock_regionserver.operations import Put, RowMutation, RowOutcome, Selection, WriteOptions
+from rowlock_regionserver.wal.spare import Spare
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
 from tests.unit.wal.log_case import wait_until
@@ -146,8 +146,18 @@ def test_what_was_answered_before_its_sync_survives_a_stop_without_space(
     assert serving.fatal == []
 
 
-def test_a_stop_waits_for_a_segment_that_is_only_not_ready_yet(serving: Serving) -> None:
-    may_go_on, in_allocation = threading.Event(), threading.Event()
+def test_a_stop_waits_for_a_segment_that_is_only_not_ready_yet(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on, in_allocation, looked_again = threading.Event(), threading.Event(), threading.Event()
+    check = Spare._check
+
+    def watched(spare: Spare) -> None:
+        check(spare)  # Raises if the writer is to give up.
+        if spare._is_stopping:
+            looked_again.set()
+
+    monkeypatch.setattr(Spare, "_check", watched)
 
     def hold(call: Call) -> None:
         if call.name == "allocate":
@@ -158,7 +168,7 @@ def test_a_stop_waits_for_a_segment_that_is_only_not_ready_yet(serving: Serving)
     waiting = serving.begin_put("t", b"r", b"v" * SEGMENT_BYTES)
     assert in_allocation.wait(WAIT_S)
     serving.server.stop_waiting_for_space()
-    time.sleep(0.05)  # Nothing tells that nothing was given up.
+    assert looked_again.wait(WAIT_S)
     may_go_on.set()
     assert serving.stop() == []
     assert not isinstance(waiting[0], Exception)

@@ -153,8 +153,23 @@ def test_nobody_works_in_a_pause(case: Case) -> None:
     assert case.slept == pytest.approx([0.002])
 
 
+class WatchedSemaphore(threading.Semaphore):
+    """Tells when somebody has to wait for it."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__(value)
+        self.is_waited_for = threading.Event()
+
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+        if super().acquire(blocking=False):
+            return True
+        self.is_waited_for.set()
+        return super().acquire(blocking, timeout)
+
+
 def test_one_waits_for_the_other_beside_requests(case: Case) -> None:
     begun = threading.Event()
+    turns = case.long_work.turns = WatchedSemaphore(1)
 
     def other() -> None:
         with case.long_work.turn():
@@ -164,7 +179,8 @@ def test_one_waits_for_the_other_beside_requests(case: Case) -> None:
     thread = threading.Thread(target=other)
     with case.long_work.turn():
         thread.start()
-        assert not begun.wait(0.05)
+        assert turns.is_waited_for.wait(WAIT_S)
+        assert not begun.is_set()
     assert begun.wait(WAIT_S)
     thread.join()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import itertools
 import json
-import random
 import tracemalloc
 
 import pytest
@@ -17,6 +16,8 @@ from rowlock_regionserver.region.idempotency.request_clients import CLIENT_BYTES
 from rowlock_regionserver.region.idempotency.request_id_memory import RequestIdMemory
 from rowlock_regionserver.region.idempotency.requests import RequestIds
 from rowlock_regionserver.region.manifest import Manifest
+
+from tests.seeds import generator_of
 
 CLIENT = b"c" * 16
 ROW = b"row"
@@ -32,6 +33,7 @@ def request_ids(
 def kept_by(
     ids: RequestIds, sequence: int, floor: int = 1, write_number: int = 9, value: bytes = b"", client: bytes = CLIENT
 ) -> RowResult:
+
     cells = ((b"f", b"q", sequence, value),) if value else ()
     result = RowResult(results=cells, timestamp=sequence)
     ids.keep(RequestId(client, sequence, floor), ROW, write_number, result)
@@ -299,7 +301,7 @@ def test_refusals_are_counted_and_are_not_for_a_manifest() -> None:
 
 def test_any_order_of_sequences_and_floors_keeps_what_is_waited_for() -> None:
     for seed in range(50):
-        draw = random.Random(seed)
+        draw = generator_of(seed)
         ids = request_ids(per_client_max=10_000)
         known: dict[int, int] = {}
         sequences = draw.sample(range(1, 400), 300)

@@ -32,9 +32,9 @@ ROWS = [b"a", b"b", b"c"]
 QUALIFIERS = [b"", b"\x00", b"n", b"n\x00", b"o"]
 
 
-def change_at_random(engine: Engine, chance: random.Random) -> None:
+def change(engine: Engine, kind: int, chance: random.Random) -> None:
     row, qualifier = chance.choice(ROWS), chance.choice(QUALIFIERS)
-    match chance.randrange(8):
+    match kind:
         case 0:
             engine.change(row, Delete(DeleteKind.FAMILY, b"g", timestamp=chance.choice([None, 3])))
         case 1:
@@ -42,7 +42,7 @@ def change_at_random(engine: Engine, chance: random.Random) -> None:
         case 2:
             cells = [(each, b"g", qualifier, chance.randrange(9), b"b" * 900) for each in ROWS for _ in range(4)]
             engine.bulk(bulk_batch(*cells))
-        case 3 if chance.random() < 0.5:
+        case 3:
             engine.server.flush("t")
         case _:
             engine.change(row, Put(b"g", qualifier, b"v", chance.choice([None, chance.randrange(9)])))
@@ -57,8 +57,9 @@ def test_a_column_is_read_as_it_stands_in_the_row_whatever_the_sources(engine: E
         return [cell for cell in cells if cell[0] == qualifier or cell[3] == DELETE_FAMILY]
 
     kinds: set[str] = set()
-    for _ in range(80):
-        change_at_random(engine, chance)
+    # A bulk load and a flush are certain, so that there are sources of each kind.
+    for kind in [2, *chance.choices(range(8), k=40), 3, *chance.choices(range(8), k=40)]:
+        change(engine, kind, chance)
         view = engine.region._contents.stores.view
         kinds.update(type(source).__name__ for source in view[family.number][1])
         state = RowState(view, chance.choice(ROWS), 0)

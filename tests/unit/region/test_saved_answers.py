@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import random
 import threading
 from collections.abc import Iterator
 from itertools import chain
@@ -23,6 +22,8 @@ from rowlock_regionserver.region.idempotency.request_id_memory import RequestIdM
 from rowlock_regionserver.region.idempotency.requests import RequestIds
 from rowlock_regionserver.region.idempotency.saved_answers import with_answers
 from rowlock_regionserver.region.manifest import Manifest
+
+from tests.seeds import generator_of
 
 from .conftest import WAIT_S, Engine, abandon
 
@@ -150,7 +151,7 @@ def test_what_is_forgotten_is_not_named_any_more(tmp_path: Path) -> None:
 
 def test_after_any_flushes_and_restarts_every_answer_is_there(tmp_path: Path) -> None:
     for seed in range(20):
-        draw = random.Random(seed)
+        draw = generator_of(seed)
         folder = tmp_path / str(seed)
         folder.mkdir()
         region = Region(folder)

@@ -490,7 +490,8 @@ def test_an_answer_from_reading_alone_waits_until_what_it_read_is_published(held
             second, outcomes = started(held, b"r", put(b"q", b"new"), request=request)
         case _:
             second, outcomes = started(held, b"r", Delete(DeleteKind.VERSION, b"f", b"z"))
-    assert not second.wait(0.05)
+    assert held_files(held).is_held.wait(WAIT_S)
+    assert not second.is_set()
     held_files(held).may_sync.set()
     assert first.wait(WAIT_S)
     assert second.wait(WAIT_S)

@@ -10,6 +10,7 @@ from rowlock_regionserver.arrow.columns import Integers, binary_array, integer_a
 from rowlock_regionserver.cells import ANSWER_SCHEMA
 from rowlock_regionserver.scan.batches import CELL_BYTES, Batches, ScanAnswer
 
+from tests.seeds import generator_of
 from tests.unit.scan.buffers import addresses
 
 
@@ -94,7 +95,7 @@ def test_batches_are_slices_of_what_was_given() -> None:
 
 def test_cells_come_out_as_they_went_in() -> None:
     for seed in range(100):
-        generator = random.Random(seed)
+        generator = generator_of(seed)
         rows = [
             (f"{row:02d}", [generator.randrange(40) for _ in range(generator.choice([1, 1, 2, 9]))])
             for row in range(20)

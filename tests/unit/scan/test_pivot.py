@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -27,6 +26,7 @@ from rowlock_regionserver.scan.scanner import ScanAnswer, scan
 from rowlock_regionserver.scan.windows import View
 
 from tests.property.scan_model import ListSource, Write
+from tests.seeds import generator_of
 
 FAMILY = Family(1, b"f", versions=3)
 OTHER = Family(2, b"g", versions=3)
@@ -259,7 +259,7 @@ def test_a_row_larger_than_an_answer_may_be_is_refused_when_the_scan_comes_to_it
 def test_random_tables_of_one_shape_come_out_as_they_went_in(in_chunks: bool) -> None:
     """Windows of many rows and chunks, which the property test's tables are too small for."""
     for seed in range(60):
-        generator = random.Random(seed)
+        generator = generator_of(seed)
         names = generator.sample(["", "a", "ab", "b", "c", "d"], generator.randint(1, 6))
         is_dense, length = generator.random() < 0.5, generator.choice([None, 1, 8, 100])
         writes = [

@@ -15,6 +15,8 @@ from rowlock._core.scan_plan import RowRange
 from rowlock.spark.decoding import bytes_of
 from rowlock.spark.key_ranges import ALL_ROWS, RANGES_MAX, Op, PartCondition, intersected, row_ranges
 
+from tests.seeds import generator_of
+
 _HOLDS: dict[Op, Callable[[Any, Any], bool]] = {
     Op.EQUAL: operator.eq,
     Op.LESS: operator.lt,
@@ -69,7 +71,7 @@ _SEPARATED = {"STRING {} text": _text}
 
 
 def _cases(parts: dict[str, Callable[[random.Random], Any]], seed: int, told_always: bool) -> None:
-    rng = random.Random(seed)
+    rng = generator_of(seed)
     for _ in range(300):
         words = [rng.choice(list(parts)) for _ in range(rng.randrange(1, 4))]
         text = ", ".join(f"k{place} {word.format(':key')}" for place, word in enumerate(words))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,8 @@ from rowlock_regionserver.wal.segment import (
     segment_number,
     segment_path,
 )
+
+from tests.seeds import generator_of
 
 LOG_ID = bytes(range(16))
 SEED = segment_seed(LOG_ID, 3)
@@ -97,7 +98,7 @@ def test_records_behind_bad_bytes_are_found_and_copies_inside_values_are_not() -
 
 def test_the_search_sees_what_a_walk_over_each_offset_sees() -> None:
     for seed_number in range(30):
-        chance = random.Random(seed_number)
+        chance = generator_of(seed_number)
         data = bytearray(64)
         for _ in range(20):
             if chance.random() < 0.4:
