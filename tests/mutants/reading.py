@@ -238,33 +238,33 @@ READING = [
     ),
     Mutant(
         "flush forgets the files there were",
-        "_with_files",
-        "        store_files[family.number] = (file.info, *store_files.get(family.number, ()))\n",
-        "        store_files[family.number] = (file.info,)\n",
+        "_edited",
+        "        store_files[number] = (file.info, *store_files.get(number, ()))\n",
+        "        store_files[number] = (file.info,)\n",
         f"{FLUSH}::test_files_of_several_flushes_are_there_after_a_restart",
     ),
     Mutant(
         "segments go before their file is shown",
-        "Flusher._show.exchange",
-        "                if family.number in opened:\n",
-        "                if False:\n",
+        "LiveFiles._show.exchange",
+        "                store.files = (file, *store.files)\n",
+        "                pass\n",
         f"{FLUSH}::test_a_flush_makes_one_store_file_a_family_and_empties_the_memstore",
     ),
     Mutant(
         "the log is told of a flush before it is committed",
         "Flusher._flush",
-        "        self._commit(_with_files(manifest, written))\n",
-        "        self._flushed(sealed.write_number)\n        self._commit(_with_files(manifest, written))\n",
+        "        self._live_files.apply_edit(\n",
+        "        self._flushed(sealed.write_number)\n        self._live_files.apply_edit(\n",
         f"{FLUSH}::test_after_a_flush_without_space_a_crash_loses_nothing[manifest-*]",
     ),
     Mutant(
         "a flush that does not commit drops its segments",
-        "Flusher._flush",
-        "        self._commit(_with_files(manifest, written))\n        self._show(sealed, written)\n",
+        "LiveFiles.apply_edit",
+        "        self._commit(_edited(self.manifest if manifest is None else manifest, edit))\n        self._show(edit)\n",
         "        try:\n"
-        "            self._commit(_with_files(manifest, written))\n"
+        "            self._commit(_edited(self.manifest if manifest is None else manifest, edit))\n"
         "        finally:\n"
-        "            self._show(sealed, [])\n",
+        "            self._show(replace(edit, added={}))\n",
         f"{FLUSH}::test_a_flush_without_space_loses_nothing_and_the_next_one_takes_all[manifest-*]",
     ),
     Mutant(

@@ -153,7 +153,7 @@ class Opening:
 
     def _read_log(self, read: ReadLog, apply: Apply, contents: dict[int, RegionContents]) -> Recovered:
         """Reads the log as `recover` or `read_log` does, given what catalog and manifests know of it."""
-        positions = [each.flusher.manifest.log_position for each in contents.values()]
+        positions = [each.live_files.manifest.log_position for each in contents.values()]
         return read(
             self._folder / "log",
             self._files,

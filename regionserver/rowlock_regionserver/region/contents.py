@@ -22,6 +22,7 @@ from rowlock_regionserver.region.flush import Flusher
 from rowlock_regionserver.region.idempotency.answers_file import read_answers
 from rowlock_regionserver.region.idempotency.requests import RequestIds
 from rowlock_regionserver.region.idempotency.saved_answers import AnswerSource, with_answers
+from rowlock_regionserver.region.live_files import LiveFiles
 from rowlock_regionserver.region.manifest import Manifest, read_manifest, write_manifest
 from rowlock_regionserver.region.region_files import greatest_file_number, unnamed_files
 from rowlock_regionserver.region.replay import Replay
@@ -75,8 +76,9 @@ class RegionContents:
         self.requests.restore((*itertools.chain.from_iterable(in_files), *manifest.answers), manifest.forgotten_ms_ago)
         self.stores = Stores(table, _open_store_files(folder, manifest, table, shared.cache, shared.open_files))
         self.applier = Applier(self.stores, shared.memory, self.mvcc.read_spans, shared.on_fatal)
+        self.live_files = LiveFiles(live, self.stores, files, self._committed)
         self.flusher = Flusher(
-            live,
+            self.live_files,
             self.stores,
             self.mvcc,
             self.gate,
@@ -85,7 +87,6 @@ class RegionContents:
             self._flushed,
             self.log_waits_for_space,
             self._log_position,
-            self._committed,
         )
         # Bulk files that the log's records name, with the write number of each: they stay until they are flushed.
         # Guarded by the gate held alone (adding), and by the flush that runs (removing).
@@ -130,7 +131,7 @@ class RegionContents:
     def write_to(self, log: Log) -> None:
         """The log is open: it is told how far the region is flushed, now and after each flush."""
         self._log = log
-        log.flushed(self.region_id, self.flusher.manifest.flushed_write_number)
+        log.flushed(self.region_id, self.live_files.manifest.flushed_write_number)
 
     def log_waits_for_space(self) -> bool:
         """No write is published until there is disk space."""

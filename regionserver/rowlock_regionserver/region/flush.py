@@ -6,9 +6,10 @@
    manifest names it the log's records are gone. A log that waits for disk space is not waited for.
 3. Write: each family's sealed segments are merged window by window, freed of what no reader can see any more
    (flush_windows.py), and written as one store file, synced, renamed, and opened.
-4. Commit: the next manifest generation names the new files and the flushed write number, and keeps the request ids that
-   the log would forget (saved_answers.py). It is durable before anything else happens.
-5. Show: readers see the files instead of the segments, in one step; then the log is told, and bulk files go.
+4. Commit and show: one edit of the live files (live_files.py). The next manifest generation names the new files and the
+   flushed write number, and keeps the request ids that the log would forget (saved_answers.py). Readers then see the
+   files instead of the segments, in one step.
+5. The log may forget what was flushed, and bulk files are removed.
 
 A flush that fails before 4 has changed nothing but names that no manifest knows: the segments stay, sealed. The next
 flush writes them first, and seals the active segments only when that succeeds: however often a full disk refuses, there
@@ -31,17 +32,17 @@ import pyarrow as pa
 from rowlock_regionserver.cells import Family, ReadSpans
 from rowlock_regionserver.commit.gate import Gate
 from rowlock_regionserver.commit.mvcc import Mvcc
-from rowlock_regionserver.errors import DiskFullError, NotServingRegionError, TooManyOpenFilesError
+from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.memstore.segment import RowSegment
 from rowlock_regionserver.process import give_way
 from rowlock_regionserver.region.flush_windows import Judge, kept_tables
 from rowlock_regionserver.region.idempotency.requests import RequestIds
-from rowlock_regionserver.region.idempotency.saved_answers import unnamed_answers, with_answers
-from rowlock_regionserver.region.manifest import LiveManifest, Manifest
+from rowlock_regionserver.region.idempotency.saved_answers import with_answers
+from rowlock_regionserver.region.live_files import Edit, LiveFiles
+from rowlock_regionserver.region.manifest import Manifest
 from rowlock_regionserver.region.shared_parts import SharedParts
-from rowlock_regionserver.region.store_file_names import store_file_path
-from rowlock_regionserver.region.stores import Store, Stores
+from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
@@ -75,7 +76,7 @@ class Flusher:
 
     def __init__(
         self,
-        live: LiveManifest,
+        live_files: LiveFiles,
         stores: Stores,
         mvcc: Mvcc,
         gate: Gate,
@@ -84,11 +85,13 @@ class Flusher:
         flushed: Callable[[int], None],
         log_waits_for_space: Callable[[], bool],
         log_position: Callable[[], Position],
-        committed: Callable[[int], None],
     ) -> None:
-        """`committed(generation)` is called when a manifest is durable, `flushed(write_number)` when everything up to
-        the number is in live store files. `log_position` says how far the log is durable."""
-        self._folder = live.folder
+        """`flushed(write_number)` is called when everything up to the number is in live store files.
+
+        `log_position` says how far the log is durable.
+        """
+        self._live_files = live_files
+        self._folder = live_files.folder
         self._stores = stores
         self._mvcc = mvcc
         self._gate = gate
@@ -102,27 +105,15 @@ class Flusher:
         self._flushed = flushed
         self._log_waits_for_space = log_waits_for_space
         self._log_position = log_position
-        self._committed = committed
         self._lock = threading.Lock()
         # Guarded by self._lock, which is held for a whole flush or alter:
-        self._live = live
         self._is_closed = False
         # Nothing up to this number is left to flush.
-        self._clean_up_to = live.manifest.flushed_write_number
+        self._clean_up_to = live_files.manifest.flushed_write_number
         # Of a flush that sealed and did not commit, the number that it sealed up to.
         self._sealed_up_to: int | None = None
         # What manifests say from now on; set when the region begins to serve.
-        self.stamps_are_own = live.manifest.stamps_are_own
-
-    @property
-    def manifest(self) -> Manifest:
-        """The live manifest."""
-        return self._live.manifest
-
-    @property
-    def generation(self) -> int:
-        """The live manifest's."""
-        return self._live.generation
+        self.stamps_are_own = live_files.manifest.stamps_are_own
 
     def flush(self) -> FlushResult:
         """Writes everything that is in memory now to store files; returns when they are live.
@@ -151,11 +142,15 @@ class Flusher:
         try:
             written = self._write_all(sealed, spans, manifest.next_file_number)
         except BaseException:
-            for path in unnamed_answers(manifest, self.manifest, self._folder):
-                self._files.remove_if_there(path)
+            self._live_files.discard(manifest, ())
             raise
-        self._commit(_with_files(manifest, written))
-        self._show(sealed, written)
+        self._live_files.apply_edit(
+            Edit(
+                added={family.number: file for family, file in written},
+                flushed={family.number: segments for family, segments in sealed.segments},
+            ),
+            manifest,
+        )
         self._sealed_up_to = None
         self._clean_up_to = sealed.write_number
         self._flushed(sealed.write_number)
@@ -203,13 +198,13 @@ class Flusher:
         """4. The manifest that will say that all up to this number is flushed, but for its store files."""
         numbers = {store.family.name: store.family.number for store in self._stores.all()}
         served = set(numbers.values())
-        store_files = {number: infos for number, infos in self.manifest.store_files.items() if number in served}
+        live = self._live_files.manifest
         manifest = replace(
-            self.manifest,
-            store_files=store_files,
+            live,
+            store_files={number: infos for number, infos in live.store_files.items() if number in served},
             flushed_write_number=write_number,
             stamps_are_own=self.stamps_are_own,
-            log_position=max(self.manifest.log_position, self._log_position()),
+            log_position=max(live.log_position, self._log_position()),
         )
         bytes_max = self._config.manifest_answers_bytes_max
         return with_answers(manifest, self._requests, write_number, self._files, self._folder, numbers, bytes_max)
@@ -221,7 +216,7 @@ class Flusher:
         try:
             for family, segments in sealed.segments:
                 number = first_number + len(written)
-                paths.append(store_file_path(self._folder, family.number, number))
+                paths.append(self._live_files.path_of(family.number, number))
                 info = self._write(family, segments, number, paths[-1], spans)
                 if info is not None:
                     # Before the commit: a file that can't be opened changes nothing.
@@ -248,42 +243,6 @@ class Flusher:
         with self._long_work.turn(frees_memory=True) as turn:
             yield from kept_tables(segments, judge, window_bytes, merge_bytes, between=turn.give_way)
 
-    def _commit(self, manifest: Manifest) -> None:
-        """4. The commit point."""
-        before = self.manifest
-        try:
-            self._live = self._live.replaced(self._files, manifest)
-        except (DiskFullError, TooManyOpenFilesError):
-            # The manifest before is the one that counts, so the new files take space that is needed. After any other
-            # failure they stay, because the manifest that names them may be on the disk.
-            for path in self._paths(manifest) - self._paths(before) | unnamed_answers(manifest, before, self._folder):
-                self._files.remove_if_there(path)
-            raise
-        self._committed(self._live.generation)
-        for path in unnamed_answers(before, manifest, self._folder):
-            with contextlib.suppress(OSError):  # The next start removes what is left.
-                self._files.remove_if_there(path)
-
-    def _paths(self, manifest: Manifest) -> set[Path]:
-        return {
-            store_file_path(self._folder, number, info.number)
-            for number, infos in manifest.store_files.items()
-            for info in infos
-        }
-
-    def _show(self, sealed: _Sealed, written: Sequence[tuple[Family, StoreFile]]) -> None:
-        """5. Files instead of segments, in one step for all readers."""
-        opened = {family.number: file for family, file in written}
-
-        def exchange() -> None:
-            for family, segments in sealed.segments:
-                store = self._stores.of(family.number)
-                if family.number in opened:
-                    store.files = (opened[family.number], *store.files)
-                store.memstore.drop(segments)
-
-        self._stores.change(exchange)
-
     def close(self) -> None:
         """Waits for the flush that runs; none begins after it, so the folder may be removed."""
         with self._lock:
@@ -294,27 +253,6 @@ class Flusher:
         """Waits for the flush that runs, and lets none begin."""
         with self._lock:
             yield
-
-    def forget_families(self, dropped: Sequence[Store]) -> None:
-        """Takes the files of dropped families out of the manifest; they go from the disk when nobody reads them.
-
-        The caller lets no flush run.
-        """
-        manifest = self.manifest
-        numbers = {store.family.number for store in dropped}
-        kept = {number: infos for number, infos in manifest.store_files.items() if number not in numbers}
-        if len(kept) < len(manifest.store_files):
-            self._commit(replace(manifest, store_files=kept))
-            for store in dropped:
-                store.remove_files_when_unused()
-
-
-def _with_files(manifest: Manifest, written: Sequence[tuple[Family, StoreFile]]) -> Manifest:
-    """The manifest that names these files too."""
-    store_files = dict(manifest.store_files)
-    for family, file in written:
-        store_files[family.number] = (file.info, *store_files.get(family.number, ()))
-    return replace(manifest, store_files=store_files, next_file_number=manifest.next_file_number + len(written))
 
 
 def _taken_apart(sealed: _Sealed) -> list[object]:

@@ -29,6 +29,7 @@ from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.idempotency.requests import RequestIdStatistics
 from rowlock_regionserver.region.idempotency.saved_answers import AnswerSource, TakenOver, Unreadable
+from rowlock_regionserver.region.live_files import Edit
 from rowlock_regionserver.region.mutate.write_path import Done, DoneEach, WritePath
 from rowlock_regionserver.region.read_path import ReadPath
 from rowlock_regionserver.scan.scanner import Scan
@@ -78,7 +79,7 @@ class Region:
             clock,
             config.stamp_leap_ms,
             stamps_until,
-            is_own=contents.flusher.manifest.stamps_are_own,
+            is_own=contents.live_files.manifest.stamps_are_own,
             newest_cell=contents.stores.newest_timestamp,
         )
         contents.flusher.stamps_are_own = not stamps.cells_until
@@ -92,7 +93,7 @@ class Region:
         self._long_work = contents.shared.long_work
         contents.write_to(log)
         with log.order:
-            log.note_manifest(contents.region_id, contents.flusher.generation)
+            log.note_manifest(contents.region_id, contents.live_files.generation)
         self._state = State.SERVING
 
     def _check(self) -> None:
@@ -227,7 +228,7 @@ class Region:
             contents.memory.add(-sum(store.memstore.bytes_held for store in dropped))
             # Without space for that the files stay named until the next flush: the catalog says they are gone.
             with contextlib.suppress(DiskFullError, TooManyOpenFilesError):
-                contents.flusher.forget_families(dropped)
+                contents.live_files.apply_edit(Edit(dropped=dropped))
         del dropped
         contents.shared.open_files.tidy()
 
@@ -288,7 +289,7 @@ class Region:
 
     def statistics(self) -> RegionStatistics:
         """Counts that operators and tests look at."""
-        infos = [info for infos in self._contents.flusher.manifest.store_files.values() for info in infos]
+        infos = [info for infos in self._contents.live_files.manifest.store_files.values() for info in infos]
         return RegionStatistics(
             memstore_bytes=self.memstore_bytes,
             store_file_count=len(infos),

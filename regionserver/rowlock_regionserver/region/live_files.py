@@ -1,0 +1,119 @@
+"""The live files of a region: its manifest, the store files that readers see, and the removal of the others.
+
+A change is one Edit, applied in this order:
+
+1. The next manifest generation names the live files. It is durable before anything else happens: this is the commit
+   point.
+2. Readers see the new files, and not what they replace, in one step (stores.py).
+3. Files that nothing names any more are removed, each when its last reader is done.
+
+If the disk refuses the manifest, the new files are removed, and nothing has changed. After any other failure of 1 they
+stay, because the manifest that names them may be on the disk; the next start finds out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rowlock_regionserver.errors import DiskFullError, TooManyOpenFilesError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.memstore.memstore import Segment
+from rowlock_regionserver.region.idempotency.saved_answers import unnamed_answers
+from rowlock_regionserver.region.manifest import LiveManifest, Manifest
+from rowlock_regionserver.region.store_file_names import store_file_path
+from rowlock_regionserver.region.stores import Store, Stores
+from rowlock_regionserver.storefile.reader import StoreFile
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What changes in one step."""
+
+    # By family number, a new file, which holds newer cells than the family's other files.
+    added: Mapping[int, StoreFile] = field(default_factory=dict)
+    # By family number, the memstore segments whose cells are in the added files.
+    flushed: Mapping[int, Sequence[Segment]] = field(default_factory=dict)
+    # Stores of families that are no more.
+    dropped: Sequence[Store] = ()
+
+
+class LiveFiles:
+    """The live files of one region. Edits are made by one thread at a time; anybody may read."""
+
+    def __init__(self, live: LiveManifest, stores: Stores, files: Files, committed: Callable[[int], None]) -> None:
+        """`committed(generation)` is called when a manifest is durable."""
+        self.folder = live.folder
+        self._live = live
+        self._stores = stores
+        self._files = files
+        self._committed = committed
+
+    @property
+    def manifest(self) -> Manifest:
+        """The live manifest."""
+        return self._live.manifest
+
+    @property
+    def generation(self) -> int:
+        """The live manifest's."""
+        return self._live.generation
+
+    def path_of(self, family_number: int, file_number: int) -> Path:
+        """Where a store file lies."""
+        return store_file_path(self.folder, family_number, file_number)
+
+    def apply_edit(self, edit: Edit, manifest: Manifest | None = None) -> None:
+        """Makes the edit. `manifest`: the live one with what changes besides its store files.
+
+        Raises DiskFullError, TooManyOpenFilesError, UnknownOutcomeError and OSError.
+        """
+        self._commit(_edited(self.manifest if manifest is None else manifest, edit))
+        self._show(edit)
+        for store in edit.dropped:
+            store.remove_files_when_unused()
+
+    def discard(self, manifest: Manifest, added: Sequence[Path]) -> None:
+        """Removes the files that were made for an edit and for this manifest, which will not be applied."""
+        for path in (*added, *unnamed_answers(manifest, self.manifest, self.folder)):
+            self._files.remove_if_there(path)
+
+    def _commit(self, manifest: Manifest) -> None:
+        """1. The commit point."""
+        before = self.manifest
+        try:
+            self._live = self._live.replaced(self._files, manifest)
+        except (DiskFullError, TooManyOpenFilesError):
+            self.discard(manifest, sorted(self._paths(manifest) - self._paths(before)))
+            raise
+        self._committed(self._live.generation)
+        for path in unnamed_answers(before, manifest, self.folder):
+            with contextlib.suppress(OSError):  # The next start removes what is left.
+                self._files.remove_if_there(path)
+
+    def _paths(self, manifest: Manifest) -> set[Path]:
+        return {self.path_of(number, info.number) for number, infos in manifest.store_files.items() for info in infos}
+
+    def _show(self, edit: Edit) -> None:
+        """2. Files instead of segments, in one step for all readers."""
+
+        def exchange() -> None:
+            for number, file in edit.added.items():
+                store = self._stores.of(number)
+                store.files = (file, *store.files)
+            for number, segments in edit.flushed.items():
+                self._stores.of(number).memstore.drop(segments)
+
+        if edit.added or edit.flushed:
+            self._stores.change(exchange)
+
+
+def _edited(manifest: Manifest, edit: Edit) -> Manifest:
+    """The manifest that names the added files too, and none of dropped families."""
+    dropped = {store.family.number for store in edit.dropped}
+    store_files = {number: infos for number, infos in manifest.store_files.items() if number not in dropped}
+    for number, file in edit.added.items():
+        store_files[number] = (file.info, *store_files.get(number, ()))
+    return replace(manifest, store_files=store_files, next_file_number=manifest.next_file_number + len(edit.added))
