@@ -260,7 +260,8 @@ READING = [
     Mutant(
         "a flush that does not commit drops its segments",
         "LiveFiles.apply_edit",
-        "        self._commit(_edited(self.manifest if manifest is None else manifest, edit))\n        self._show(edit)\n",
+        "        self._commit(_edited(self.manifest if manifest is None else manifest, edit))\n"
+        "        self._show(edit)\n",
         "        try:\n"
         "            self._commit(_edited(self.manifest if manifest is None else manifest, edit))\n"
         "        finally:\n"
