@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,8 +29,9 @@ PROMISE = "SIGKILL before each changing system call, LMDB's too, then two restar
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Before which call the process dies."""
+    """Before which call the process dies: so many-th of LMDB's, or of the others."""
 
+    of_lmdb: bool
     call: int
     seed: int
 
@@ -47,14 +48,12 @@ def run(settings: Settings) -> Account:
     """The campaign: every call, or a sample of them."""
     account = Account("every_system_call", PROMISE)
     seen = calls_of_a_life(settings.seed)
-    kills = [Kill(call, settings.seed) for call in range(1, len(seen) + 1)]
-    if settings.is_short:
-        chance = random.Random(settings.seed)
-        kills = [
-            kill
-            for of_lmdb in (True, False)
-            for kill in chance.sample([kill for kill in kills if is_lmdb(seen[kill.call - 1]) is of_lmdb], 8)
-        ]
+    kills: list[Kill] = []
+    for of_lmdb in (True, False):
+        numbers: Sequence[int] = range(1, sum(is_lmdb(call) is of_lmdb for call in seen) + 1)
+        if settings.is_short:
+            numbers = random.Random(settings.seed).sample(numbers, 8)
+        kills += [Kill(of_lmdb, number, settings.seed) for number in numbers]
     account.counts["changing system calls in the life"] = len(seen)
     account.counts["  of them LMDB's"] = sum(is_lmdb(call) for call in seen)
     for kill, outcome in spread(killed, kills):
@@ -107,8 +106,14 @@ def killed(kill: Kill) -> Outcome:
     progress = mmap.mmap(-1, len(steps))
     met: list[SystemCall] = []
 
+    count = 0
+
     def decide(call: SystemCall) -> Action:
-        if call.number != kill.call:
+        nonlocal count
+        if is_lmdb(call) is not kill.of_lmdb:
+            return Action.GO_ON
+        count += 1
+        if count != kill.call:
             return Action.GO_ON
         met.append(call)
         return Action.KILL
