@@ -128,6 +128,26 @@ def test_views_and_tables_are_inserted_into(
     ]
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "BEGIN INSERT INTO scripted VALUES ('s', 5, 'JFK'); END",
+        "EXECUTE IMMEDIATE \"INSERT INTO scripted VALUES ('s', 5, 'JFK')\"",
+    ],
+)
+def test_a_script_of_sql_inserts(
+    spark: SparkSession, table: rowlock.Table[bytes], rowlock_server: RowlockServer, statement: str
+) -> None:
+    """It is no query inside of another one, as those are that make a table of the catalog."""
+    given = f"server '{rowlock_server.address}', table 't', mapping '{_MAPPING}'"
+    retried(lambda: spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW scripted USING rowlock OPTIONS ({given})"))
+    try:
+        retried(lambda: spark.sql(statement))
+        assert [row for row, _ in table.scan()] == [b"s"]
+    finally:
+        spark.catalog.dropTempView("scripted")
+
+
 def test_what_can_not_be_written_is_refused_before_the_job(
     spark: SparkSession, table: rowlock.Table[bytes], writer: Callable[..., DataFrameWriter]
 ) -> None:
