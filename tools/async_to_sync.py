@@ -14,7 +14,7 @@ What becomes of the tokens:
     await x, (await x).y                 x, x.y
     await asyncio.to_thread(f, a)        f(a)
     asyncio.sleep(s)                     time.sleep(s)
-    MakingSnapshot(lambda: x)            x: what is awaited before it can be used is made at once
+    MakingSnapshot(lambda: x)            x, made at once
     a name or phrase of NAMES, PHRASES   its counterpart
 """
 
