@@ -5,6 +5,7 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 APPENDING = "unit/wal/test_appending.py"
+DESCRIPTORS = "unit/host/test_descriptors.py"
 FORMATS = "unit/wal/test_formats.py"
 GENERATIONS = "unit/test_generations.py"
 STOPPING = "unit/host/test_stopping.py"
@@ -200,6 +201,27 @@ DURABILITY = [
         f"{STOPPING}::test_a_stop_does_not_wait_for_a_log_segment",
     ),
     # ---- segments
+    Mutant(
+        "a log that finds no descriptor for its next segment ends the server",
+        "Spare._make",
+        "        except TooManyOpenFilesError:\n            return None\n",
+        "",
+        f"{DESCRIPTORS}::test_a_write_taken_before_the_log_finds_no_descriptor_waits_for_one_and_completes",
+    ),
+    Mutant(
+        "a log without its next segment does not try again",
+        "Spare._run",
+        "                        self._changed.wait(RETRY_SECONDS)\n",
+        "                        self._changed.wait()\n",
+        f"{DESCRIPTORS}::test_a_write_taken_before_the_log_finds_no_descriptor_waits_for_one_and_completes",
+    ),
+    Mutant(
+        "a log that waits for its next segment is not woken when it is there",
+        "Spare._run",
+        "                    self._changed.notify_all()\n                    if descriptor is None",
+        "                    if descriptor is None",
+        f"{DESCRIPTORS}::test_a_write_taken_before_the_log_finds_no_descriptor_waits_for_one_and_completes",
+    ),
     Mutant(
         "a roll does not sync the old segment",
         "Writer._roll",

@@ -1,8 +1,9 @@
 """The spare: the next segment, preallocated and synced ahead of time by a thread of its own.
 
-So a roll waits for no allocation, and a full disk is met before anything is appended: while the spare can't be made,
-`is_full` makes CHECK refuse writes, and what had passed CHECK before still finds the rest of the current segment.
-The thread tries again every RETRY_SECONDS, so writes go on by themselves once there is space.
+So a roll seldom waits for an allocation. While the spare can't be made, for lack of space or of a descriptor, `is_full`
+makes CHECK refuse writes. A write that passed CHECK before uses the rest of the current segment. CHECK waits for
+nothing, not even for the first try: writes that fill the segment before that try is over wait for the spare, and
+complete when it is there. The thread tries again every RETRY_SECONDS, so writes resume by themselves.
 """
 
 from __future__ import annotations

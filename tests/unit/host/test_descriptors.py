@@ -12,19 +12,32 @@ from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import (
+    DiskFullError,
     FamilyNotFoundError,
     NotServingRegionError,
-    RegionTooBusyError,
     TableNotFoundError,
     TooManyOpenFilesError,
 )
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.operations import ColumnSelector, Put, ScanPlan, Selection
+from rowlock_regionserver.operations import (
+    ColumnSelector,
+    Put,
+    RowMutation,
+    RowOutcome,
+    RowResult,
+    ScanPlan,
+    Selection,
+    WriteOptions,
+)
+from rowlock_regionserver.wal.segment import SPARE_NAME
 
-from tests.unit.region.conftest import Engine, bulk_batch
+from tests.unit.region.conftest import WAIT_S, Engine, bulk_batch
 from tests.unit.wal.log_case import wait_until
 
 T = TypeVar("T")
+SEGMENT_BYTES = 1 << 16
+# A thread that nobody woke is given up after this: a broken build is caught by it.
+_WOKEN_SECONDS = 30.0
 
 
 class ScarceFiles(Files):
@@ -33,8 +46,12 @@ class ScarceFiles(Files):
     def __init__(self) -> None:
         self.is_scarce = False
         self.refused_count = 0
+        self.may_make_segment = threading.Event()
+        self.may_make_segment.set()
 
     def with_descriptor(self, path: Path, call: Callable[[], T]) -> T:
+        if path.name == SPARE_NAME:
+            assert self.may_make_segment.wait(WAIT_S)
         if self.is_scarce:
             self.refused_count += 1
             raise TooManyOpenFilesError(f"no descriptor for {path}", retry_after_ms=1)
@@ -49,7 +66,7 @@ def files() -> ScarceFiles:
 @pytest.fixture
 def engine(tmp_path: Path, files: ScarceFiles) -> Iterator[Engine]:
     config = Config(
-        log_segment_bytes=1 << 16,
+        log_segment_bytes=SEGMENT_BYTES,
         bulk_file_bytes_min=4096,
         open_store_files_max=1,
         block_cache_bytes=0,
@@ -58,6 +75,7 @@ def engine(tmp_path: Path, files: ScarceFiles) -> Iterator[Engine]:
     running = Engine(tmp_path, config, Clock(), files, Durability.OS)
     yield running
     files.is_scarce = False
+    files.may_make_segment.set()
     running.server.stop()
     assert not running.fatal
 
@@ -99,32 +117,53 @@ def test_the_flush_thread_goes_on_when_there_are_descriptors(tmp_path: Path, fil
     engine.server.stop()
 
 
+@pytest.fixture
+def _retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowlock_regionserver.wal.spare.RETRY_SECONDS", 0.01)
+
+
+@pytest.mark.usefixtures("_retry_soon")
 def test_a_log_that_can_not_open_its_next_segment_refuses_writes_until_it_can(
     engine: Engine, files: ScarceFiles
 ) -> None:
+    """The log tries once its segment is half full. Until it has tried, it takes writes, so the test waits for that."""
     files.is_scarce = True
-    refused: list[RegionTooBusyError] = []
-
-    def write(row: int) -> bool:
-        try:
-            engine.change(b"%05d" % row, Put(b"f", b"q", b"v" * 4000))
-        except RegionTooBusyError as error:
-            refused.append(error)
-        return not refused
-
-    written = 0
-    while write(written):
-        written += 1
-        assert written < 1000
-    assert len(engine.scan()) == written
+    engine.change(b"first", Put(b"f", b"q", b"v" * (SEGMENT_BYTES * 3 // 4)))
+    wait_until(lambda: engine.server.statistics().log.is_full)
+    with pytest.raises(DiskFullError):
+        engine.change(b"refused", Put(b"f", b"q", b"v"))
+    assert [row for row, *_ in engine.scan()] == [b"first"]
     files.is_scarce = False
-
-    def goes_on() -> bool:
-        refused.clear()
-        return write(written)
-
-    wait_until(goes_on)
+    wait_until(lambda: not engine.server.statistics().log.is_full)
+    engine.change(b"taken", Put(b"f", b"q", b"v" * SEGMENT_BYTES))
     assert not engine.fatal
+
+
+@pytest.mark.usefixtures("_retry_soon")
+def test_a_write_taken_before_the_log_finds_no_descriptor_waits_for_one_and_completes(
+    engine: Engine, files: ScarceFiles
+) -> None:
+    """Writes reach the end of the segment before the thread that makes the next one has made its first try."""
+    files.is_scarce = True
+    files.may_make_segment.clear()
+    outcomes: list[RowOutcome] = []
+    mutation = RowMutation(b"r", (Put(b"f", b"q", b"v" * SEGMENT_BYTES),))  # needs a segment of its own
+    options = WriteOptions(engine.clock.monotonic() + WAIT_S)
+    assert engine.region.mutate([mutation], options, outcomes.extend, may_wait=True)
+    log = engine.server._log
+    assert not log.statistics().is_full
+    files.may_make_segment.set()
+    wait_until(lambda: log.waits_for_space or bool(engine.fatal))
+    assert not engine.fatal
+    with pytest.raises(DiskFullError):
+        engine.change(b"refused", Put(b"f", b"q", b"v"))
+    refused_count = files.refused_count
+    wait_until(lambda: files.refused_count > refused_count, _WOKEN_SECONDS)
+    assert outcomes == []
+    files.is_scarce = False
+    wait_until(lambda: bool(outcomes), _WOKEN_SECONDS)
+    assert isinstance(outcomes[0], RowResult)
+    assert [row for row, *_ in engine.scan()] == [b"r"]
 
 
 def test_table_operations_without_a_descriptor_change_nothing(engine: Engine, files: ScarceFiles) -> None:
