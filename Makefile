@@ -42,7 +42,7 @@ spark-crash: setup ## the long campaigns with Spark: failing tasks, speculation,
 memory: setup ## the long campaigns in control groups of 1 GiB and 512 MiB; as root
 	@$(PYTHON) -m tests.memory.campaign $(ARGS)
 
-bench: setup ## the figures of the README but for Spark's, each a ratio in one run
+bench: setup ## the figures of docs/figures.md but for Spark's, each a ratio in one run
 	@$(PYTHON) -m bench $(ARGS)
 
 spark-bench: setup ## what rowlock costs from Spark, beside Parquet and HBase
