@@ -46,7 +46,7 @@ def run(settings: Settings) -> Account:
     random_kills = random.Random(settings.seed)
     address = free_address()
     with (
-        LossyProxy(address, 25 if settings.is_short else 60, settings.seed) as proxy,
+        LossyProxy(address, 10 if settings.is_short else 60, settings.seed) as proxy,
         # It sends clients to the proxy, who would else find their way around it.
         live_server(address=address, advertise=proxy.address) as server,
         rowlock.connect(server.address, timeout=TIMEOUT_SECONDS) as db,

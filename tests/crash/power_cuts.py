@@ -58,8 +58,8 @@ def run(settings: Settings) -> Account:
         account.problems += [f"{one}: {problem}" for problem in outcome.problems]
     if account.counts["power cuts"] < count:
         account.problems.append(f"fewer than {count} power cuts")
-    # About one in ten does.
-    if account.counts["that tore the tail"] * 40 < account.counts["power cuts"]:
+    # About one in seven does, give or take a quarter of them.
+    if account.counts["that tore the tail"] * 80 < account.counts["power cuts"]:
         account.problems.append("hardly any power cut tore a tail")
     return account
 

@@ -15,7 +15,7 @@ _READ_POINTS = (
 _UNREGISTERED = (
     _READ_POINTS
     + "        for region, at in zip(regions, read_points, strict=True):\n"
-    + "            region.close_read_point(at)\n"
+    + "            type(region).close_read_point(region, at)\n"
     + "            region.close_read_point = region.reopen_read_point = lambda _: None\n"
 )
 
