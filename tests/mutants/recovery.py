@@ -221,7 +221,7 @@ RECOVERY = [
         "LiveCatalog.committed",
         "        except Exception as error:",
         "        except OSError as error:",
-        f"{UNKNOWN}::test_a_log_that_fails_just_after_the_commit_leaves_the_outcome_unknown",
+        f"{UNKNOWN}::test_whatever_fails_just_after_the_commit_leaves_the_outcome_unknown_and_ends_the_server",
     ),
     Mutant(
         "a table operation that fails after its commit by a fault of ours leaves the server serving",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .broken_build import PACKAGE, Mutant, Verdict, broken_copy, copy_of_package, run_tests
+from .broken_build import PACKAGE, Mutant, Verdict, broken_copy, copy_of_package, definitions_of_package, run_tests
 from .bulk_and_requests import BULK_AND_REQUESTS
 from .durability import DURABILITY
 from .edges import EDGES
@@ -61,6 +61,7 @@ def verdicts(
         for item in request.session.items
         if isinstance(item, pytest.Function) and item.originalname == test_a_broken_build_is_caught.__name__
     ]
+    definitions_of_package()  # Here, because Python 3.11 must not parse in two threads at once (SystemError).
     with ThreadPoolExecutor(RUNS_AT_ONCE) as pool:
         yield {mutant.name: pool.submit(verdict_of, mutant) for mutant in selected}
         pool.shutdown(cancel_futures=True)

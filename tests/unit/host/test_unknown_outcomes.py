@@ -99,18 +99,25 @@ STEPS_AFTER_COMMIT: Sequence[tuple[str, type, str]] = [
 ]
 
 
+@pytest.mark.parametrize("error", [MemoryError(), StoppingError("the log is closed; nothing was changed")], ids=repr)
 @pytest.mark.parametrize(("operation", "where", "step"), STEPS_AFTER_COMMIT)
 def test_whatever_fails_just_after_the_commit_leaves_the_outcome_unknown_and_ends_the_server(
-    serving: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, where: type, step: str
+    serving: Serving,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    operation: str,
+    where: type,
+    step: str,
+    error: Exception,
 ) -> None:
     """Also what no one thought of, or the server would go on with tables that are not those of its catalog."""
 
     def fails(*_: object) -> None:
-        raise MemoryError
+        raise error
 
     with monkeypatch.context() as patched:
         patched.setattr(where, step, fails)
-        with pytest.raises(UnknownOutcomeError, match="MemoryError"):
+        with pytest.raises(UnknownOutcomeError, match="but then the server failed"):
             OPERATIONS[operation](serving.server)
     assert len(serving.fatal) == 1, "the server ends"
     assert serving.after_restart(tmp_path) != serving.before, "it was done"
