@@ -161,9 +161,9 @@ ROWS_AND_FILES = [
     ),
     Mutant(
         "want of descriptors is a failed disk",
-        "_NO_DESCRIPTOR",
-        "_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)\n",
-        "_NO_DESCRIPTOR = ()\n",
+        "NO_DESCRIPTOR",
+        "NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})\n",
+        "NO_DESCRIPTOR = frozenset()\n",
         f"{OPEN_FILES}::test_without_any_descriptor_a_read_can_be_tried_again",
     ),
     Mutant(
