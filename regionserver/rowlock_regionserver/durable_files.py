@@ -107,7 +107,7 @@ def new_file(
     FileExistsError when there is one of this name, which stays. `syncing` is entered around each wait for the disk.
     DiskFullError, TooManyOpenFilesError or another OSError, or whatever the block raises: nothing was left behind.
     """
-    with _full_disk_told(path):
+    with _full_disk_as_error(path):
         descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     with _removed_on_failure(files, path, path):
         try:
@@ -127,7 +127,7 @@ def _temporary(path: Path) -> Path:
 @contextlib.contextmanager
 def _removed_on_failure(files: Files, written: Path, path: Path) -> Iterator[None]:
     """If the block fails, removes what is `written` of the file `path`."""
-    with _full_disk_told(path):
+    with _full_disk_as_error(path):
         try:
             yield
         except BaseException:
@@ -137,7 +137,7 @@ def _removed_on_failure(files: Files, written: Path, path: Path) -> Iterator[Non
 
 
 @contextlib.contextmanager
-def _full_disk_told(path: Path) -> Iterator[None]:
+def _full_disk_as_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -291,8 +291,8 @@ DURABILITY = [
         f"{DURABLE}::test_a_failure_before_the_rename_changes_nothing_and_leaves_nothing[ENOSPC-pwrite]",
     ),
     Mutant(
-        "a full disk is told as a disk that failed",
-        "_full_disk_told",
+        "a full disk counts as a failed disk",
+        "_full_disk_as_error",
         "        if error.errno in NO_SPACE:\n",
         "        if False:\n",
         f"{DURABLE}::test_a_failure_before_the_rename_changes_nothing_and_leaves_nothing[EDQUOT-pwrite]",
@@ -301,7 +301,7 @@ DURABILITY = [
         "a file that nobody names stays when its name may not be durable",
         "durably_named",
         "    with _removed_on_failure(files, path, path):\n",
-        "    with _full_disk_told(path):\n",
+        "    with _full_disk_as_error(path):\n",
         f"{DURABLE}::test_a_file_that_nothing_names_yet_is_removed_when_a_step_fails[durably_named-fsync_folder-EIO]",
     ),
     Mutant(

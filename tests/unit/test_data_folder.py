@@ -202,7 +202,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
         ("fsync_folder", errno.EIO, "can't be used .*format is written, but its folder could not be synced"),
     ],
 )
-def test_a_format_that_the_disk_refuses_is_told_and_the_next_try_works(
+def test_a_format_that_the_disk_refuses_is_an_error_and_the_next_try_works(
     tmp_path: Path, step: str, error_number: int, problem: str
 ) -> None:
     disk = SimulatedFiles(tmp_path / "data")

@@ -160,7 +160,7 @@ def test_a_file_that_nothing_names_yet_is_removed_when_a_step_fails(
 
 
 @pytest.mark.parametrize("way", EVERY)
-def test_the_first_failure_is_told_also_when_nothing_can_be_removed(disk: SimulatedFiles, way: str) -> None:
+def test_the_first_failure_is_raised_also_when_nothing_can_be_removed(disk: SimulatedFiles, way: str) -> None:
     def fail(call: Call) -> None:
         if call.name in ("fsync", "remove"):
             raise OSError(errno.EIO, f"no {call.name}", str(call.path))

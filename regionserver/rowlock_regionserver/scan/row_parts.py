@@ -53,7 +53,7 @@ def kept_of_row(
     start: bytes = b"",
     stop: bytes = b"",
 ) -> Iterator[SortedRun]:
-    """The row's cells with qualifiers of [start, stop) that `keep` leaves, which gets whole columns.
+    """The row's cells with qualifiers of [start, stop) that `keep` selects; it is called with whole columns.
 
     An empty stop is no bound. A run has about `bytes_max`, not counting values that are away; it may be empty: the read
     continues. Blocks on disks.

@@ -77,7 +77,7 @@ class SourceChunks:
         return stop if self._reverse else start
 
     def advance(self, sources: Sequence[Source], bytes_max: int, row_bytes_max: int) -> Step:
-        """The next step: the rows up to the next edge, of which some source may have some, or a wide row.
+        """The next step: the rows up to the next edge, perhaps none, or a wide row.
 
         Reads about `bytes_max` in all, and never a row that has more than `row_bytes_max` in one source. What is held
         of sources that are not among these any more is dropped. Blocks on the sources' disks. Not for a range that is
