@@ -24,17 +24,17 @@ import secrets
 from pathlib import Path
 from types import TracebackType
 
-from rowlock_regionserver.errors import DataFolderError, FolderInUseError
-from rowlock_regionserver.files import Files, write_all
+from rowlock_regionserver.durable_files import TEMPORARY_SUFFIX, replace_file
+from rowlock_regionserver.errors import DataFolderError, DiskFullError, FolderInUseError, UnknownOutcomeError
+from rowlock_regionserver.files import NO_SPACE, Files
 from rowlock_regionserver.ownership import check_contents, check_own, close_to_others
 
 FORMAT_VERSION = 1
 
 FORMAT = "format"
 LOCK = "lock"
-_FORMAT_TEMPORARY = "format.temporary"
 # What a folder may hold and still be empty: our own first steps, and what file systems put into a fresh volume.
-_NOTHING_YET = {LOCK, _FORMAT_TEMPORARY, "lost+found"}
+_NOTHING_YET = {LOCK, FORMAT + TEMPORARY_SUFFIX, "lost+found"}
 
 # What file systems say that have no locks for folders: NFS locks only what is open for writing.
 _FOLDERS_HAVE_NO_LOCKS = {errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
@@ -61,7 +61,7 @@ class DataFolder:
         """
         try:
             return cls._open(Path(os.path.realpath(path)), files, create=create, is_shared=is_shared)
-        except OSError as error:
+        except (OSError, DiskFullError, UnknownOutcomeError) as error:
             raise _unusable(path, error) from error
 
     @classmethod
@@ -135,20 +135,8 @@ def read_format(path: Path, files: Files) -> str:
 def _write_format(path: Path, files: Files) -> str:
     folder_id = secrets.token_hex(16)
     line = f"rowlock data folder, format {FORMAT_VERSION}, id {folder_id}\n".encode()
-    write_file(path / FORMAT, path / _FORMAT_TEMPORARY, line, files)
+    replace_file(files, path / FORMAT, line)
     return folder_id
-
-
-def write_file(path: Path, temporary: Path, data: bytes, files: Files) -> None:
-    """A small file, there whole and durable or not at all; 0600."""
-    descriptor = files.create(temporary)
-    try:
-        write_all(files, descriptor, data, 0)
-        files.fsync(descriptor)
-    finally:
-        files.close(descriptor)
-    files.rename(temporary, path)
-    files.fsync_folder(path.parent)
 
 
 def take_folder_lock(path: Path, files: Files) -> int:
@@ -198,8 +186,9 @@ def _in_use(path: Path, files: Files) -> FolderInUseError:
     )
 
 
-def _unusable(path: Path, error: OSError) -> DataFolderError:
-    match error.errno:
+def _unusable(path: Path, error: OSError | DiskFullError | UnknownOutcomeError) -> DataFolderError:
+    number = error.errno if isinstance(error, OSError) else None
+    match number:
         case errno.EROFS | errno.EACCES | errno.EPERM:
             problem = "can't be written; make it writable for this user, or name another folder"
         case errno.ENOTDIR | errno.EEXIST:
@@ -208,7 +197,7 @@ def _unusable(path: Path, error: OSError) -> DataFolderError:
             problem = "has a symbolic link in the place of a file; remove it"
         case errno.ENOENT:
             problem = f"can't be made, because {path.parent} is missing; make that first"
-        case errno.ENOSPC | errno.EDQUOT:
+        case _ if number in NO_SPACE or isinstance(error, DiskFullError):
             problem = "can't be used, because its disk is full; free some space"
         case _:
             problem = "can't be used"

@@ -17,12 +17,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from rowlock_regionserver.data_folder import write_file
+from rowlock_regionserver.durable_files import replace_file
 from rowlock_regionserver.files import Files
 
 ADDRESS = "address"
 SOCKET = "socket"
-_ADDRESS_TEMPORARY = "address.temporary"
 
 # Whoever started the server needs a moment until it connects.
 FIRST_CLIENT_SECONDS = 10.0
@@ -33,12 +32,11 @@ class AddressFile:
 
     def __init__(self, folder: Path, files: Files) -> None:
         self._path = folder / ADDRESS
-        self._temporary = folder / _ADDRESS_TEMPORARY
         self._files = files
 
     def write(self, address: str) -> None:
         """Tells clients the address; blocks on the disk."""
-        write_file(self._path, self._temporary, os.fsencode(f"{address}\n"), self._files)
+        replace_file(self._files, self._path, os.fsencode(f"{address}\n"))
 
     def remove(self) -> None:
         """Tells clients that nobody serves the folder."""

@@ -24,7 +24,9 @@ from rowlock_regionserver.errors import TooManyOpenFilesError
 T = TypeVar("T")
 
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
-_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+# What the system says of a full disk or quota, and of a want of descriptors.
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 # A change of a folder that was made must be synced, so a descriptor for it is waited for.
 _FOLDER_WAIT_SECONDS = 10.0
 _FOLDER_PAUSE_SECONDS = 0.01
@@ -81,13 +83,13 @@ class Files:
         try:
             return call()
         except OSError as error:
-            if error.errno not in _NO_DESCRIPTOR:
+            if error.errno not in NO_DESCRIPTOR:
                 raise
         try:
             self.close_idle()
             return call()
         except OSError as error:
-            if error.errno not in _NO_DESCRIPTOR:
+            if error.errno not in NO_DESCRIPTOR:
                 raise
             raise TooManyOpenFilesError(
                 f"no file descriptor is left for {path} ({os.strerror(error.errno)}); nothing was changed, try again, "

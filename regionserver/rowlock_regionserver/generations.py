@@ -1,6 +1,6 @@
 """Small immutable files in numbered generations: how the manifest and the catalog are kept.
 
-1. A generation is written under a temporary name, synced, renamed, and its folder synced: it is there whole or not.
+1. A generation is there whole and durable, or not at all (durable_files.py).
 2. The one with the greatest number counts. The one before it is kept for repair by hand; older ones are removed.
 3. A damaged newest generation is an error. The older one is never taken in its place by itself, because it may name
    files that are gone and forget writes that were acknowledged.
@@ -19,14 +19,9 @@ from pathlib import Path
 
 import google_crc32c
 
-from rowlock_regionserver.errors import (
-    CorruptionError,
-    DataFolderError,
-    DiskFullError,
-    TooManyOpenFilesError,
-    UnknownOutcomeError,
-)
-from rowlock_regionserver.files import Files, write_all
+from rowlock_regionserver.durable_files import TEMPORARY_SUFFIX, replace_file
+from rowlock_regionserver.errors import CorruptionError, DataFolderError, TooManyOpenFilesError
+from rowlock_regionserver.files import Files
 
 MAGIC = b"rlgenera"
 FORMAT_VERSION = 1
@@ -36,8 +31,6 @@ GENERATIONS_KEPT = 2
 _HEADER = struct.Struct("<8sIIQQ")
 _CHECKSUM_START = 12
 _CHECKSUM_STOP = 16
-
-TEMPORARY_SUFFIX = ".temporary"
 
 
 def generation_path(folder: Path, name: str, number: int) -> Path:
@@ -55,20 +48,7 @@ def write(files: Files, folder: Path, name: str, number: int, body: bytes, *, ve
     """
     assert number > 0, f"generation numbers start at 1, not {number}"
     path = generation_path(folder, name, number)
-    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
-    try:
-        _write_synced(files, temporary, _encode(number, body, version))
-        files.rename(temporary, path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            files.remove_if_there(temporary)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFullError(f"no space for {path}; free some, nothing was changed") from error
-        raise
-    try:
-        files.fsync_folder(folder)
-    except OSError as error:
-        raise UnknownOutcomeError(f"{path} is written, but its folder could not be synced: {error}") from error
+    replace_file(files, path, _encode(number, body, version))
     # It is written. A leftover here is harmless: the next write tries again.
     with contextlib.suppress(OSError, TooManyOpenFilesError):
         for old in generation_numbers(files, folder, name)[:-GENERATIONS_KEPT]:
@@ -146,12 +126,3 @@ def _encode(number: int, body: bytes, version: int) -> bytes:
     rest = unchecked[_CHECKSUM_STOP:] + body
     checksum: int = google_crc32c.value(unchecked[:_CHECKSUM_START] + rest)
     return unchecked[:_CHECKSUM_START] + checksum.to_bytes(4, "little") + rest
-
-
-def _write_synced(files: Files, path: Path, data: bytes) -> None:
-    descriptor = files.create(path)
-    try:
-        write_all(files, descriptor, data, 0)
-        files.fsync(descriptor)
-    finally:
-        files.close(descriptor)

@@ -122,9 +122,9 @@ BULK_AND_REQUESTS = [
     ),
     Mutant(
         "a bulk file is not synced before the log names it",
-        "write_bulk_file",
-        "            files.fsync(descriptor)\n",
-        "            pass\n",
+        "new_file",
+        "                files.fsync(descriptor)\n",
+        "                pass\n",
         f"{BULK}::test_a_bulk_file_is_durable_before_a_later_sync_makes_its_record_so",
     ),
     Mutant(
@@ -136,16 +136,16 @@ BULK_AND_REQUESTS = [
     ),
     Mutant(
         "no folder fsync after a bulk file is made",
-        "write_bulk_file",
-        "        files.fsync_folder(folder)\n",
-        "        pass\n",
+        "new_file",
+        "            files.fsync_folder(path.parent)\n",
+        "            pass\n",
         f"{BULK}::test_a_bulk_file_is_durable_before_a_later_sync_makes_its_record_so",
     ),
     Mutant(
         "a failed sync of a bulk file does not end the server",
         "BulkLoad._written",
-        "                self._on_fatal(error)\n",
-        "                pass\n",
+        "            self._on_fatal(error)\n",
+        "            pass\n",
         f"{DISK}::test_a_failed_sync_of_a_bulk_file_ends_the_server",
     ),
     Mutant(

@@ -7,6 +7,7 @@ from .broken_build import Mutant
 APPENDING = "unit/wal/test_appending.py"
 DESCRIPTORS = "unit/host/test_descriptors.py"
 FORMATS = "unit/wal/test_formats.py"
+DURABLE = "unit/test_durable_files.py"
 GENERATIONS = "unit/test_generations.py"
 STOPPING = "unit/host/test_stopping.py"
 QUICK = "unit/wal/test_quick_syncs.py"
@@ -44,8 +45,8 @@ DURABILITY = [
     Mutant(
         "a short write of LMDB ends the server",
         "_NOT_TAKEN",
-        "errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}",
-        "errno.ENOSPC, errno.EDQUOT}",
+        "NO_SPACE | {errno.EFBIG, errno.EIO}",
+        "NO_SPACE",
         f"{STORE_WRITER}::test_a_write_that_lmdb_could_not_make_whole_leaves_nothing_and_the_next_try_works",
     ),
     Mutant(
@@ -281,24 +282,53 @@ DURABILITY = [
         "        if False:\n",
         f"{WAL_DAMAGE}::test_a_segment_with_damage_is_set_aside_instead_of_removed",
     ),
+    # ---- new files
+    Mutant(
+        "a file that could not be written is left",
+        "_removed_on_failure",
+        "                files.remove_if_there(written)\n",
+        "                pass\n",
+        f"{DURABLE}::test_a_failure_before_the_rename_changes_nothing_and_leaves_nothing[ENOSPC-pwrite]",
+    ),
+    Mutant(
+        "a full disk counts as a failed disk",
+        "_full_disk_as_error",
+        "        if error.errno in NO_SPACE:\n",
+        "        if False:\n",
+        f"{DURABLE}::test_a_failure_before_the_rename_changes_nothing_and_leaves_nothing[EDQUOT-pwrite]",
+    ),
+    Mutant(
+        "a file that nobody names stays when its name may not be durable",
+        "durably_named",
+        "    with _removed_on_failure(files, path, path):\n",
+        "    with _full_disk_as_error(path):\n",
+        f"{DURABLE}::test_a_file_that_nothing_names_yet_is_removed_when_a_step_fails[durably_named-fsync_folder-EIO]",
+    ),
+    Mutant(
+        "a new file is written into one that is there",
+        "new_file",
+        "os.O_EXCL)",
+        "os.O_TRUNC)",
+        f"{DURABLE}::test_a_new_file_does_not_touch_one_of_its_name",
+    ),
     # ---- generations
     Mutant(
         "no fsync before a generation is named",
-        "_write_synced",
+        "write_synced",
         "        files.fsync(descriptor)\n",
         "",
         f"{GENERATIONS}::test_a_crash_at_any_call_leaves_the_old_generation_or_the_new_one_whole",
     ),
     Mutant(
         "no folder fsync after a generation is named",
-        "write",
-        "        files.fsync_folder(folder)\n",
+        "replace_file",
+        "        files.fsync_folder(path.parent)\n",
         "        pass\n",
         f"{GENERATIONS}::test_a_folder_that_can_not_be_synced_is_an_unknown_outcome",
     ),
     Mutant(
         "a generation that may not be durable counts as not written",
-        "write",
+        "replace_file",
         '        raise UnknownOutcomeError(f"{path} is written',
         '        raise DiskFullError(f"{path} is written',
         f"{GENERATIONS}::test_a_folder_that_can_not_be_synced_is_an_unknown_outcome",
@@ -330,7 +360,7 @@ DURABILITY = [
     ),
     Mutant(
         "no folder fsync after a store file is named",
-        "write_store_file",
+        "durably_named",
         "        files.fsync_folder(path.parent)\n",
         "        pass\n",
         f"{STORE_WRITER}::test_the_file_is_synced_before_it_is_renamed_and_its_folder_after",

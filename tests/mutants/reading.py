@@ -215,10 +215,9 @@ READING = [
     ),
     Mutant(
         "flush drops tombstones",
-        "_kept",
-        "    return run.kept(judge(SortedCells.of(run.keys), family_tombstone))\n",
-        "    cells = SortedCells.of(run.keys)\n"
-        "    return run.kept(judge(cells, family_tombstone) & (cells.kind == 0))\n",
+        "_kept_of_rows",
+        "    return (run.kept(judge(SortedCells.of(run.keys), 0)),)\n",
+        "    cells = SortedCells.of(run.keys)\n    return (run.kept(judge(cells, 0) & (cells.kind == 0)),)\n",
         f"{FLUSH}::test_answers_never_depend_on_what_has_been_flushed",
     ),
     # ---- flush

@@ -46,7 +46,7 @@ ROWS_AND_FILES = [
     ),
     Mutant(
         "all cells of a long column are answered",
-        "long_column_runs",
+        "_long_column_runs",
         "        kept = run.kept(numbers.among(run))\n",
         "        kept = run\n",
         f"{WIDE}::test_a_column_that_is_larger_than_a_part_is_judged_whole",
@@ -59,10 +59,24 @@ ROWS_AND_FILES = [
         f"{WIDE}::test_a_column_that_is_larger_than_a_part_is_judged_whole",
     ),
     Mutant(
+        "the versions of a wide row are counted over its columns",
+        "RowReading._chosen",
+        "places_in_runs(puts.column[left])",
+        "np.arange(len(left))",
+        f"{WIDE}::test_times_and_versions_are_chosen_of_each_column_of_a_wide_row",
+    ),
+    Mutant(
+        "a wide row is a step again and again",
+        "SourceChunks._pass_wide_row",
+        '        edge = row if self._reverse else row + b"\\x00"\n',
+        "        edge = row\n",
+        f"{CHUNKS}::test_a_wide_row_is_one_step_between_those_of_other_rows[False]",
+    ),
+    Mutant(
         "flush prunes the parts of a row without its tombstones",
         "_kept_of_row",
-        "            yield _kept(part, judge, family_tombstone)\n",
-        "            yield _kept(part, judge, 0)\n",
+        "judge(cells, family_tombstone)",
+        "judge(cells, 0)",
         f"{FLUSHES}::test_family_tombstones_count_in_every_part_of_a_row",
     ),
     Mutant(
@@ -161,9 +175,9 @@ ROWS_AND_FILES = [
     ),
     Mutant(
         "want of descriptors is a failed disk",
-        "_NO_DESCRIPTOR",
-        "_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)\n",
-        "_NO_DESCRIPTOR = ()\n",
+        "NO_DESCRIPTOR",
+        "NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})\n",
+        "NO_DESCRIPTOR = frozenset()\n",
         f"{OPEN_FILES}::test_without_any_descriptor_a_read_can_be_tried_again",
     ),
     Mutant(

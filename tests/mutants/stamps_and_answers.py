@@ -272,9 +272,9 @@ STAMPS_AND_ANSWERS = [
     ),
     Mutant(
         "an answers file is not synced before a manifest names it",
-        "write_answers",
-        "            files.fsync(descriptor)\n",
-        "            pass\n",
+        "new_file",
+        "                files.fsync(descriptor)\n",
+        "                pass\n",
         f"{SAVED}::test_a_file_is_durable_before_a_manifest_names_it_and_goes_when_none_does",
     ),
     Mutant(

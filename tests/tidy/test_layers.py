@@ -17,6 +17,7 @@ _LAYERS: Sequence[frozenset[str]] = (
             "process",
             "signals",
             "files",
+            "durable_files",
             "operations",
             "sources",
             "table",

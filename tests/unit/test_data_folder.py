@@ -15,6 +15,8 @@ from rowlock_regionserver.data_folder import FORMAT, LOCK, DataFolder
 from rowlock_regionserver.errors import DataFolderError, FolderInUseError
 from rowlock_regionserver.files import Files
 
+from tests.crash.simulated_files import SimulatedFiles
+
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
@@ -188,6 +190,29 @@ def test_a_folder_that_cannot_be_written_is_refused_in_one_sentence(tmp_path: Pa
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
     with pytest.raises(DataFolderError, match="disk is full"):
         DataFolder.open(tmp_path / "data", FailingFiles(1, OSError(errno.ENOSPC, "No space left on device")))
+
+
+@pytest.mark.parametrize(
+    ("step", "error_number", "problem"),
+    [
+        ("create", errno.EDQUOT, "disk is full"),
+        ("pwrite", errno.ENOSPC, "disk is full"),
+        ("fsync", errno.EIO, "can't be used"),
+        ("rename", errno.EACCES, "can't be written"),
+        ("fsync_folder", errno.EIO, "can't be used .*format is written, but its folder could not be synced"),
+    ],
+)
+def test_a_format_that_the_disk_refuses_is_an_error_and_the_next_try_works(
+    tmp_path: Path, step: str, error_number: int, problem: str
+) -> None:
+    disk = SimulatedFiles(tmp_path / "data")
+    (disk.root / LOCK).touch()
+    disk.fail_next(step, error_number)
+    with pytest.raises(DataFolderError, match=problem):
+        DataFolder.open(disk.root, disk)
+    assert set(disk.list_folder(disk.root)) <= {LOCK, FORMAT}
+    disk.before_call = lambda call: None
+    DataFolder.open(disk.root, disk).close()
 
 
 def test_a_file_in_its_place_and_a_missing_parent_are_told(tmp_path: Path) -> None:

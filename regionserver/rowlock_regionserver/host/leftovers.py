@@ -19,6 +19,7 @@ from pathlib import Path
 from rowlock_regionserver import generations
 from rowlock_regionserver.catalog import catalog
 from rowlock_regionserver.catalog.catalog import CatalogState
+from rowlock_regionserver.durable_files import TEMPORARY_SUFFIX
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region import manifest
@@ -102,7 +103,7 @@ def region_folders(folder: Path, files: Files) -> Iterator[tuple[int, Path]]:
 def holds_what_a_create_makes(path: Path, files: Files) -> bool:
     """A first manifest at most, and a file of answers that a truncate took over: what comes before the catalog."""
     first = generations.generation_path(path, manifest.NAME, 1).name
-    names = (name.removesuffix(generations.TEMPORARY_SUFFIX) for name in files.list_folder(path))
+    names = (name.removesuffix(TEMPORARY_SUFFIX) for name in files.list_folder(path))
     return all(name == first or answers_number(name) is not None for name in names)
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from rowlock_regionserver.catalog import catalog
 from rowlock_regionserver.catalog.catalog import CatalogState, RegionEntry
 from rowlock_regionserver.errors import CorruptionError, RegionServerError
+from rowlock_regionserver.files import NO_DESCRIPTOR
 from rowlock_regionserver.host.leftovers import (
     Unnamed,
     lost_catalog,
@@ -240,7 +241,7 @@ class Opening:
 
 
 # The process or the machine lacks something; the file may be as whole as it was.
-_LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+_LACKING = NO_DESCRIPTOR | {errno.ENOMEM, errno.ENOBUFS}
 
 
 def _damage(error: CorruptionError | OSError, path: Path) -> CorruptionError:

@@ -34,7 +34,7 @@ from rowlock_regionserver.errors import (
     TooManyOpenFilesError,
     UnknownOutcomeError,
 )
-from rowlock_regionserver.files import Files
+from rowlock_regionserver.files import NO_SPACE, Files
 from rowlock_regionserver.host.ended_snapshots import ended_error
 from rowlock_regionserver.host.flushing import FlushThreads
 from rowlock_regionserver.host.opening import Opened, Opening, region_contents
@@ -55,7 +55,6 @@ from rowlock_regionserver.region.region import Region, answers_to_take_over
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
-from rowlock_regionserver.wal.segment import NO_SPACE
 from rowlock_regionserver.wal.spare import NoSpaceToStopError
 
 OnFatal = Callable[[BaseException], None]

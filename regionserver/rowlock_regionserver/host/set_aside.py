@@ -10,14 +10,14 @@ Nothing in it is read again but by people. `rowlock-server remove-set-aside` rem
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rowlock_regionserver.clock import Clock
-from rowlock_regionserver.files import Files, write_all
+from rowlock_regionserver.durable_files import write_synced
+from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.leftovers import Unnamed
 
 SET_ASIDE = "set-aside"
@@ -50,12 +50,8 @@ def set_aside(folder: Path, files: Files, clock: Clock, unnamed: Unnamed, region
         number += 1
     when = datetime.fromtimestamp(clock.now_ms() / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     aside = SetAside(target / moved, f"{when}: {unnamed.path} was set aside: {unnamed.why}")
-    descriptor = files.open(aside.note_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        write_all(files, descriptor, f"{aside.note}\n".encode(), 0)
-        files.fsync(descriptor)
-    finally:
-        files.close(descriptor)
+    # Its name is durable with that of what it is about: after a crash between the two, a note alone says nothing wrong.
+    write_synced(files, aside.note_path, f"{aside.note}\n".encode())
     files.rename(unnamed.path, aside.path)
     files.fsync_folder(target)
     files.fsync_folder(unnamed.path.parent)

@@ -5,7 +5,7 @@
 2. Wait until the read point has passed the switch: only durable, published cells may stand in a file, because after the
    manifest names it the log's records are gone. A log that waits for disk space is not waited for.
 3. Write: each family's sealed segments are merged window by window, freed of what no reader can see any more
-   (flush_windows.py), and written as one store file, synced, renamed, and opened.
+   (scan/kept_tables.py), and written as one store file, synced, renamed, and opened.
 4. Commit and show: one edit of the live files (live_files.py). The next manifest generation names the new files and the
    flushed write number, and keeps the request ids that the log would forget (saved_answers.py). Readers then see the
    files instead of the segments, in one step.
@@ -36,13 +36,13 @@ from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.memstore.segment import RowSegment
 from rowlock_regionserver.process import give_way
-from rowlock_regionserver.region.flush_windows import Judge, kept_tables
 from rowlock_regionserver.region.idempotency.requests import RequestIds
 from rowlock_regionserver.region.idempotency.saved_answers import with_answers
 from rowlock_regionserver.region.live_files import Edit, LiveFiles
 from rowlock_regionserver.region.manifest import Manifest
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.stores import Stores
+from rowlock_regionserver.scan.kept_tables import Judge, kept_tables
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile

@@ -1,8 +1,8 @@
 """The cells of one row of one family from all its sources, in store order and in parts: a row may be of any size.
 
-Parts are merged cell by cell, and cut anew between columns, because what is visible of a column, and what a flush may
-drop of it, is judged of all its versions together. Of a column that is larger than a part only the numbers are kept
-that this is judged by, and those of its cells that are wanted are read once more.
+Parts are merged cell by cell, and cut again between columns, because what is visible of a column, and what a flush may
+drop of it, is judged of all its versions together (`kept_of_row`). Of a column that is larger than a part only the
+numbers are kept that this is judged by, and those of its cells that are wanted are read once more.
 
 Memory: two parts of each source, and of a long column 17 bytes a cell.
 """
@@ -10,7 +10,7 @@ Memory: two parts of each source, and of a long column 17 bytes a cell.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +45,26 @@ class LongColumn:
     cells: SortedCells
 
 
+def kept_of_row(
+    sources: Sequence[Source],
+    row: bytes,
+    bytes_max: int,
+    keep: Callable[[SortedCells], Mask],
+    start: bytes = b"",
+    stop: bytes = b"",
+) -> Iterator[SortedRun]:
+    """The row's cells with qualifiers of [start, stop) that `keep` selects; it is called with whole columns.
+
+    An empty stop is no bound. A run has about `bytes_max`, not counting values that are away; it may be empty: the read
+    continues. Blocks on disks.
+    """
+    for part in row_parts(sources, row, bytes_max, start, stop):
+        if isinstance(part, LongColumn):
+            yield from _long_column_runs(sources, row, part, keep(part.cells), bytes_max)
+        else:
+            yield part.kept(keep(SortedCells.of(part.keys)))
+
+
 def row_parts(
     sources: Sequence[Source], row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b""
 ) -> Iterator[SortedRun | LongColumn]:
@@ -56,7 +76,7 @@ def row_parts(
     return column_parts(_merged(sources, row, bytes_max, start, stop), bytes_max)
 
 
-def long_column_runs(
+def _long_column_runs(
     sources: Sequence[Source], row: bytes, long_column: LongColumn, wanted: Mask, bytes_max: int
 ) -> Iterator[SortedRun]:
     """Those cells of a long column that are wanted, in runs of about `bytes_max`. Blocks on disks.

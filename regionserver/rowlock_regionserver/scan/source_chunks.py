@@ -13,7 +13,7 @@
    most of those that overlap, cost a short scan nothing.
 3. What is held is bounded: beyond that the chunks whose rows come last are dropped, and read again when it is their
    turn.
-4. A row that is wide in some source is not given. It comes next then, see `wide_row`, and is for the caller to read.
+4. A row that is wide in some source is a step of its own, which is for the caller to read (row_parts.py).
 
 Backwards all of it is mirrored: what ascends descends, and the range's stop moves towards its start.
 """
@@ -49,6 +49,10 @@ class _Held:
         return sum([chunk.bytes_held for chunk in self.chunks])
 
 
+# What each source, by its id(), has of a step, in order; those without rows are left out. Or a wide row.
+Step = dict[int, list[Chunk]] | bytes
+
+
 class SourceChunks:
     """Reads the sources of one range, step by step, in the direction of the scan. Used by one thread."""
 
@@ -63,7 +67,7 @@ class SourceChunks:
         self._held: dict[int, _Held] = {}
         self._merged_count = 1  # sources that had rows in the step before
         self.is_exhausted = is_empty(row_range)
-        self.wide_row: bytes | None = None  # the row that comes next and is not given
+        self._wide_row: bytes | None = None  # the row that is the next step
         self.bytes_held = 0  # what is kept alive for later steps
 
     @property
@@ -72,13 +76,15 @@ class SourceChunks:
         start, stop = self._range
         return stop if self._reverse else start
 
-    def advance(self, sources: Sequence[Source], bytes_max: int, row_bytes_max: int) -> dict[int, list[Chunk]]:
-        """What each of the sources, by its id(), has up to the next edge, in order; those without rows are left out.
+    def advance(self, sources: Sequence[Source], bytes_max: int, row_bytes_max: int) -> Step:
+        """The next step: the rows up to the next edge, perhaps none, or a wide row.
 
         Reads about `bytes_max` in all, and never a row that has more than `row_bytes_max` in one source. What is held
-        of sources that are not among these any more is dropped. Blocks on the sources' disks.
+        of sources that are not among these any more is dropped. Blocks on the sources' disks. Not for a range that is
+        exhausted.
         """
-        assert self.wide_row is None, f"row {self.wide_row!r} was not passed"
+        if self._wide_row is not None:
+            return self._pass_wide_row(self._wide_row)
         self._held = {id(source): self._held.get(id(source)) or self._unread(source) for source in sources}
         edge = self._read(bytes_max, row_bytes_max)
         given = {key: chunks for key, held in self._held.items() if (chunks := self._taken(held, edge))}
@@ -87,14 +93,14 @@ class SourceChunks:
         self._drop_surplus()
         return given
 
-    def pass_wide_row(self) -> None:
-        """The caller has read the wide row: the next step begins behind it."""
-        row, self.wide_row = self.wide_row, None
-        assert row is not None, "there is no wide row"
+    def _pass_wide_row(self, row: bytes) -> bytes:
+        """The step is the wide row, and the next one begins behind it."""
+        self._wide_row = None
         edge = row if self._reverse else row + b"\x00"
         for held in self._held.values():
             self._taken(held, edge)
         self._move_to(edge)
+        return row
 
     def _unread(self, source: Source) -> _Held:
         return _Held(source, source.empty_until(*self._range, reverse=self._reverse))
@@ -155,7 +161,7 @@ class SourceChunks:
                 left.append(last_part)
         held.chunks = left
         if edge is not None and held.frontier is not None and not self._is_beyond(held.frontier, edge):
-            self.wide_row = self.wide_row or (held.wide_row if held.frontier == edge else None)
+            self._wide_row = self._wide_row or (held.wide_row if held.frontier == edge else None)
             # It goes on at the edge, or further on: that is asked of its index when the range has moved there.
             held.frontier, held.wide_row = self._again(held, edge), None
         return given
@@ -172,7 +178,7 @@ class SourceChunks:
             self._range = (start, start) if self._reverse else (stop, stop)
         else:
             self._range = (start, edge) if self._reverse else (edge, stop)
-            self.is_exhausted = self.wide_row is None and is_empty(self._range)
+            self.is_exhausted = self._wide_row is None and is_empty(self._range)
 
     def _drop_surplus(self) -> None:
         """Drops what comes last of what is held, as far as that is too much."""

@@ -25,9 +25,9 @@ from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
 from rowlock_regionserver.scan.filters import ColumnName, matches_row, misfit_error, required_columns
 from rowlock_regionserver.scan.point import visible_row
 from rowlock_regionserver.scan.ranges import clipped, prefix_stop
-from rowlock_regionserver.scan.row_parts import LongColumn, family_tombstones, long_column_runs, row_parts
+from rowlock_regionserver.scan.row_parts import family_tombstones, kept_of_row
 from rowlock_regionserver.scan.selection import chosen_versions, is_whole_time, qualifiers_asked
-from rowlock_regionserver.scan.selection_columns import chosen, qualifiers_pass, values_pass
+from rowlock_regionserver.scan.selection_columns import places_in_runs, qualifiers_pass, values_pass
 from rowlock_regionserver.sources import AwayValue, FoundCell, LongRowError, Source, loaded
 from rowlock_regionserver.versions.visibility_columns import visible_of
 
@@ -103,14 +103,13 @@ class RowReading:
         if stop and start >= stop:
             return
         tombstones = _as_sorted_cells(family_tombstones(sources, self.row))
-        for part in row_parts(sources, self.row, self.bytes_max, start, stop):
-            if isinstance(part, LongColumn):
-                wanted = self._visible(part.cells, tombstones, family)
-                wanted[wanted] = self._chosen_of_column(part.cells.at(wanted), family)
-                yield from long_column_runs(sources, self.row, part, wanted, self.bytes_max)
-            else:
-                run = part.kept(self._visible(SortedCells.of(part.keys), tombstones, family))
-                yield run.kept(chosen(run.keys, None, self.selection, family.versions))
+
+        def seen(cells: SortedCells) -> Mask:
+            mask = self._visible(cells, tombstones, family)
+            mask[mask] = self._chosen(cells.at(mask), family)
+            return mask
+
+        yield from kept_of_row(sources, self.row, self.bytes_max, seen, start, stop)
 
     def _visible(self, cells: SortedCells, tombstones: SortedCells, family: Family) -> Mask:
         own = np.flatnonzero(cells.kind != DELETE_FAMILY)
@@ -118,15 +117,16 @@ class RowReading:
         mask[own] = visible_of(cells.at(own).after(tombstones), self.read_point, family)[len(tombstones) :]
         return mask
 
-    def _chosen_of_column(self, puts: SortedCells, family: Family) -> Mask:
-        """Which of a column's visible cells are of the asked times and versions: selection_columns.chosen for one."""
+    def _chosen(self, puts: SortedCells, family: Family) -> Mask:
+        """Which of the row's visible cells are of the asked times and versions, as in selection_columns.chosen."""
         mask = np.ones(len(puts), np.bool_)
         if not is_whole_time(self.selection):
             mask &= puts.timestamp >= self.selection.time_start
             if self.selection.time_stop:
                 mask &= puts.timestamp < self.selection.time_stop
         if self.selection.versions < family.versions:
-            mask[np.flatnonzero(mask)[self.selection.versions :]] = False
+            left = np.flatnonzero(mask)
+            mask[left[places_in_runs(puts.column[left]) >= self.selection.versions]] = False
         return mask
 
     def _matches(self) -> bool:

@@ -97,16 +97,14 @@ class WindowReader:
         if self._judged:
             return self._judged.popleft()
         chunks = self._chunks
-        if chunks.wide_row is None and chunks.is_exhausted:
+        if chunks.is_exhausted:
             return None
         view = self._view()
-        if chunks.wide_row is not None:
-            row = chunks.wide_row
-            chunks.pass_wide_row()
-            return WideRow(row, view, chunks.row_reached)
         sources = [source for _, sources in view for source in sources]
-        row_bytes_max = max(1, min(self._window_bytes, self._bytes_held_max // max(1, len(sources))))
+        row_bytes_max = max(1, min(self._window_bytes, self._bytes_held_max // (len(sources) or 1)))
         by_source = chunks.advance(sources, bytes_max, row_bytes_max)
+        if isinstance(by_source, bytes):
+            return WideRow(by_source, view, chunks.row_reached)
         self._window_bytes_held = sum(chunk.bytes_held for chunks in by_source.values() for chunk in chunks)
         families = [
             self._seen(family, [chunk for source in of_family for chunk in by_source.get(id(source), ())])

@@ -20,7 +20,7 @@ from typing import Any
 import lmdb
 import pyarrow as pa
 
-from rowlock_regionserver.files import Files
+from rowlock_regionserver.files import NO_DESCRIPTOR, NO_SPACE, Files
 from rowlock_regionserver.process import forget_pages
 from rowlock_regionserver.storefile import format as layout
 
@@ -30,13 +30,12 @@ MAP_BYTES = 1 << 30
 # LMDB holds what a transaction wrote in memory until its commit, which writes it in one stretch: half a millisecond.
 TRANSACTION_BYTES = 1 << 20
 
-_NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 # Of the map, what may count as the process's memory while it is looked through.
 _MAPPED_BYTES_MAX = 8 << 20
 
 # What LMDB says when the disk does not take a write, or takes only a part of it, which it calls EIO. LMDB never syncs
 # here, so no page of an earlier write can have failed: nothing was promised, and another try is safe.
-_NOT_TAKEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+_NOT_TAKEN = NO_SPACE | {errno.EFBIG, errno.EIO}
 
 _Entry = tuple[bytes, bytes]
 
@@ -144,7 +143,7 @@ class Container:
                     first_start = start
 
     def _os_error(self, error: lmdb.Error) -> OSError:
-        number = error.code if error.code in _NO_DESCRIPTOR else errno.EIO
+        number = error.code if error.code in NO_DESCRIPTOR else errno.EIO
         if error.code in _NOT_TAKEN:
             number = errno.ENOSPC
         return OSError(number, f"LMDB: {error}", str(self._path))

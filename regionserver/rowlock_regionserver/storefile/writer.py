@@ -3,15 +3,13 @@
 1. Blocks are cut, sealed and put into an LMDB file under a temporary name, unsynced.
 2. Where each block lies in the file is asked of LMDB and put into the block index, and the metadata is added.
 3. LMDB is closed. Every value is read back at its place and compared: readers will go there without LMDB.
-4. The file is synced, renamed, and its folder synced. Only then may a manifest name it.
+4. The file is synced, renamed, and its folder synced (durable_files.py). Only then may a manifest name it.
 
 A crash leaves at most a file that no manifest names. A failure leaves nothing.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -20,7 +18,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from rowlock_regionserver.cells import CELL_SCHEMA, Compression, Family
-from rowlock_regionserver.errors import DiskFullError
+from rowlock_regionserver.durable_files import TEMPORARY_SUFFIX as TEMPORARY_SUFFIX
+from rowlock_regionserver.durable_files import durably_named
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.process import give_way
 from rowlock_regionserver.storefile import format as layout
@@ -32,8 +31,6 @@ from rowlock_regionserver.storefile.extents import Extent, container_checksum, r
 from rowlock_regionserver.storefile.index import BlockIndex
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.sorting import Facts
-
-TEMPORARY_SUFFIX = ".temporary"
 
 # Blocks that are read back before other threads run: 0.3 ms.
 _READ_IN_ONE_STRETCH = 4
@@ -55,24 +52,9 @@ def write_store_file(
     when the cells are not in order. `number` is the store file's, kept in its info; `map_bytes` is LMDB's map at
     first, which grows.
     """
-    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
-    written = temporary
-    try:
+    with durably_named(files, path) as temporary:
         info, extents = _write_unsynced(temporary, tables, family, files, number, map_bytes)
-        info = _read_back_and_sync(temporary, files, info, extents)
-        files.rename(temporary, path)
-        written = path
-        files.fsync_folder(path.parent)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            files.remove_if_there(written)
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFullError(
-                f"the disk did not take all of {path} ({error.strerror}); nothing was changed. "
-                "Free some space if it is full"
-            ) from error
-        raise
-    return info
+        return _read_back_and_sync(temporary, files, info, extents)
 
 
 def _write_unsynced(

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError
-from rowlock_regionserver.files import Files, write_all
+from rowlock_regionserver.files import NO_SPACE, Files, write_all
 from rowlock_regionserver.wal.marker import BROKEN, Marker, RegionState
 from rowlock_regionserver.wal.record import Position, Record, encode_record, segment_seed
 from rowlock_regionserver.wal.recovered import Recovered
 from rowlock_regionserver.wal.segment import (
-    NO_SPACE,
     SEGMENT_HEADER_BYTES,
     SegmentHeader,
     encode_head,

@@ -17,7 +17,6 @@ marker) is durable and its predecessor is durable up to its final length.
 
 from __future__ import annotations
 
-import errno
 import re
 import struct
 from dataclasses import dataclass
@@ -37,8 +36,6 @@ _HEADER = struct.Struct("<8sII16sIII16x")
 _CHECKSUM = struct.Struct("<I")
 SEGMENT_HEADER_BYTES = _HEADER.size + _CHECKSUM.size
 _NAME = re.compile(r"(\d{10})\.wal")
-
-NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +128,9 @@ def make_spare(files: Files, folder: Path, byte_count: int) -> int:
 
 
 def name_spare(files: Files, folder: Path, number: int) -> None:
-    """Makes the spare the segment with this number. Its head must be durable, and its predecessor."""
+    """Makes the spare the segment with this number. Its head must be durable, and its predecessor.
+
+    The log already writes to the spare and a failure ends it, so nothing is undone here, as durable_files.py would.
+    """
     files.rename(folder / SPARE_NAME, segment_path(folder, number))
     files.fsync_folder(folder)

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rowlock_regionserver.errors import TooManyOpenFilesError
-from rowlock_regionserver.files import Files
-from rowlock_regionserver.wal.segment import NO_SPACE, SPARE_NAME, make_spare
+from rowlock_regionserver.files import NO_SPACE, Files
+from rowlock_regionserver.wal.segment import SPARE_NAME, make_spare
 
 RETRY_SECONDS = 1.0
 

@@ -19,12 +19,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rowlock_regionserver.files import Files, write_all
+from rowlock_regionserver.files import NO_SPACE, Files, write_all
 from rowlock_regionserver.wal.batch import Batch
 from rowlock_regionserver.wal.durable import DurableFile
 from rowlock_regionserver.wal.pending import Pending
 from rowlock_regionserver.wal.record import Position
-from rowlock_regionserver.wal.segment import NO_SPACE, name_spare
+from rowlock_regionserver.wal.segment import name_spare
 from rowlock_regionserver.wal.spare import Spare
 from rowlock_regionserver.wal.trimmer import Sealed, Trimmer
 

@@ -6,8 +6,10 @@ import errno
 import threading
 import time
 import weakref
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock
@@ -17,6 +19,9 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put, ScanPlan, Selection
 from rowlock_regionserver.region import flush
+from rowlock_regionserver.region.long_work import Turn
+from rowlock_regionserver.scan.kept_tables import Judge, kept_tables
+from rowlock_regionserver.sources import Source
 
 from .conftest import WAIT_S, Engine, bulk_batch
 
@@ -293,3 +298,26 @@ def test_a_flush_that_finds_nothing_left_of_what_was_written_goes_on(engine: Eng
     assert engine.server.flush("t").store_file_count == 0
     engine.change(b"r", Put(b"f", b"q", b"v"))
     assert engine.server.flush("t").store_file_count == 1
+
+
+def test_a_flush_reads_as_it_is_configured_and_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    given_way: list[Turn] = []
+    monkeypatch.setattr(Turn, "give_way", lambda turn: given_way.append(turn))
+
+    def recorded(
+        sources: Sequence[Source], judge: Judge, bytes_max: int, merge_bytes_max: int, *, between: Callable[[], None]
+    ) -> Iterator[pa.Table]:
+        asked.append((bytes_max, merge_bytes_max))
+        return kept_tables(sources, judge, bytes_max, merge_bytes_max, between=between)
+
+    monkeypatch.setattr(flush, "kept_tables", recorded)
+    config = Config(flush_window_bytes=4000, flush_merge_window_bytes=10_000, bulk_file_bytes_min=0)
+    engine = Engine(tmp_path, config, Clock(), Files(), Durability.OS)
+    engine.change(b"r", Put(b"f", b"q", b"v"))
+    engine.bulk(bulk_batch((b"s", b"f", b"q", None, b"v")))
+    engine.server.flush("t")
+    assert asked[0] == (4000, 10_000)
+    assert given_way
+    assert len(engine.scan()) == 2
+    engine.server.stop()

@@ -13,7 +13,7 @@ from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.data_folder import FORMAT, FORMAT_VERSION
-from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.errors import CorruptionError, DiskFullError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.verify import verify
 from rowlock_regionserver.operations import Append, Increment, Put, RequestId, RowMutation, RowResult
@@ -177,7 +177,7 @@ def test_what_could_not_be_written_leaves_nothing_behind(tmp_path: Path) -> None
         region.keep(client(number), 1)
     region.files.fails_after = 1000
     before = region.manifest
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(DiskFullError, match="No space"):
         region.flush()
     assert region.manifest is before
     assert list(tmp_path.iterdir()) == []

@@ -29,29 +29,35 @@ def steps(
     """The rows of each step."""
     found = []
     while not chunks.is_exhausted:
-        given = chunks.advance(sources, bytes_max, row_bytes_max)
-        found.append({row for of_source in given.values() for row in rows_of(of_source)})
-        if chunks.wide_row is not None:
-            found.append({int(chunks.wide_row)})
-            chunks.pass_wide_row()
+        step = chunks.advance(sources, bytes_max, row_bytes_max)
+        if isinstance(step, bytes):
+            found.append({int(step)})
+        else:
+            found.append({row for of_source in step.values() for row in rows_of(of_source)})
     return found
+
+
+def given(chunks: SourceChunks, sources: Sequence[ListSource], bytes_max: int) -> dict[int, list[Chunk]]:
+    """The next step, which is no wide row."""
+    step = chunks.advance(sources, bytes_max, 1 << 40)
+    assert not isinstance(step, bytes)
+    return step
 
 
 def test_sources_that_come_later_are_not_read() -> None:
     sources = [rows(*range(100 * number, 100 * number + 100)) for number in range(50)]
     chunks = SourceChunks((b"", b""), reverse=False, bytes_held_max=MIB)
-    given = chunks.advance(sources, 1, 1 << 40)
-    assert rows_of(given[id(sources[0])]) == [0]
+    assert rows_of(given(chunks, sources, 1)[id(sources[0])]) == [0]
     assert [source.cells_read for source in sources] == [1] + [0] * 49
 
 
 def test_of_many_that_overlap_a_short_step_reads_few() -> None:
     sources = [rows(*range(number, 6000, 600)) for number in range(600)]
     chunks = SourceChunks((b"", b""), reverse=False, bytes_held_max=MIB)
-    assert list(map(rows_of, chunks.advance(sources, 32 * 1024, 1 << 40).values())) == [[0]]
+    assert list(map(rows_of, given(chunks, sources, 32 * 1024).values())) == [[0]]
     assert sum(bool(source.cells_read) for source in sources) == 1
     backwards = SourceChunks((b"", b""), reverse=True, bytes_held_max=MIB)
-    assert list(map(rows_of, backwards.advance(sources, 32 * 1024, 1 << 40).values())) == [[5999]]
+    assert list(map(rows_of, given(backwards, sources, 32 * 1024).values())) == [[5999]]
     assert sum(bool(source.cells_read) for source in sources) == 2
 
 
@@ -95,16 +101,41 @@ def test_what_is_held_is_bounded(reverse: bool) -> None:
     chunks = SourceChunks((b"", b""), reverse=reverse, bytes_held_max=bound)
     found: list[int] = []
     while not chunks.is_exhausted:
-        given = chunks.advance(sources, MIB, 1 << 40)
-        found += sorted({row for of_source in given.values() for row in rows_of(of_source)}, reverse=reverse)
+        step = given(chunks, sources, MIB)
+        found += sorted({row for of_source in step.values() for row in rows_of(of_source)}, reverse=reverse)
         assert chunks.bytes_held <= bound
     assert found == sorted(range(5000), reverse=reverse)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_wide_row_is_one_step_between_those_of_other_rows(reverse: bool) -> None:
+    columns = {1: 1, 2: 40, 3: 1}
+    wide = ListSource(
+        [
+            Write(b"%05d" % row, b"f", b"%d" % column, 1, 1, PUT, b"v")
+            for row in columns
+            for column in range(columns[row])
+        ]
+    )
+    sources = [wide, rows(1, 2, 3)]
+    chunks = SourceChunks((b"", b""), reverse=reverse, bytes_held_max=MIB)
+    found: list[tuple[object, bytes]] = []
+    for _ in columns:
+        assert not chunks.is_exhausted
+        step = chunks.advance(sources, MIB, 20)
+        given_rows = step if isinstance(step, bytes) else [rows_of(of_source) for of_source in step.values()]
+        found.append((given_rows, chunks.row_reached))
+    assert chunks.is_exhausted
+    if reverse:
+        assert found == [([[3], [3]], b"00002\x00"), (b"00002", b"00002"), ([[1], [1]], b"")]
+    else:
+        assert found == [([[1], [1]], b"00002"), (b"00002", b"00002\x00"), ([[3], [3]], b"")]
 
 
 def test_a_source_that_left_is_forgotten_and_one_that_came_is_read_from_there() -> None:
     first, second = rows(*range(100)), rows(*range(100))
     chunks = SourceChunks((b"", b""), reverse=False, bytes_held_max=MIB)
-    before = rows_of([chunk for of_source in chunks.advance([first], 1, 1 << 40).values() for chunk in of_source])
+    before = rows_of([chunk for of_source in given(chunks, [first], 1).values() for chunk in of_source])
     after = [row for step in steps(chunks, [second], MIB) for row in sorted(step)]
     assert before + after == list(range(100))
     assert second.cells_read == 100 - len(before)

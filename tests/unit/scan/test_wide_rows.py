@@ -180,6 +180,14 @@ def test_a_column_that_is_larger_than_a_part_is_judged_whole(versions: int, aske
         assert len(found) - len(column) == (0 if selection.columns else 20)
 
 
+def test_times_and_versions_are_chosen_of_each_column_of_a_wide_row() -> None:
+    writes = [put(b"r", column, b"%d" % number, number) for column in range(200) for number in range(1, 5)]
+    sources = [ListSource(writes[start::2]) for start in range(2)]
+    plan = ScanPlan(Selection(time_stop=104, versions=2))
+    found = cells(list(begun([(replace(FAMILY, versions=4), sources)], plan)))
+    assert found == [(b"r", b"%06d" % column, b"%d" % number) for column in range(200) for number in (3, 2)]
+
+
 def test_a_time_range_of_a_long_column() -> None:
     family = Family(1, b"f", versions=1000)
     source = ListSource([put(b"a", 1, b"%d" % number, number) for number in range(1, 901)])

@@ -15,7 +15,6 @@ A file that no live log record names is deleted at start.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import struct
 from collections.abc import Callable, Mapping
@@ -26,8 +25,9 @@ from pathlib import Path
 import google_crc32c
 import pyarrow as pa
 
+from rowlock_regionserver.durable_files import new_file
 from rowlock_regionserver.errors import CorruptionError
-from rowlock_regionserver.files import Files, write_all
+from rowlock_regionserver.files import Files
 
 MAGIC = b"rowlkblk"
 VERSION = 1
@@ -92,27 +92,13 @@ def write_bulk_file(
 ) -> WrittenBulkFile:
     """Writes the tables, BULK_SCHEMA by family number; file and name are durable when it returns.
 
-    `syncing` is entered around each wait for the disk. Raises OSError; then nothing is left behind.
+    `syncing` is entered around each wait for the disk. Raises DiskFullError, TooManyOpenFilesError and OSError; then
+    nothing is left behind.
     """
-    path = bulk_file_path(folder, number)
-    descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    try:
-        try:
-            checksum, position = 0, 0
-            for part in encode_tables(tables):
-                checksum = google_crc32c.extend(checksum, part)
-                write_all(files, descriptor, memoryview(part), position)
-                position += memoryview(part).nbytes
-            with syncing():
-                files.fsync(descriptor)
-        finally:
-            files.close(descriptor)
-        with syncing():
-            files.fsync_folder(folder)
-    except BaseException:
-        files.remove_if_there(path)
-        raise
-    return WrittenBulkFile(number, position, checksum)
+    with new_file(files, bulk_file_path(folder, number), syncing) as file:
+        for part in encode_tables(tables):
+            file.append(part)
+    return WrittenBulkFile(number, file.byte_count, file.checksum)
 
 
 def read_bulk_file(files: Files, folder: Path, written: WrittenBulkFile) -> dict[int, pa.Table]:

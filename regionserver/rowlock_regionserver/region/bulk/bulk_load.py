@@ -38,7 +38,6 @@ from rowlock_regionserver.region.mutate.write_path import WritePath
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.mutation import KIND_BULK, BulkRecord
-from rowlock_regionserver.wal.segment import NO_SPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +224,11 @@ class BulkLoad:
             raise self._disk_full(cells)  # What is left is for flushes.
         try:
             written = write_bulk_file(self._files, self._folder, self._numbers.next(), cells.tables, turn.set_down)
-        except OSError as error:
-            if error.errno not in NO_SPACE:
-                self._on_fatal(error)
-                raise
+        except DiskFullError as error:
             raise self._disk_full(cells) from error
+        except OSError as error:
+            self._on_fatal(error)
+            raise
         return BulkRecord(
             stamp=0,
             cell_count=cells.cell_count,

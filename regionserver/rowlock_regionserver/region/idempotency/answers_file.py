@@ -16,7 +16,6 @@ The manifest holds the file's length and the CRC32C of all its bytes.
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,8 +24,9 @@ from pathlib import Path
 
 import google_crc32c
 
+from rowlock_regionserver.durable_files import new_file
 from rowlock_regionserver.errors import CorruptionError
-from rowlock_regionserver.files import Files, write_all
+from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import RequestId
 from rowlock_regionserver.process import give_way
 from rowlock_regionserver.region.idempotency.kept_answer import IS_BULK, IS_CUT, OF_ANY_KIND, KeptAnswer, kind_of
@@ -78,31 +78,20 @@ def write_answers(
 ) -> AnswersFile:
     """Writes the answers, which come in lists; file and name are durable when it returns.
 
-    Other threads run between two lists. Raises OSError; then nothing is left behind.
+    Replaces what a flush that failed may have left. Other threads run between two lists. Raises DiskFullError,
+    TooManyOpenFilesError and OSError; then nothing is left behind.
     """
     path = answers_path(folder, number)
-    descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        try:
-            position = checksum = count = 0
-            for some in ([], *answers):
-                listed = list(some)
-                data = b"".join([_encode(answer, family_numbers) for answer in listed])
-                if not position:
-                    data = _HEAD.pack(MAGIC, VERSION) + data
-                checksum = google_crc32c.extend(checksum, data)
-                write_all(files, descriptor, data, position)
-                position += len(data)
-                count += len(listed)
-                give_way()
-            files.fsync(descriptor)
-        finally:
-            files.close(descriptor)
-        files.fsync_folder(folder)
-    except BaseException:
-        files.remove_if_there(path)
-        raise
-    return AnswersFile(number, write_number_max, count, position, checksum)
+    files.remove_if_there(path)
+    count = 0
+    with new_file(files, path) as file:
+        file.append(_HEAD.pack(MAGIC, VERSION))
+        for some in answers:
+            listed = list(some)
+            file.append(b"".join([_encode(answer, family_numbers) for answer in listed]))
+            count += len(listed)
+            give_way()
+    return AnswersFile(number, write_number_max, count, file.byte_count, file.checksum)
 
 
 def _encode(answer: KeptAnswer, family_numbers: Mapping[bytes, int]) -> bytes:

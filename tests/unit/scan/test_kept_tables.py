@@ -1,29 +1,18 @@
-"""What a flush writes: the cells that stay of several segments, in small pieces, with a pause between them."""
+"""The cells that stay of several sources come in small pieces, with a pause between them."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from rowlock_regionserver.arrow.columns import Mask, cells_table
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
-from rowlock_regionserver.cells import Cell, Durability, from_then_on
-from rowlock_regionserver.clock import Clock
-from rowlock_regionserver.config import Config
-from rowlock_regionserver.files import Files
+from rowlock_regionserver.cells import Cell, from_then_on
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.segment import RowSegment
-from rowlock_regionserver.operations import Put
-from rowlock_regionserver.region import flush
-from rowlock_regionserver.region.flush_windows import Judge, kept_tables
-from rowlock_regionserver.region.long_work import Turn
 from rowlock_regionserver.scan import source_chunks
-from rowlock_regionserver.sources import NO_LIMIT, Chunk, Source
-
-from .conftest import Engine, bulk_batch
+from rowlock_regionserver.scan.kept_tables import kept_tables
+from rowlock_regionserver.sources import NO_LIMIT, Chunk
 
 
 def cell(write_number: int) -> Cell:
@@ -82,26 +71,3 @@ def test_sources_that_are_merged_are_read_in_smaller_pieces_and_later_ones_only_
     assert max(asked[id(alone)]) == 1200
     for merged in three:
         assert asked[id(merged)][:2] == [100, 500], "what comes in is read a little, and then its share"
-
-
-def test_a_flush_reads_as_it_is_configured_and_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int, int]] = []
-    given_way: list[Turn] = []
-    monkeypatch.setattr(Turn, "give_way", lambda turn: given_way.append(turn))
-
-    def recorded(
-        sources: Sequence[Source], judge: Judge, bytes_max: int, merge_bytes_max: int, *, between: Callable[[], None]
-    ) -> Iterator[pa.Table]:
-        asked.append((bytes_max, merge_bytes_max))
-        return kept_tables(sources, judge, bytes_max, merge_bytes_max, between=between)
-
-    monkeypatch.setattr(flush, "kept_tables", recorded)
-    config = Config(flush_window_bytes=4000, flush_merge_window_bytes=10_000, bulk_file_bytes_min=0)
-    engine = Engine(tmp_path, config, Clock(), Files(), Durability.OS)
-    engine.change(b"r", Put(b"f", b"q", b"v"))
-    engine.bulk(bulk_batch((b"s", b"f", b"q", None, b"v")))
-    engine.server.flush("t")
-    assert asked[0] == (4000, 10_000)
-    assert given_way
-    assert len(engine.scan()) == 2
-    engine.server.stop()
