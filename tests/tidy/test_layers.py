@@ -36,6 +36,7 @@ _LAYERS: Sequence[frozenset[str]] = (
     frozenset({"commit", "catalog"}),
     frozenset({"region", "compaction"}),
     frozenset({"host"}),
+    frozenset({"engine"}),
     frozenset({"rpc", "inspection"}),
     frozenset({"server", "__main__"}),
 )

@@ -9,11 +9,11 @@ import pytest
 from rowlock_proto.v1 import region_pb2
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.memory_plan import REQUEST_COST
 from rowlock_regionserver.rpc.services.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
 from rowlock_regionserver.rpc.services.point_run import INLINE_PARTS_MAX
-from rowlock_regionserver.rpc.services.workers import Workers
 
 from tests.unit.rpc.fakes import FakeRegion
 from tests.unit.rpc.loops import run as run_on_loop

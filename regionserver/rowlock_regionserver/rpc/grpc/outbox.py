@@ -11,9 +11,7 @@ import threading
 from collections.abc import Awaitable, Callable
 
 from rowlock_regionserver.ledger import Account
-
-# How often an answer is held while it is written.
-ANSWER_COST = 2
+from rowlock_regionserver.memory_plan import ANSWER_COST
 
 
 class Outbox:

@@ -14,6 +14,7 @@ from rowlock_proto.v1 import catalog_pb2
 
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
 from rowlock_regionserver.host.timestamps import TimestampRange
@@ -28,7 +29,6 @@ from rowlock_regionserver.rpc.messages.tables import (
     statistics_message,
     table_message,
 )
-from rowlock_regionserver.rpc.services.workers import Workers
 from rowlock_regionserver.table import Table
 
 PROTOCOL = 1

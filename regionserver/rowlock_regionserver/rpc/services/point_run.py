@@ -21,10 +21,9 @@ from rowlock_regionserver.errors import (
     UnknownOutcomeError,
 )
 from rowlock_regionserver.ledger import Account
-from rowlock_regionserver.memory_plan import MAKING_COST, REQUEST_COST, ROW_COST
+from rowlock_regionserver.memory_plan import ANSWER_COST, MAKING_COST, REQUEST_COST, ROW_COST
 from rowlock_regionserver.operations import AnswerCell, RowMutation, RowOutcome, RowResult, Selection, WriteOptions
 from rowlock_regionserver.region.mutate.check import check_answer
-from rowlock_regionserver.rpc.grpc.outbox import ANSWER_COST
 from rowlock_regionserver.rpc.messages.answers import error_answer, get_answer, mutate_answer
 from rowlock_regionserver.rpc.messages.changes import Mutations, TooLongError, check_client_id, row_mutations
 from rowlock_regionserver.rpc.messages.enums import durability

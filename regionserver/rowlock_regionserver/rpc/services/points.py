@@ -27,13 +27,13 @@ from rowlock_proto.v1.region_pb2 import PointRequest
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import MIB, Config
+from rowlock_regionserver.engine.completions import Completions
+from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import RegionTooBusyError
 from rowlock_regionserver.ledger import Ledger
-from rowlock_regionserver.rpc.grpc.completions import Completions
-from rowlock_regionserver.rpc.grpc.outbox import ANSWER_COST
+from rowlock_regionserver.memory_plan import ANSWER_COST
 from rowlock_regionserver.rpc.messages.answers import error_answer
 from rowlock_regionserver.rpc.services.point_run import Asker, PointRegion, PointRun, got_inline
-from rowlock_regionserver.rpc.services.workers import Workers
 
 # Of answer_bytes_held_max: who leaves less unread is never refused for what others leave.
 _FEW_UNREAD_SHARE = 256

@@ -12,12 +12,13 @@ from rowlock_proto.v1 import region_pb2
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import StoppingError
 from rowlock_regionserver.ledger import Account, Ledger
+from rowlock_regionserver.memory_plan import ANSWER_COST
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.rpc.grpc.calls import Calls, Context, Method
-from rowlock_regionserver.rpc.grpc.outbox import ANSWER_COST
 from rowlock_regionserver.rpc.messages.failures import end_call, parsed
 from rowlock_regionserver.rpc.messages.reads import scan_plan
 from rowlock_regionserver.rpc.messages.scan_parts import parts_message, plan_to_cut
@@ -27,7 +28,6 @@ from rowlock_regionserver.rpc.services.flushes import Flushes
 from rowlock_regionserver.rpc.services.point_run import PointRegion
 from rowlock_regionserver.rpc.services.points import Points, PointStatistics
 from rowlock_regionserver.rpc.services.scans import ScannedRegion, Scans, ScanStatistics
-from rowlock_regionserver.rpc.services.workers import Workers
 from rowlock_regionserver.scan.split_points import Part
 
 M = TypeVar("M", bound=Message)

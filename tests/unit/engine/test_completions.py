@@ -7,7 +7,7 @@ import threading
 from functools import partial
 
 import pytest
-from rowlock_regionserver.rpc.grpc.completions import Completions
+from rowlock_regionserver.engine.completions import Completions
 
 from tests.unit.rpc.loops import run, until
 
