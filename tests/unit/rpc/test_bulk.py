@@ -24,8 +24,8 @@ from rowlock_regionserver.rpc.messages.bulk_batches import BULK_SCHEMA
 from rowlock_regionserver.rpc.services import bulk
 from rowlock_regionserver.rpc.services.bulk import BulkStreams
 
-from tests.unit.rpc.fakes import REGION_ID, FakeRegion
-from tests.unit.rpc.loops import run, until
+from tests.unit.engine.fakes import REGION_ID, FakeRegion
+from tests.unit.engine.loops import run, until
 
 
 def batch(row: bytes, region_id: int = REGION_ID, client_id: bytes = b"") -> bytes:

@@ -15,8 +15,8 @@ from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.rpc.services.scans import OpenScan, Scans
 
-from tests.unit.rpc.fakes import FakeRegion
-from tests.unit.rpc.loops import run, until
+from tests.unit.engine.fakes import FakeRegion
+from tests.unit.engine.loops import run, until
 
 
 def plan(batches: int, *, is_held: bool = False) -> ScanPlan:

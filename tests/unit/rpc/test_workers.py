@@ -22,8 +22,8 @@ from rowlock_regionserver.rpc.services.catalog_service import CatalogService
 from rowlock_regionserver.rpc.services.region_service import RegionService
 from rowlock_regionserver.rpc.services.scans import Scans
 
-from tests.unit.rpc.fakes import FakeRegion
-from tests.unit.rpc.loops import run, until
+from tests.unit.engine.fakes import FakeRegion
+from tests.unit.engine.loops import run, until
 
 NO_CONTEXT: Any = None
 
