@@ -393,4 +393,11 @@ WRITING = [
         "            durability is not ",
         f"{COALESCED}::test_those_of_another_region_are_made_there",
     ),
+    Mutant(
+        "the event loop reads a long change",
+        "ChangeRun.try_inline",
+        "self._request.read(INLINE_ROWS_MAX, INLINE_PARTS_MAX)",
+        "self._request.read()",
+        "unit/engine/test_points.py::test_the_loop_does_not_read_a_long_request",
+    ),
 ]

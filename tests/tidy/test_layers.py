@@ -180,7 +180,7 @@ def test_messages_of_the_protocol_stop_at_the_edge_of_the_region_server(
 
 
 def test_admission_loads_neither_protobuf_nor_grpc() -> None:
-    """Not by way of other modules either, so that a front door without them can use it."""
+    """Not by way of other modules either, so that a front end without them can use it."""
     loaded = subprocess.run(
         (
             sys.executable,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rowlock_regionserver.engine.interfaces import ChangeRequest, Responder
 from rowlock_regionserver.engine.point_run import INLINE_PARTS_MAX, INLINE_ROWS_MAX, PointRun
-from rowlock_regionserver.engine.requests import ChangeRequest, Responder
 from rowlock_regionserver.errors import RegionTooBusyError, UnknownOutcomeError
 from rowlock_regionserver.memory_plan import ANSWER_COST
 from rowlock_regionserver.operations import RowMutation, RowOutcome, RowResult, WriteOptions

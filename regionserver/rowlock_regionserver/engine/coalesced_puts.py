@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.engine.change_run import have_cells, outcomes_answer
-from rowlock_regionserver.engine.requests import ChangeRequest, Responder
+from rowlock_regionserver.engine.interfaces import ChangeRequest, Responder
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.operations import RowMutation, RowOutcome, WriteOptions
 

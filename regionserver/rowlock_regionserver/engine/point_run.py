@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from rowlock_regionserver.engine.requests import Request, Responder
+from rowlock_regionserver.engine.interfaces import Request, Responder
 from rowlock_regionserver.errors import DeadlineError, RegionServerError
 from rowlock_regionserver.memory_plan import REQUEST_COST, ROW_COST
 

@@ -29,7 +29,7 @@ from rowlock_regionserver.config import MIB, Config
 from rowlock_regionserver.engine.change_run import ChangeRun
 from rowlock_regionserver.engine.completions import Completions
 from rowlock_regionserver.engine.get_run import GetRun, got_inline
-from rowlock_regionserver.engine.requests import ChangeRequest, GetRequest, PointRegion, Request, Responder
+from rowlock_regionserver.engine.interfaces import ChangeRequest, GetRequest, PointRegion, Request, Responder
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import RegionTooBusyError
 from rowlock_regionserver.ledger import Ledger
@@ -87,7 +87,8 @@ class Points:
     def get(self, request: GetRequest, responder: Responder, *, is_large: bool = False) -> None:
         """Answers the get once: perhaps before this returns, perhaps later.
 
-        `is_large`: the request came in a message too large to be read on the loop.
+        `is_large`: the request came in a message that is too large to be read on the loop, and that is counted in the
+        ledger already.
         """
         if self._in_flight >= self.config.requests_in_flight_max:
             self._refuse(request, responder)

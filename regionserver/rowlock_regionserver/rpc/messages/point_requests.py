@@ -23,7 +23,7 @@ from rowlock_regionserver.rpc.messages.reads import rows_of, selection
 
 
 class PointGet:
-    """A PointRequest with a get; a GetRequest of engine/requests.py."""
+    """A PointRequest with a get; a GetRequest of engine/interfaces.py."""
 
     __slots__ = ("_config", "_message", "region_id", "timeout_ms")
 
@@ -53,7 +53,7 @@ class PointGet:
 
 
 class PointChange:
-    """A PointRequest with a mutate, or with nothing; a ChangeRequest of engine/requests.py."""
+    """A PointRequest with a mutate, or with nothing; a ChangeRequest of engine/interfaces.py."""
 
     __slots__ = ("_client_id", "_config", "_message", "_mutations", "_sequence_floor", "id", "region_id", "timeout_ms")
 

@@ -19,8 +19,8 @@ from rowlock_proto.v1.region_pb2 import PointRequests
 
 from rowlock_regionserver.config import KIB, MIB
 from rowlock_regionserver.engine.coalesced_puts import CoalescedPuts
+from rowlock_regionserver.engine.interfaces import Responder
 from rowlock_regionserver.engine.points import Points
-from rowlock_regionserver.engine.requests import Responder
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.ledger import Account
 from rowlock_regionserver.memory_plan import REQUEST_COST

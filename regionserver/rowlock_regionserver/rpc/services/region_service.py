@@ -12,8 +12,8 @@ from rowlock_proto.v1 import region_pb2
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.interfaces import PointRegion
 from rowlock_regionserver.engine.points import Points, PointStatistics
-from rowlock_regionserver.engine.requests import PointRegion
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import StoppingError
 from rowlock_regionserver.ledger import Account, Ledger
@@ -44,7 +44,7 @@ class ServedRegion(PointRegion, ScannedRegion, BulkRegion, Protocol):
         """Where a scan may be cut."""
 
 
-class RegionEngine(Protocol):
+class RegionHost(Protocol):
     """The region server as this service sees it. Thread-safe."""
 
     def region(self, region_id: int) -> ServedRegion:
@@ -70,17 +70,17 @@ class RegionService:
     """The methods of rowlock.v1.RegionService. Used on the event loop."""
 
     def __init__(
-        self, engine: RegionEngine, workers: Workers, calls: Calls, config: Config, clock: Clock, ledger: Ledger
+        self, host: RegionHost, workers: Workers, calls: Calls, config: Config, clock: Clock, ledger: Ledger
     ) -> None:
-        self._engine = engine
+        self._host = host
         self._workers = workers
         self._calls = calls
         self._config = config
         self._loop = asyncio.get_running_loop()
-        self._points = Points(engine.region, workers, config, clock, ledger, lambda: calls.open_count)
+        self._points = Points(host.region, workers, config, clock, ledger, lambda: calls.open_count)
         self._scans = Scans(workers, config, clock, ledger)
-        self._flushes = Flushes(engine.flush, workers.tables)
-        self._bulk = BulkStreams(engine.region, workers, ledger, config, clock)
+        self._flushes = Flushes(host.flush, workers.tables)
+        self._bulk = BulkStreams(host.region, workers, ledger, config, clock)
         self._stopping: asyncio.Future[None] = self._loop.create_future()
         self._conversations_open = 0
 
@@ -170,9 +170,9 @@ class RegionService:
         message = await self._parsed(region_pb2.ScanRequest, data)
         region: ScannedRegion
         if message.snapshot_id:
-            region = self._engine.region_at(message.region_id, message.snapshot_id)
+            region = self._host.region_at(message.region_id, message.snapshot_id)
         else:
-            region = self._engine.region(message.region_id)
+            region = self._host.region(message.region_id)
         plan = scan_plan(message, self._config)
         # Sent first, because a batch that is given up while it waits would leave it unknown whether it was.
         await context.send_initial_metadata(())
@@ -183,7 +183,7 @@ class RegionService:
 
     def _parts(self, data: bytes) -> bytes:
         message = parsed(region_pb2.PlanScanRequest, data)
-        region = self._engine.region(message.region_id)
+        region = self._host.region(message.region_id)
         return parts_message(region.parts(*plan_to_cut(message, self._config))).SerializeToString()
 
     async def _bulk_put(self, _: bytes, context: Context) -> None:

@@ -1,8 +1,9 @@
-"""What admission sees of a front door: requests that become plain values, and the place their answers go to.
+"""The interfaces of admission: to front ends, which bring requests and take answers, and to regions.
 
-A front door parses what it must to tell gets from changes. The rest happens when the engine asks: a refused request is
-never read further, a long one is read by a worker, and an answer is encoded on the thread that made it. The engine
-passes encoded answers on as bytes, because it bounds the memory they take.
+A front end parses only enough of a request to know a get from a change. The request becomes plain values when the
+engine calls `read`: a refused request is never read, and a worker reads a long one. The engine hands cells, outcomes
+and errors to the request, which encodes them on the thread that made them. The responder gets encoded answers, whose
+bytes the engine counts, because the memory of answers is bounded.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class GetRequest(Request, Protocol):
     """A read of some rows."""
 
     def read(self, rows_max: int | None = None) -> tuple[Sequence[bytes], Selection] | None:
-        """The rows and what to select of them. None: it names more than `rows_max` rows, and nothing was read.
+        """The rows and the selection. None: it names more than `rows_max` rows, and nothing was read.
 
         Raises a RegionServerError if the request makes no sense.
         """
