@@ -12,7 +12,6 @@ LOCKS = "unit/region/test_locks.py"
 MVCC = "unit/commit/test_mvcc.py"
 REPLAY = "unit/region/test_replay.py"
 EACH = "unit/region/test_mutate_each.py"
-COALESCED = "unit/rpc/test_coalesced_puts.py"
 COMMIT = "unit/commit/test_commit.py"
 WRITES = "unit/region/test_write_path.py"
 STAMPS = "unit/region/test_stamps.py"
@@ -378,26 +377,5 @@ WRITING = [
         "            self._tell_when_published(partial(done, later), [told[i] for i in later])\n",
         "            done(later, [told[i][0] for i in later])\n",
         f"{EACH}::test_a_repeat_of_what_is_not_published_waits_for_it",
-    ),
-    Mutant(
-        "a coalesced put forgets its request id",
-        "plain_puts",
-        "mutation.age_ms) if sequence else None,\n",
-        "mutation.age_ms) if not sequence else None,\n",
-        f"{COALESCED}::test_each_keeps_its_puts_and_its_request_id",
-    ),
-    Mutant(
-        "puts of two regions are made in one of them",
-        "CoalescedPuts.join",
-        "            region_id != self._region_id\n            or durability is not ",
-        "            durability is not ",
-        f"{COALESCED}::test_those_of_another_region_are_made_there",
-    ),
-    Mutant(
-        "the event loop reads a long change",
-        "ChangeRun.try_inline",
-        "self._request.read(INLINE_ROWS_MAX, INLINE_PARTS_MAX)",
-        "self._request.read()",
-        "unit/engine/test_points.py::test_the_loop_does_not_read_a_long_request",
     ),
 ]
