@@ -22,6 +22,8 @@ REQUEST_COST = 5
 
 # The answer to a get while it is made: as cells and a message object, then as that and its bytes.
 MAKING_COST = 2
+# How often an answer is held while it is written: gRPC copies it.
+ANSWER_COST = 2
 # What a row of a request takes beside its bytes: the objects that it is read into, its outcome and its answer.
 ROW_COST = 1000
 

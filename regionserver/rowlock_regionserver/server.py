@@ -34,6 +34,7 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.data_folder import DataFolder
 from rowlock_regionserver.embedded import SOCKET, AddressFile, Presence
+from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.host.self_check import SelfCheck
@@ -50,7 +51,6 @@ from rowlock_regionserver.rpc.grpc.listener import CATALOG, REGION_SERVICE, Door
 from rowlock_regionserver.rpc.grpc.receiving import ReceiveWatch, senders, unix_senders
 from rowlock_regionserver.rpc.services.catalog_service import CatalogService
 from rowlock_regionserver.rpc.services.region_service import RegionService, RegionServiceStatistics
-from rowlock_regionserver.rpc.services.workers import Workers
 
 # How long calls that were begun may take to end when the server stops.
 STOP_GRACE_SECONDS = 10.0

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from .admission import ADMISSION
 from .broken_build import PACKAGE, Mutant, Verdict, broken_copy, copy_of_package, definitions_of_package, run_tests
 from .bulk_and_requests import BULK_AND_REQUESTS
 from .durability import DURABILITY
@@ -24,6 +25,7 @@ from .writing import WRITING
 
 MUTANTS = [
     *WRITING,
+    *ADMISSION,
     *BULK_AND_REQUESTS,
     *READING,
     *ROWS_AND_FILES,

@@ -12,7 +12,6 @@ LOCKS = "unit/region/test_locks.py"
 MVCC = "unit/commit/test_mvcc.py"
 REPLAY = "unit/region/test_replay.py"
 EACH = "unit/region/test_mutate_each.py"
-COMPANY = "unit/rpc/test_put_company.py"
 COMMIT = "unit/commit/test_commit.py"
 WRITES = "unit/region/test_write_path.py"
 STAMPS = "unit/region/test_stamps.py"
@@ -373,24 +372,10 @@ WRITING = [
         f"{WRITES}::test_after_a_failed_sync_nothing_is_acknowledged_and_the_server_ends",
     ),
     Mutant(
-        "puts in company are answered before they are published",
+        "coalesced puts are answered before they are published",
         "WritePath.mutate_each",
         "            self._tell_when_published(partial(done, later), [told[i] for i in later])\n",
         "            done(later, [told[i][0] for i in later])\n",
         f"{EACH}::test_a_repeat_of_what_is_not_published_waits_for_it",
-    ),
-    Mutant(
-        "a put in company forgets its request id",
-        "plain_puts",
-        "    return _row_mutation(mutation, client_id, sequence_floor, config, PLAIN_PUTS_MAX)\n",
-        "    return _row_mutation(mutation, client_id, sequence_floor, config, None)._replace(request=None)\n",
-        f"{COMPANY}::test_each_keeps_its_puts_and_its_request_id",
-    ),
-    Mutant(
-        "puts of two regions are made in one of them",
-        "PutCompany.join",
-        "        if region_id != self._region_id or ",
-        "        if ",
-        f"{COMPANY}::test_those_of_another_region_are_made_there",
     ),
 ]

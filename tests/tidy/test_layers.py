@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -37,6 +39,7 @@ _LAYERS: Sequence[frozenset[str]] = (
     frozenset({"commit", "catalog"}),
     frozenset({"region", "compaction"}),
     frozenset({"host"}),
+    frozenset({"engine"}),
     frozenset({"rpc", "inspection"}),
     frozenset({"server", "__main__"}),
 )
@@ -175,6 +178,22 @@ def test_messages_of_the_protocol_stop_at_the_edge_of_the_region_server(
             if name.split(".")[0] in ("rowlock_proto", "google", "grpc"):
                 wrong.append(f"{path.relative_to(root)} imports {name}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_admission_loads_neither_protobuf_nor_grpc() -> None:
+    """Not by way of other modules either, so that a front end without them can use it."""
+    loaded = subprocess.run(
+        (
+            sys.executable,
+            "-c",
+            f"import sys, {_SERVER}.engine.points, {_SERVER}.engine.coalesced_puts; print(*sys.modules)",
+        ),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert f"{_SERVER}.engine.points" in loaded
+    assert {name.split(".")[0] for name in loaded}.isdisjoint({"rowlock_proto", "google", "grpc"})
 
 
 def test_client_and_server_never_import_each_other(root: Path, python_files: Sequence[Path]) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.rpc.services.workers import Workers
+from rowlock_regionserver.engine.workers import Workers
 
-from tests.unit.rpc.fakes import FakeRegion
-from tests.unit.rpc.loops import run as run_on_loop
-from tests.unit.rpc.loops import until
+from tests.unit.engine.fakes import FakeRegion
+from tests.unit.engine.loops import run as run_on_loop
+from tests.unit.engine.loops import until
 from tests.unit.rpc.stream import Client, Run
 
 

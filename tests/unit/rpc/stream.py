@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 from rowlock_proto.v1 import region_pb2, types_pb2
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.points import Points
+from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.rpc.services.conversation import Conversation
-from rowlock_regionserver.rpc.services.points import Points
-from rowlock_regionserver.rpc.services.workers import Workers
 
-from tests.unit.rpc.fakes import REGION_ID, FakeRegion
+from tests.unit.engine.fakes import REGION_ID, FakeRegion
 
 Answers = list[region_pb2.PointAnswer]
 

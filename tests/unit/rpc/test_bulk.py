@@ -15,6 +15,7 @@ from rowlock_proto.v1.region_pb2 import BulkAnswer, BulkBatch
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import InvalidRequestError, RegionTooBusyError, StoppingError
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.memory_plan import REQUEST_COST
@@ -22,10 +23,9 @@ from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 from rowlock_regionserver.rpc.messages.bulk_batches import BULK_SCHEMA
 from rowlock_regionserver.rpc.services import bulk
 from rowlock_regionserver.rpc.services.bulk import BulkStreams
-from rowlock_regionserver.rpc.services.workers import Workers
 
-from tests.unit.rpc.fakes import REGION_ID, FakeRegion
-from tests.unit.rpc.loops import run, until
+from tests.unit.engine.fakes import REGION_ID, FakeRegion
+from tests.unit.engine.loops import run, until
 
 
 def batch(row: bytes, region_id: int = REGION_ID, client_id: bytes = b"") -> bytes:

@@ -9,15 +9,15 @@ import pytest
 from rowlock_proto.v1 import region_pb2
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.point_run import INLINE_PARTS_MAX
+from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.memory_plan import REQUEST_COST
 from rowlock_regionserver.rpc.services.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
-from rowlock_regionserver.rpc.services.point_run import INLINE_PARTS_MAX
-from rowlock_regionserver.rpc.services.workers import Workers
 
-from tests.unit.rpc.fakes import FakeRegion
-from tests.unit.rpc.loops import run as run_on_loop
-from tests.unit.rpc.loops import until
+from tests.unit.engine.fakes import FakeRegion
+from tests.unit.engine.loops import run as run_on_loop
+from tests.unit.engine.loops import until
 from tests.unit.rpc.stream import Client, Run, get, put
 
 
@@ -386,7 +386,7 @@ def test_changes_that_are_published_together_are_not_all_answered_to_who_reads_n
 def test_workers_begin_no_gets_for_who_leaves_too_much_unread(
     run: Run, region: FakeRegion, workers: Workers, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowlock_regionserver.rpc.services.points._FEW_UNREAD_SHARE", 8)  # 1250 bytes: one answer
+    monkeypatch.setattr("rowlock_regionserver.engine.points._FEW_UNREAD_SHARE", 8)  # 1250 bytes: one answer
     region.value = b"v" * 1000
 
     async def test(client: Client) -> None:

@@ -12,7 +12,7 @@ from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.rpc.services.flushes import Flushes
 
-from tests.unit.rpc.loops import run, until
+from tests.unit.engine.loops import run, until
 
 
 class Engine:

@@ -9,14 +9,14 @@ import pytest
 from rowlock_proto.v1.region_pb2 import ScanBatch
 from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import LeaseExpiredError, RegionTooBusyError, StoppingError
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.rpc.services.scans import OpenScan, Scans
-from rowlock_regionserver.rpc.services.workers import Workers
 
-from tests.unit.rpc.fakes import FakeRegion
-from tests.unit.rpc.loops import run, until
+from tests.unit.engine.fakes import FakeRegion
+from tests.unit.engine.loops import run, until
 
 
 def plan(batches: int, *, is_held: bool = False) -> ScanPlan:

@@ -12,6 +12,7 @@ from rowlock_proto.v1 import catalog_pb2, region_pb2
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.ledger import Ledger
@@ -20,10 +21,9 @@ from rowlock_regionserver.rpc.grpc.calls import Calls
 from rowlock_regionserver.rpc.services.catalog_service import CatalogService
 from rowlock_regionserver.rpc.services.region_service import RegionService
 from rowlock_regionserver.rpc.services.scans import Scans
-from rowlock_regionserver.rpc.services.workers import Workers
 
-from tests.unit.rpc.fakes import FakeRegion
-from tests.unit.rpc.loops import run, until
+from tests.unit.engine.fakes import FakeRegion
+from tests.unit.engine.loops import run, until
 
 NO_CONTEXT: Any = None
 

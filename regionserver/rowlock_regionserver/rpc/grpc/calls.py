@@ -26,9 +26,8 @@ from rowlock_regionserver.errors import (
     StoppingError,
 )
 from rowlock_regionserver.ledger import Ledger
-from rowlock_regionserver.memory_plan import REQUEST_COST
+from rowlock_regionserver.memory_plan import ANSWER_COST, REQUEST_COST
 from rowlock_regionserver.rpc.grpc.connections import Connections
-from rowlock_regionserver.rpc.grpc.outbox import ANSWER_COST
 from rowlock_regionserver.rpc.messages.failures import end_call, error_message
 
 Context = grpc.aio.ServicerContext[bytes, bytes]

@@ -11,9 +11,7 @@ import threading
 from collections.abc import Awaitable, Callable
 
 from rowlock_regionserver.ledger import Account
-
-# How often an answer is held while it is written.
-ANSWER_COST = 2
+from rowlock_regionserver.memory_plan import ANSWER_COST
 
 
 class Outbox:
@@ -30,9 +28,9 @@ class Outbox:
         self._answers: list[bytes] = []
         self._waiting_bytes = 0
         self._writing_bytes = 0
-        self._coming_lock = threading.Lock()
-        # Guarded by self._coming_lock:
-        self._coming_bytes = 0
+        self._reserved_lock = threading.Lock()
+        # Guarded by self._reserved_lock:
+        self._reserved_bytes = 0
         self._is_writing = False
         self._is_writer_due = False  # a task was made for it, and has not begun
         self._is_closed = False
@@ -41,11 +39,11 @@ class Outbox:
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes that wait to be written, are being written, and are coming. From any thread."""
-        return self._waiting_bytes + self._writing_bytes + self._coming_bytes
+        """Bytes that wait to be written, are being written, and are reserved. From any thread."""
+        return self._waiting_bytes + self._writing_bytes + self._reserved_bytes
 
-    def coming(self, byte_count: int, *, must_fit: bool) -> bool:
-        """An answer of so many bytes will be added. False, with `must_fit`: all answers together leave no room for it.
+    def reserve(self, byte_count: int, *, must_fit: bool) -> bool:
+        """Counts an answer that will be added. False, with `must_fit`: all answers together leave no room for it.
 
         From any thread.
         """
@@ -53,14 +51,14 @@ class Outbox:
             self._account.add(ANSWER_COST * byte_count)
         elif not self._account.try_take(ANSWER_COST * byte_count):
             return False
-        with self._coming_lock:
-            self._coming_bytes += byte_count
+        with self._reserved_lock:
+            self._reserved_bytes += byte_count
         return True
 
-    def came(self, byte_count: int) -> None:
-        """What was `coming` is added next."""
-        with self._coming_lock:
-            self._coming_bytes -= byte_count
+    def release(self, byte_count: int) -> None:
+        """Takes a reservation back, because the answer is added next."""
+        with self._reserved_lock:
+            self._reserved_bytes -= byte_count
         self._account.give(ANSWER_COST * byte_count)
 
     @property

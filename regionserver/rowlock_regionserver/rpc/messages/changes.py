@@ -103,8 +103,8 @@ def row_mutations(
     return Mutations(tuple(read), refused)
 
 
-def plain_puts(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int, config: Config) -> RowMutation | None:
-    """The mutation, if it is the only one, can be read and has nothing but a few puts; else None.
+def plain_puts(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int) -> RowMutation | None:
+    """The mutation, if it is the only one, makes sense and has nothing but a few puts; else None.
 
     `client_id` was checked.
     """
@@ -113,14 +113,19 @@ def plain_puts(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int
         return None
     mutation = mutations[0]
     changes = mutation.changes
-    if not 0 < len(changes) <= PLAIN_PUTS_MAX or mutation.HasField("condition") or mutation.otherwise:
+    count, sequence = len(changes), mutation.sequence
+    if not 0 < count <= PLAIN_PUTS_MAX or mutation.HasField("condition") or mutation.otherwise:
         return None
-    if mutation.sequence and not client_id:
+    if sequence and not client_id:
         return None
     for change in changes:
         if not change.HasField("put"):
             return None
-    return _row_mutation(mutation, client_id, sequence_floor, config, PLAIN_PUTS_MAX)
+    return RowMutation(
+        mutation.row,
+        (_change(changes[0]),) if count == 1 else _changes(changes, None),
+        request=request_id(client_id, sequence, sequence_floor, mutation.age_ms) if sequence else None,
+    )
 
 
 def request_id(client_id: bytes, sequence: int, sequence_floor: int, age_ms: int) -> RequestId | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import TypeVar
 
 from rowlock_regionserver.cells import Durability
@@ -20,6 +21,10 @@ def member_of(kind: type[E], value: int, field: str) -> E:
         raise InvalidRequestError(f"{field} is {value}, which this server does not know; it knows {known}") from None
 
 
+# By their numbers in messages; None: the message doesn't say.
+DURABILITIES: Mapping[int, Durability | None] = {0: None, **{member.value: member for member in Durability}}
+
+
 def durability(value: int) -> Durability | None:
     """What the message asks for; None when it doesn't say."""
-    return member_of(Durability, value, "durability") if value else None
+    return DURABILITIES[value] if value in DURABILITIES else member_of(Durability, value, "durability")

@@ -21,6 +21,7 @@ from rowlock_proto.v1.region_pb2 import BulkAnswer, BulkBatch
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, StoppingError
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.memory_plan import REQUEST_COST
@@ -32,7 +33,6 @@ from rowlock_regionserver.rpc.messages.changes import check_client_id, request_i
 from rowlock_regionserver.rpc.messages.enums import durability
 from rowlock_regionserver.rpc.messages.failures import error_message, parsed
 from rowlock_regionserver.rpc.services.bulk_rooms import Rooms
-from rowlock_regionserver.rpc.services.workers import Workers
 
 UNANSWERED_BATCHES_MAX = 2
 # Longer than that a batch is not kept waiting: its client would take the silence for a server that is gone.

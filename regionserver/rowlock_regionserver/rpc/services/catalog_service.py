@@ -14,6 +14,7 @@ from rowlock_proto.v1 import catalog_pb2
 
 from rowlock_regionserver.cells import Durability, Family
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
 from rowlock_regionserver.host.timestamps import TimestampRange
@@ -28,13 +29,12 @@ from rowlock_regionserver.rpc.messages.tables import (
     statistics_message,
     table_message,
 )
-from rowlock_regionserver.rpc.services.workers import Workers
 from rowlock_regionserver.table import Table
 
 PROTOCOL = 1
 
 
-class CatalogEngine(Protocol):
+class CatalogHost(Protocol):
     """The region server as this service sees it. Thread-safe; what changes tables blocks."""
 
     @property
@@ -60,13 +60,13 @@ class CatalogService:
 
     def __init__(
         self,
-        engine: CatalogEngine,
+        host: CatalogHost,
         workers: Workers,
         server: str,
         data_folder_id: str,
         config: Config,
     ) -> None:
-        self._engine = engine
+        self._host = host
         self._data_folder_id = data_folder_id
         self._workers = workers
         self._server = server
@@ -102,7 +102,7 @@ class CatalogService:
                 "a table can't be created with splits yet; leave CreateTableRequest.splits empty",
                 table=message.table.name,
             )
-        table = self._engine.create_table(
+        table = self._host.create_table(
             message.table.name,
             families(message.table.families),
             durability(message.table.durability) or Durability.FSYNC,
@@ -111,69 +111,68 @@ class CatalogService:
 
     def _alter_table(self, data: bytes) -> catalog_pb2.AlterTableResponse:
         message = parsed(catalog_pb2.AlterTableRequest, data)
-        table = self._engine.alter_table(
+        table = self._host.alter_table(
             message.name, families(message.set_families), tuple(message.drop_families), durability(message.durability)
         )
         return catalog_pb2.AlterTableResponse(table=table_message(table))
 
     def _drop_table(self, data: bytes) -> catalog_pb2.DropTableResponse:
-        self._engine.drop_table(parsed(catalog_pb2.DropTableRequest, data).name)
+        self._host.drop_table(parsed(catalog_pb2.DropTableRequest, data).name)
         return catalog_pb2.DropTableResponse()
 
     def _truncate_table(self, data: bytes) -> catalog_pb2.TruncateTableResponse:
-        table = self._engine.truncate_table(parsed(catalog_pb2.TruncateTableRequest, data).name)
+        table = self._host.truncate_table(parsed(catalog_pb2.TruncateTableRequest, data).name)
         return catalog_pb2.TruncateTableResponse(table=table_message(table))
 
     def _describe_table(self, data: bytes) -> catalog_pb2.DescribeTableResponse:
         name = parsed(catalog_pb2.DescribeTableRequest, data).name
-        table = self._engine.table(name)
+        table = self._host.table(name)
         return catalog_pb2.DescribeTableResponse(
             table=table_message(table),
             regions=[
-                statistics_message(region, self._server, self._data_folder_id)
-                for region in self._engine.regions_of(name)
+                statistics_message(region, self._server, self._data_folder_id) for region in self._host.regions_of(name)
             ],
         )
 
     def _list_tables(self, data: bytes) -> catalog_pb2.ListTablesResponse:
         parsed(catalog_pb2.ListTablesRequest, data)
-        tables = sorted(self._engine.tables(), key=lambda table: table.name)
+        tables = sorted(self._host.tables(), key=lambda table: table.name)
         return catalog_pb2.ListTablesResponse(tables=[table_message(table) for table in tables])
 
     def _locate_regions(self, data: bytes) -> catalog_pb2.LocateRegionsResponse:
         message = parsed(catalog_pb2.LocateRegionsRequest, data)
-        regions = self._engine.regions_of(message.table, message.start, message.stop)
+        regions = self._host.regions_of(message.table, message.start, message.stop)
         return catalog_pb2.LocateRegionsResponse(
             regions=[region_message(region, self._server, self._data_folder_id) for region in regions]
         )
 
     def _make_snapshot(self, data: bytes) -> catalog_pb2.MakeSnapshotResponse:
         message = parsed(catalog_pb2.MakeSnapshotRequest, data)
-        snapshot = self._engine.make_snapshot(
+        snapshot = self._host.make_snapshot(
             message.table, message.snapshot_id, message.lease_ms, message.incarnation_id
         )
         return catalog_pb2.MakeSnapshotResponse(snapshot=snapshot_message(snapshot))
 
     def _renew_snapshot(self, data: bytes) -> catalog_pb2.RenewSnapshotResponse:
-        snapshot = self._engine.snapshots.renew(parsed(catalog_pb2.RenewSnapshotRequest, data).snapshot_id)
+        snapshot = self._host.snapshots.renew(parsed(catalog_pb2.RenewSnapshotRequest, data).snapshot_id)
         return catalog_pb2.RenewSnapshotResponse(snapshot=snapshot_message(snapshot))
 
     def _end_snapshot(self, data: bytes) -> catalog_pb2.EndSnapshotResponse:
-        self._engine.snapshots.end(parsed(catalog_pb2.EndSnapshotRequest, data).snapshot_id)
+        self._host.snapshots.end(parsed(catalog_pb2.EndSnapshotRequest, data).snapshot_id)
         return catalog_pb2.EndSnapshotResponse()
 
     def _server_info(self, data: bytes) -> catalog_pb2.ServerInfoResponse:
         message = parsed(catalog_pb2.ServerInfoRequest, data)
         config = self._config
-        timestamps = self._engine.timestamp_range(message.table, message.reserve_ms)
+        timestamps = self._host.timestamp_range(message.table, message.reserve_ms)
         return catalog_pb2.ServerInfoResponse(
             version=_version(),
             protocol=PROTOCOL,
             now_ms=timestamps.now_ms,
             reserved_ms=timestamps.reserved_ms,
             data_folder_id=self._data_folder_id,
-            incarnation_id=self._engine.incarnation_id,
-            uptime_ms=self._engine.uptime_ms(),
+            incarnation_id=self._host.incarnation_id,
+            uptime_ms=self._host.uptime_ms(),
             request_ids_remembered_ms=config.request_ids_forgotten_after_ms,
             limits=catalog_pb2.Limits(
                 row_bytes_max=config.row_bytes_max,

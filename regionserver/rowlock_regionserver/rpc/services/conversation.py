@@ -1,11 +1,10 @@
 """The long-lived point stream: requests in, answers out in any order, many of each in one message.
 
-1. A message's requests are begun in its order, neighbouring puts together (put_company.py); those that have nothing to
-   wait for are answered before the next message is read, together in one message unless they take long.
-2. Whatever is finished later joins the outbox, and leaves with all else that is finished by then.
-3. A client that does not take its answers is not read from either, once it leaves more unread than a stream may, nor
-   is more begun of a message that was read. What workers have been given meanwhile is refused, see
-   Points.unread_refusal.
+1. A message's requests are begun in its order, adjacent puts together (engine/coalesced_puts.py). Those that need not
+   wait are answered before the next message is read, together in one message unless they take long.
+2. Answers that are finished later join the outbox, and leave with all others that are finished by then.
+3. A client with too many unread answers is not read from, and no more requests of a message that was read begin. What
+   workers already have is refused, see Points.unread_refusal.
 4. No stream keeps the event loop for longer than a few milliseconds.
 5. When the client has sent its last message, or the server stops, what was begun is answered before the stream ends.
    When the client is gone, what has not begun never begins, and answers are dropped.
@@ -15,21 +14,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 from rowlock_proto.v1.region_pb2 import PointRequests
 
 from rowlock_regionserver.config import KIB, MIB
+from rowlock_regionserver.engine.coalesced_puts import CoalescedPuts
+from rowlock_regionserver.engine.interfaces import Responder
+from rowlock_regionserver.engine.points import Points
 from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.ledger import Account
 from rowlock_regionserver.memory_plan import REQUEST_COST
 from rowlock_regionserver.rpc.grpc.outbox import Outbox
 from rowlock_regionserver.rpc.messages.answers import error_answer
+from rowlock_regionserver.rpc.messages.changes import CLIENT_ID_BYTES
 from rowlock_regionserver.rpc.messages.failures import parsed
+from rowlock_regionserver.rpc.messages.point_requests import PointChange, PointGet, put_requests_answer
 from rowlock_regionserver.rpc.messages.request_ids import request_ids
-from rowlock_regionserver.rpc.services.point_run import Asker
-from rowlock_regionserver.rpc.services.points import Points
-from rowlock_regionserver.rpc.services.put_company import PutCompany
 
 # A larger message is parsed, converted and made by workers, and counts with what that takes.
 INLINE_MESSAGE_BYTES_MAX = 256 * KIB
@@ -40,7 +40,7 @@ _LOOP_HELD_MAX = 0.003
 
 
 class Conversation:
-    """One stream. Used on the event loop, but for what an Asker is asked from any thread."""
+    """One stream, and the responder of its requests. Used on the event loop, except as Responder says."""
 
     def __init__(self, points: Points, write: Callable[[bytes], Awaitable[None]]) -> None:
         self._points = points
@@ -63,14 +63,11 @@ class Conversation:
             message = parsed(PointRequests, data)
             await self._begin_all(message, self, is_large=False)
         await self._outbox.flush()
-        await self._outbox_with_room()
-
-    async def _outbox_with_room(self) -> None:
-        """Waits while the client leaves more unread than a stream may."""
         if self._is_outbox_full():
             await self._outbox.written()
 
     def _is_outbox_full(self) -> bool:
+        """The client has more unread answers than a stream may."""
         return self._outbox.unread_bytes > self._points.unread_bytes_max
 
     async def _take_large(self, data: bytes) -> None:
@@ -84,66 +81,77 @@ class Conversation:
             ids = await loop.run_in_executor(points.workers.points, request_ids, data)
             self._open_count += len(ids)
             for request_id in ids:
-                self.answered(error_answer(request_id, refusal, "accepting a request"))
+                self.send(error_answer(request_id, refusal, "accepting a request"))
             return
-        asker = LargeMessage(self, points.requests, byte_count)
+        responder = LargeMessage(self, points.requests, byte_count)
         try:
             message = await loop.run_in_executor(points.workers.points, parsed, PointRequests, data)
             del data
-            asker.holds(len(message.requests))
+            responder.holds(len(message.requests))
         except BaseException:
-            asker.holds(0)
+            responder.holds(0)
             raise
-        await self._begin_all(message, asker, is_large=True)
+        await self._begin_all(message, responder, is_large=True)
 
-    async def _begin_all(self, message: PointRequests, asker: Asker, *, is_large: bool) -> None:
-        client_id, sequence_floor = message.client_id, message.sequence_floor
-        accept = partial(
-            self._points.accept, client_id=client_id, sequence_floor=sequence_floor, asker=asker, is_large=is_large
-        )
-        requests = message.requests
+    async def _begin_all(self, message: PointRequests, responder: Responder, *, is_large: bool) -> None:
+        points, requests = self._points, message.requests
         self._open_count += len(requests)
         self._is_taking = True
-        if len(requests) == 1:
-            accept(requests[0], has_company=False)
+        if len(requests) != 1:
+            await self._begin_several(message, responder, is_large=is_large)
+        elif (request := requests[0]).HasField("get"):
+            points.get(PointGet(request, points.config), responder, is_large=is_large)
         else:
-            company = PutCompany(self._points, client_id, sequence_floor, asker, accept)
-            monotonic = self._points.clock.monotonic
-            since = monotonic()
-            rest = iter(requests)
-            try:
-                for request in rest:
-                    if is_large or not company.join(request):
-                        company.make()
-                        accept(request)
-                    if monotonic() - since > _LOOP_HELD_MAX or self._is_outbox_full():
-                        company.make()
-                        self._is_taking = False
-                        self._outbox.flush_soon()
-                        await asyncio.sleep(0)
-                        await self._outbox_with_room()
-                        self._is_taking = True
-                        since = monotonic()
-                company.make()
-            except BaseException:
-                # The client is gone. What has not begun never begins, but counts as answered: the asker may hold bytes.
-                self._is_taking = False
-                for _ in rest:
-                    asker.answered(b"")
-                raise
+            change = PointChange(request, message.client_id, message.sequence_floor, points.config)
+            points.change(change, responder, is_large=is_large, is_single=True)
         self._is_taking = False
+
+    async def _begin_several(self, message: PointRequests, responder: Responder, *, is_large: bool) -> None:
+        points, config = self._points, self._points.config
+        client_id, sequence_floor = message.client_id, message.sequence_floor
+        may_join = not is_large and len(client_id) in (0, CLIENT_ID_BYTES)
+        puts = CoalescedPuts(points, responder, put_requests_answer)
+        monotonic = points.clock.monotonic
+        since = monotonic()
+        rest = iter(message.requests)
+        try:
+            for request in rest:
+                if request.HasField("get"):
+                    puts.make()
+                    points.get(PointGet(request, config), responder, is_large=is_large)
+                else:
+                    change = PointChange(request, client_id, sequence_floor, config)
+                    if not may_join or not puts.join(change):
+                        puts.make()
+                        points.change(change, responder, is_large=is_large)
+                if monotonic() - since > _LOOP_HELD_MAX or self._is_outbox_full():
+                    puts.make()
+                    self._is_taking = False
+                    self._outbox.flush_soon()
+                    await asyncio.sleep(0)
+                    if self._is_outbox_full():
+                        await self._outbox.written()
+                    self._is_taking = True
+                    since = monotonic()
+            puts.make()
+        except BaseException:
+            # The client is gone. What has not begun never begins, but counts as answered: the responder may hold bytes.
+            self._is_taking = False
+            for _ in rest:
+                responder.send(b"")
+            raise
 
     @property
     def unread_bytes(self) -> int:
         return self._outbox.unread_bytes
 
-    def coming(self, byte_count: int, *, must_fit: bool) -> bool:
-        return self._outbox.coming(byte_count, must_fit=must_fit)
+    def reserve(self, byte_count: int, *, must_fit: bool) -> bool:
+        return self._outbox.reserve(byte_count, must_fit=must_fit)
 
-    def came(self, byte_count: int) -> None:
-        self._outbox.came(byte_count)
+    def release(self, byte_count: int) -> None:
+        self._outbox.release(byte_count)
 
-    def answered(self, answer: bytes, count: int = 1) -> None:
+    def send(self, answer: bytes, count: int = 1) -> None:
         """Takes answers into the outbox. Those given while a message is being taken leave together."""
         self._open_count -= count
         self._outbox.add(answer)
@@ -166,7 +174,7 @@ class Conversation:
 
 
 class LargeMessage:
-    """The asker of a large message's requests: gives its bytes back when all of them are answered."""
+    """The responder of a large message's requests. It gives the message's bytes back when all of them are answered."""
 
     def __init__(self, conversation: Conversation, account: Account, byte_count: int) -> None:
         """`byte_count` was taken from the account. `holds` must follow."""
@@ -189,14 +197,14 @@ class LargeMessage:
     def unread_bytes(self) -> int:
         return self._conversation.unread_bytes
 
-    def coming(self, byte_count: int, *, must_fit: bool) -> bool:
-        return self._conversation.coming(byte_count, must_fit=must_fit)
+    def reserve(self, byte_count: int, *, must_fit: bool) -> bool:
+        return self._conversation.reserve(byte_count, must_fit=must_fit)
 
-    def came(self, byte_count: int) -> None:
-        self._conversation.came(byte_count)
+    def release(self, byte_count: int) -> None:
+        self._conversation.release(byte_count)
 
-    def answered(self, answer: bytes, count: int = 1) -> None:
+    def send(self, answer: bytes, count: int = 1) -> None:
         self._unanswered_count -= count
         if not self._unanswered_count:
             self._account.give(self._byte_count)
-        self._conversation.answered(answer, count)
+        self._conversation.send(answer, count)

@@ -12,22 +12,23 @@ from rowlock_proto.v1 import region_pb2
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.interfaces import PointRegion
+from rowlock_regionserver.engine.points import Points, PointStatistics
+from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import StoppingError
 from rowlock_regionserver.ledger import Account, Ledger
+from rowlock_regionserver.memory_plan import ANSWER_COST
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.rpc.grpc.calls import Calls, Context, Method
-from rowlock_regionserver.rpc.grpc.outbox import ANSWER_COST
 from rowlock_regionserver.rpc.messages.failures import end_call, parsed
+from rowlock_regionserver.rpc.messages.point_requests import PointChange, PointGet
 from rowlock_regionserver.rpc.messages.reads import scan_plan
 from rowlock_regionserver.rpc.messages.scan_parts import parts_message, plan_to_cut
 from rowlock_regionserver.rpc.services.bulk import BulkRegion, BulkStreams
 from rowlock_regionserver.rpc.services.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
 from rowlock_regionserver.rpc.services.flushes import Flushes
-from rowlock_regionserver.rpc.services.point_run import PointRegion
-from rowlock_regionserver.rpc.services.points import Points, PointStatistics
 from rowlock_regionserver.rpc.services.scans import ScannedRegion, Scans, ScanStatistics
-from rowlock_regionserver.rpc.services.workers import Workers
 from rowlock_regionserver.scan.split_points import Part
 
 M = TypeVar("M", bound=Message)
@@ -43,7 +44,7 @@ class ServedRegion(PointRegion, ScannedRegion, BulkRegion, Protocol):
         """Where a scan may be cut."""
 
 
-class RegionEngine(Protocol):
+class RegionHost(Protocol):
     """The region server as this service sees it. Thread-safe."""
 
     def region(self, region_id: int) -> ServedRegion:
@@ -69,17 +70,17 @@ class RegionService:
     """The methods of rowlock.v1.RegionService. Used on the event loop."""
 
     def __init__(
-        self, engine: RegionEngine, workers: Workers, calls: Calls, config: Config, clock: Clock, ledger: Ledger
+        self, host: RegionHost, workers: Workers, calls: Calls, config: Config, clock: Clock, ledger: Ledger
     ) -> None:
-        self._engine = engine
+        self._host = host
         self._workers = workers
         self._calls = calls
         self._config = config
         self._loop = asyncio.get_running_loop()
-        self._points = Points(engine.region, workers, config, clock, ledger, lambda: calls.open_count)
+        self._points = Points(host.region, workers, config, clock, ledger, lambda: calls.open_count)
         self._scans = Scans(workers, config, clock, ledger)
-        self._flushes = Flushes(engine.flush, workers.tables)
-        self._bulk = BulkStreams(engine.region, workers, ledger, config, clock)
+        self._flushes = Flushes(host.flush, workers.tables)
+        self._bulk = BulkStreams(host.region, workers, ledger, config, clock)
         self._stopping: asyncio.Future[None] = self._loop.create_future()
         self._conversations_open = 0
 
@@ -140,15 +141,21 @@ class RegionService:
 
     async def _get(self, data: bytes, context: Context) -> bytes:
         call = await self._parsed(region_pb2.GetCall, data)
-        request = region_pb2.PointRequest(region_id=call.region_id, get=call.get)
-        answer = await self._ask(request, b"", 0, context, is_large=len(data) > INLINE_MESSAGE_BYTES_MAX)
+        message = region_pb2.PointRequest(region_id=call.region_id, timeout_ms=_timeout_ms(context), get=call.get)
+        is_large = len(data) > INLINE_MESSAGE_BYTES_MAX
+        with self._one_answer() as one:
+            self._points.get(PointGet(message, self._config), one, is_large=is_large)
+            answer = await one.received(context)
         return answer.get.SerializeToString()
 
     async def _mutate(self, data: bytes, context: Context) -> bytes:
         call = await self._parsed(region_pb2.MutateCall, data)
-        request = region_pb2.PointRequest(region_id=call.region_id, mutate=call.mutate)
+        message = region_pb2.PointRequest(region_id=call.region_id, timeout_ms=_timeout_ms(context), mutate=call.mutate)
+        change = PointChange(message, call.client_id, call.sequence_floor, self._config)
         is_large = len(data) > INLINE_MESSAGE_BYTES_MAX
-        answer = await self._ask(request, call.client_id, call.sequence_floor, context, is_large=is_large)
+        with self._one_answer() as one:
+            self._points.change(change, one, is_large=is_large)
+            answer = await one.received(context)
         return answer.mutate.SerializeToString()
 
     async def _parsed(self, kind: type[M], data: bytes) -> M:
@@ -156,37 +163,16 @@ class RegionService:
             return parsed(kind, data)
         return await self._loop.run_in_executor(self._workers.points, parsed, kind, data)
 
-    async def _ask(
-        self,
-        request: region_pb2.PointRequest,
-        client_id: bytes,
-        sequence_floor: int,
-        context: Context,
-        *,
-        is_large: bool,
-    ) -> region_pb2.PointAnswer:
-        """Carries out a call's one request, as if it had come in a conversation."""
-        remaining = context.time_remaining()
-        if remaining is not None:
-            request.timeout_ms = max(1, min(int(remaining * 1000), _TIMEOUT_MS_MAX))
-        asker = OneAnswer(self._loop.create_future(), self._points.answers)
-        try:
-            self._points.accept(request, client_id, sequence_floor, asker, is_large=is_large)
-            answers = region_pb2.PointAnswers.FromString(await asker.future)
-        finally:
-            asker.is_gone = True
-        answer = answers.answers[0]
-        if answer.HasField("error"):
-            await end_call(context, answer.error)
-        return answer
+    def _one_answer(self) -> OneAnswer:
+        return OneAnswer(self._loop.create_future(), self._points.answers)
 
     async def _scan(self, data: bytes, context: Context) -> None:
         message = await self._parsed(region_pb2.ScanRequest, data)
         region: ScannedRegion
         if message.snapshot_id:
-            region = self._engine.region_at(message.region_id, message.snapshot_id)
+            region = self._host.region_at(message.region_id, message.snapshot_id)
         else:
-            region = self._engine.region(message.region_id)
+            region = self._host.region(message.region_id)
         plan = scan_plan(message, self._config)
         # Sent first, because a batch that is given up while it waits would leave it unknown whether it was.
         await context.send_initial_metadata(())
@@ -197,7 +183,7 @@ class RegionService:
 
     def _parts(self, data: bytes) -> bytes:
         message = parsed(region_pb2.PlanScanRequest, data)
-        region = self._engine.region(message.region_id)
+        region = self._host.region(message.region_id)
         return parts_message(region.parts(*plan_to_cut(message, self._config))).SerializeToString()
 
     async def _bulk_put(self, _: bytes, context: Context) -> None:
@@ -210,24 +196,43 @@ class RegionService:
         return answer.SerializeToString()
 
 
+def _timeout_ms(context: Context) -> int:
+    """What is left of the call's deadline; 0: it has none."""
+    remaining = context.time_remaining()
+    return 0 if remaining is None else max(1, min(int(remaining * 1000), _TIMEOUT_MS_MAX))
+
+
 class OneAnswer:
-    """Waits for the answer of one request that came as a call of its own."""
+    """The responder of one request that came as a call of its own. A context: at its end the caller is gone."""
 
     def __init__(self, future: asyncio.Future[bytes], account: Account) -> None:
-        self.future = future
+        self._future = future
         self._account = account
         self.is_gone = False
         self.unread_bytes = 0  # never many: it has one answer
 
-    def coming(self, byte_count: int, *, must_fit: bool) -> bool:
+    def __enter__(self) -> OneAnswer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.is_gone = True
+
+    async def received(self, context: Context) -> region_pb2.PointAnswer:
+        """Waits for the answer. Ends the call if it is an error."""
+        (answer,) = region_pb2.PointAnswers.FromString(await self._future).answers
+        if answer.HasField("error"):
+            await end_call(context, answer.error)
+        return answer
+
+    def reserve(self, byte_count: int, *, must_fit: bool) -> bool:
         if must_fit:
             return self._account.try_take(ANSWER_COST * byte_count)
         self._account.add(ANSWER_COST * byte_count)
         return True
 
-    def came(self, byte_count: int) -> None:
+    def release(self, byte_count: int) -> None:
         self._account.give(ANSWER_COST * byte_count)
 
-    def answered(self, answer: bytes, count: int = 1) -> None:
-        if not self.future.done():
-            self.future.set_result(answer)
+    def send(self, answer: bytes, count: int = 1) -> None:
+        if not self._future.done():
+            self._future.set_result(answer)

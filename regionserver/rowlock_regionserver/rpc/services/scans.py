@@ -24,12 +24,12 @@ from typing import Protocol
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import LeaseExpiredError, RegionTooBusyError, StoppingError
 from rowlock_regionserver.ledger import Account, Holding, Ledger
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.rpc.grpc.tasks import cancel
 from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
-from rowlock_regionserver.rpc.services.workers import Workers
 from rowlock_regionserver.scan.batches import ScanAnswer
 
 # A step's batches; a window of the default size is cut into twice as many.

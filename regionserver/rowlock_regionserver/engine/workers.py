@@ -11,7 +11,7 @@ _QUICK_THREADS = 2
 class Workers:
     """Four pools, so that no kind of waiting holds up another. Threads start when they are first needed.
 
-    Their queues are not bounded by themselves: whoever submits counts what is in flight and refuses early.
+    Their queues have no bound of their own: the caller counts what is in flight and refuses early.
     """
 
     def __init__(self, thread_count: int) -> None:

@@ -7,9 +7,9 @@ import threading
 from functools import partial
 
 import pytest
-from rowlock_regionserver.rpc.grpc.completions import Completions
+from rowlock_regionserver.engine.completions import Completions
 
-from tests.unit.rpc.loops import run, until
+from tests.unit.engine.loops import run, until
 
 
 def test_what_is_posted_from_many_threads_arrives_once_each_and_in_each_threads_order() -> None:

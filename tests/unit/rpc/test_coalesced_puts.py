@@ -9,13 +9,13 @@ import pytest
 from rowlock_proto.v1 import region_pb2, types_pb2
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.coalesced_puts import COALESCED_PUTS_MAX
 from rowlock_regionserver.operations import Put, RequestId, RowOutcome, RowResult
 from rowlock_regionserver.rpc.messages import answers as answers_module
 from rowlock_regionserver.rpc.messages.changes import PLAIN_PUTS_MAX
 from rowlock_regionserver.rpc.services import conversation
-from rowlock_regionserver.rpc.services.put_company import COMPANY_MAX
 
-from tests.unit.rpc.fakes import FakeRegion
+from tests.unit.engine.fakes import FakeRegion
 from tests.unit.rpc.stream import Client, Run, get, put
 
 CLIENT_ID = b"0123456789abcdef"
@@ -93,8 +93,8 @@ def test_those_of_another_region_are_made_there(run: Run, region: FakeRegion) ->
 
 def test_they_are_no_more_than_leaves_the_client_something_to_do(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
-        await client.send(*numbered([b"row"] * (COMPANY_MAX + 3)))
-        assert [len(rows) for rows in region.changed_together] == [COMPANY_MAX, 3]
+        await client.send(*numbered([b"row"] * (COALESCED_PUTS_MAX + 3)))
+        assert [len(rows) for rows in region.changed_together] == [COALESCED_PUTS_MAX, 3]
 
     run(test)
 

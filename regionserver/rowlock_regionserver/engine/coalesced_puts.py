@@ -1,0 +1,113 @@
+"""Coalesced puts: adjacent plain puts of one message, made by one call of the region and answered together.
+
+Puts share much of their cost: the gate, the ways to the region, the log and back, a message for the answer. Each stays
+a change of its own all the same, with its row lock, write number, log record, request id and outcome. A put without
+neighbours is made like any other change (Points.change). So is each put of a batch if one of them would have to wait,
+if the region refuses the batch as a whole, or if too many requests are in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.engine.change_run import have_cells, outcomes_answer
+from rowlock_regionserver.engine.interfaces import ChangeRequest, Responder
+from rowlock_regionserver.errors import RegionServerError
+from rowlock_regionserver.operations import RowMutation, RowOutcome, WriteOptions
+
+if TYPE_CHECKING:
+    from rowlock_regionserver.engine.points import Points
+
+C = TypeVar("C", bound=ChangeRequest)
+
+# With more, the puts of all callers go in step: while their answers are on the way, no caller sends a request.
+COALESCED_PUTS_MAX = 16
+
+
+class CoalescedPuts(Generic[C]):
+    """Gathers adjacent puts of one region and durability. Used on the event loop.
+
+    The caller of `join` calls `make` before it begins another request or yields to the loop.
+    """
+
+    def __init__(
+        self,
+        points: Points,
+        responder: Responder,
+        encode: Callable[[Sequence[C], Sequence[RowOutcome]], bytes | None],
+    ) -> None:
+        """`encode` makes one answer for several puts, given their outcomes; None: it can't, and raises nothing."""
+        self._points = points
+        self._responder = responder
+        self._encode = encode
+        # Those that have joined, and what they have in common.
+        self._requests: list[C] = []
+        self._mutations: list[RowMutation] = []
+        self._region_id = 0
+        self._durability: Durability | None = None
+
+    def join(self, request: C) -> bool:
+        """Takes the request if it is a plain put; makes those that joined before if it can't be made with them."""
+        mutation = request.plain_put()
+        if mutation is None:
+            return False
+        region_id, durability = request.region_id, request.durability()
+        if (
+            region_id != self._region_id
+            or durability is not self._durability
+            or len(self._requests) == COALESCED_PUTS_MAX
+        ):
+            self.make()
+            self._region_id, self._durability = region_id, durability
+        self._requests.append(request)
+        self._mutations.append(mutation)
+        return True
+
+    def make(self) -> None:
+        """Sees to it that each put that has joined is answered once."""
+        requests, mutations = self._requests, self._mutations
+        self._requests, self._mutations = [], []
+        if len(requests) < 2 or not self._make_together(requests, mutations):
+            for request in requests:
+                self._points.change(request, self._responder)
+
+    def _make_together(self, requests: Sequence[C], mutations: Sequence[RowMutation]) -> bool:
+        """False: nothing was done."""
+        points, count = self._points, len(requests)
+        if not points.reserve(count):
+            return False
+        try:
+            options = WriteOptions(points.clock.monotonic(), self._durability)
+            is_made = points.region(self._region_id).mutate_each(mutations, options, partial(self._done, requests))
+        except RegionServerError:  # Nothing was changed. Alone, each gets its own error, or there is room for it.
+            is_made = False
+        except Exception as error:
+            # A bug, or too little memory: some of them may have been made.
+            points.finished(count)
+            for request in requests:
+                self._responder.send(request.failure(error, "making a point request"))
+            return True
+        if is_made:
+            points.accepted(count)
+        else:
+            points.finished(count)
+        return is_made
+
+    def _done(self, requests: Sequence[C], places: Sequence[int], outcomes: Sequence[RowOutcome]) -> None:
+        """These puts are published, or not made; called by the region from any thread, most often the log's."""
+        self._points.on_loop(partial(self._answer, [requests[place] for place in places], outcomes))
+
+    def _answer(self, requests: Sequence[C], outcomes: Sequence[RowOutcome]) -> None:
+        """4 Answer, on the loop. Raises nothing: the changes are made."""
+        points, responder = self._points, self._responder
+        points.finished(len(requests))
+        # A repeated request id is answered with the cells of the change that had it first: perhaps many.
+        answer = None if have_cells(outcomes) else self._encode(requests, outcomes)
+        if answer is not None:
+            responder.send(answer, len(requests))
+            return
+        for request, outcome in zip(requests, outcomes, strict=True):
+            responder.send(outcomes_answer(points, responder, request, [outcome]))

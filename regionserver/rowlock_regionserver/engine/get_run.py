@@ -1,0 +1,82 @@
+"""Gets: at once on the loop, where most end, or in a worker."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from rowlock_regionserver.engine.interfaces import GetRequest, Responder
+from rowlock_regionserver.engine.point_run import INLINE_ROWS_MAX, PointRun
+from rowlock_regionserver.ledger import Account
+from rowlock_regionserver.memory_plan import MAKING_COST
+from rowlock_regionserver.region.mutate.check import check_answer
+
+if TYPE_CHECKING:
+    from rowlock_regionserver.engine.points import Points
+
+
+def got_inline(points: Points, request: GetRequest, responder: Responder) -> bytes | None:
+    """2 Try, on the loop, for a get: it leaves nothing behind, so it needs no run. None: it would have to wait."""
+    try:
+        answer = _got(points, request, INLINE_ROWS_MAX, may_wait=False)
+    except Exception as error:
+        return request.failure(error, "making a point request")
+    if answer is not None and len(answer) > points.few_bytes:
+        if not responder.reserve(len(answer), must_fit=True):
+            return request.failure(points.answer_refusal(), "")
+        responder.release(len(answer))
+    return answer
+
+
+class GetRun(PointRun[GetRequest]):
+    """A get that a worker makes."""
+
+    __slots__ = ()
+
+    def _make(self) -> None:
+        try:
+            answer = _got(self._points, self._request, None, may_wait=True)
+            assert answer is not None
+        except Exception as error:
+            answer = self._request.failure(error, "making a point request")
+        self._answer_from_worker(answer)
+
+
+def _got(points: Points, request: GetRequest, rows_max: int | None, *, may_wait: bool) -> bytes | None:
+    """The answer of a get; None: it has more rows, or would have to wait for a disk and may not."""
+    asked = request.read(rows_max)
+    if asked is None:
+        return None
+    rows, selection = asked
+    with AnswerRoom(points.answers, points.few_bytes) as room:
+        cells = points.region(request.region_id).get(rows, selection, may_wait=may_wait, reached=room.reached)
+        if cells is None:
+            return None
+        answer = request.answer(cells)
+    check_answer(len(answer), rows[0], points.config)  # Its exact size; the region has added up the cells only.
+    return answer
+
+
+class AnswerRoom:
+    """The memory of an answer to a get while it is made: cells, message and bytes. A context; used by one thread."""
+
+    def __init__(self, account: Account, few_bytes: int) -> None:
+        self._account = account
+        self._few_bytes = few_bytes
+        self._taken = 0
+
+    def reached(self, byte_count: int) -> None:
+        """So many bytes of cells were read. Raises RegionTooBusyError or LimitExceededError when that is too much."""
+        if byte_count > self._few_bytes:
+            more = MAKING_COST * byte_count - self._taken
+            self._account.take(more)
+            self._taken += more
+
+    def __enter__(self) -> AnswerRoom:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._taken:
+            self._account.give(self._taken)

@@ -1,0 +1,102 @@
+"""One accepted request that was not answered at once, on its way to its answer; points.py has the outline."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from rowlock_regionserver.engine.interfaces import Request, Responder
+from rowlock_regionserver.errors import DeadlineError, RegionServerError
+from rowlock_regionserver.memory_plan import REQUEST_COST, ROW_COST
+
+if TYPE_CHECKING:
+    from rowlock_regionserver.engine.points import Points
+
+R = TypeVar("R", bound=Request)
+
+# A worker makes a request of more rows, so that the loop stays quick for all others.
+INLINE_ROWS_MAX = 64
+# So does a change of more parts: changes and checks, of all its rows.
+INLINE_PARTS_MAX = 256
+
+
+class PointRun(ABC, Generic[R]):
+    """One accepted request, until it is answered."""
+
+    __slots__ = ("_deadline", "_future", "_held_bytes", "_is_answered", "_points", "_request", "_responder", "_timer")
+
+    def __init__(self, points: Points, request: R, responder: Responder, deadline: float) -> None:
+        self._points = points
+        self._request = request
+        self._responder = responder
+        self._deadline = deadline
+        self._future: Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_answered = False
+        self._held_bytes = 0
+
+    @abstractmethod
+    def _make(self) -> None:
+        """Makes the request, in a worker, which may wait. Sees to it that `_answer` follows."""
+
+    def hand_over(self, pool: Executor, loop: asyncio.AbstractEventLoop, timeout: float, *, is_counted: bool) -> None:
+        """3 Hand over, on the loop. `is_counted`: its message is in the ledger until all of the message is answered."""
+        request = self._request
+        try:
+            self._hold((0 if is_counted else REQUEST_COST * request.byte_count()) + ROW_COST * request.row_count())
+        except RegionServerError as refusal:
+            self._answer(request.failure(refusal, ""))
+            return
+        self._timer = loop.call_later(timeout, self._give_up)
+        self._future = pool.submit(self._run_in_worker)
+
+    def _hold(self, byte_count: int) -> None:
+        """Counts its memory until it is answered. Raises RegionTooBusyError or LimitExceededError."""
+        self._points.requests.take(byte_count)
+        self._held_bytes = byte_count
+
+    def _give_up(self) -> None:
+        """The deadline has passed. A request that a worker has begun checks the deadline by itself."""
+        assert self._future is not None
+        if self._future.cancel():
+            self._answer(self._request.failure(_too_late(), "waiting for a worker"))
+
+    def _run_in_worker(self) -> None:
+        points, responder = self._points, self._responder
+        if responder.is_gone:
+            points.on_loop(partial(self._answer, b""))
+        elif points.is_late(self._deadline):
+            points.on_loop(partial(self._answer, self._request.failure(_too_late(), "")))
+        elif (refusal := points.unread_refusal(responder)) is not None:
+            points.on_loop(partial(self._answer, self._request.failure(refusal, "")))
+        else:
+            self._make()
+
+    def _answer_from_worker(self, answer: bytes) -> None:
+        points, responder = self._points, self._responder
+        if not responder.reserve(len(answer), must_fit=len(answer) > points.few_bytes):
+            answer = self._request.failure(points.answer_refusal(), "")
+            responder.reserve(len(answer), must_fit=False)
+        points.on_loop(partial(self._answer_reserved, answer))
+
+    def _answer_reserved(self, answer: bytes) -> None:
+        self._responder.release(len(answer))
+        self._answer(answer)
+
+    def _answer(self, answer: bytes) -> None:
+        """4 Answer, on the loop."""
+        assert not self._is_answered, f"a request of region {self._request.region_id} was answered twice"
+        self._is_answered = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._points.finished()
+        if self._held_bytes:
+            self._points.requests.give(self._held_bytes)
+        self._responder.send(answer)
+
+
+def _too_late() -> DeadlineError:
+    return DeadlineError("the deadline passed while the request waited for a worker; nothing was changed, try again")

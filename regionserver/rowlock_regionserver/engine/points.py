@@ -1,0 +1,182 @@
+"""Admission of point requests: made at once on the event loop if they need not wait, else by a worker thread.
+
+The outline of one request, which is accepted and answered exactly once:
+
+1. Accept: the request is counted, or refused when too many are in flight. Its deadline starts to run.
+2. Try: it is read into values and made on the loop with may_wait=False. Most requests end here, because handing one to
+   a thread costs more than making it. A large or long request goes to a worker at once. If a change is alone in the
+   server, the loop waits until it is synced, some milliseconds at most.
+3. Hand over: a worker makes a request that would have to wait, with may_wait=True. The ledger counts it until it is
+   answered. If the deadline passes before a worker is free, the answer is DEADLINE_EXCEEDED and the request never
+   begins. The answer is REGION_TOO_BUSY if there is no room for the request, or if clients have left too many answers
+   unread, and this client too.
+4. Answer: on the loop. A change is answered when the log's thread has published it; completions.py carries the answer.
+
+Adjacent puts of one message share 2 and 4, see coalesced_puts.py.
+
+A change that has begun is never cancelled, even if its deadline passes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import MIB, Config
+from rowlock_regionserver.engine.change_run import ChangeRun
+from rowlock_regionserver.engine.completions import Completions
+from rowlock_regionserver.engine.get_run import GetRun, got_inline
+from rowlock_regionserver.engine.interfaces import ChangeRequest, GetRequest, PointRegion, Request, Responder
+from rowlock_regionserver.engine.workers import Workers
+from rowlock_regionserver.errors import RegionTooBusyError
+from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.memory_plan import ANSWER_COST
+
+# Of answer_bytes_held_max: a caller with fewer unread bytes is never refused because of others.
+_FEW_UNREAD_SHARE = 256
+# With more unread bytes, a stream is not read from either. The bound is lower while all answers together are many.
+_UNREAD_BYTES_MAX = 1 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class PointStatistics:
+    """Point operations in flight, and counts since the start."""
+
+    in_flight: int
+    accepted_count: int
+    handed_over_count: int
+    refused_count: int
+
+
+class Points:
+    """Admits point requests. Used on the event loop, except where a method says otherwise."""
+
+    def __init__(
+        self,
+        region: Callable[[int], PointRegion],
+        workers: Workers,
+        config: Config,
+        clock: Clock,
+        ledger: Ledger,
+        open_calls: Callable[[], int],
+    ) -> None:
+        """`open_calls`: how many calls of any kind the server is serving."""
+        self.region = region  # Raises NotServingRegionError.
+        self.workers = workers
+        self.config = config
+        self.clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._open_calls = open_calls
+        self._completions = Completions(self._loop, lambda: self._in_flight)
+        self.requests = ledger.requests
+        self.answers = ledger.answers
+        self.few_bytes = config.answer_bytes_held_max // ANSWER_COST // _FEW_UNREAD_SHARE
+        self._in_flight = 0
+        self._accepted_count = 0
+        self._handed_over_count = 0
+        self._refused_count = 0
+
+    def statistics(self) -> PointStatistics:
+        """From any thread."""
+        return PointStatistics(self._in_flight, self._accepted_count, self._handed_over_count, self._refused_count)
+
+    def get(self, request: GetRequest, responder: Responder, *, is_large: bool = False) -> None:
+        """Answers the get once: perhaps before this returns, perhaps later.
+
+        `is_large`: the request came in a message that is too large to be read on the loop, and that is counted in the
+        ledger already.
+        """
+        if self._in_flight >= self.config.requests_in_flight_max:
+            self._refuse(request, responder)
+            return
+        self._accepted_count += 1
+        if not is_large and (answer := got_inline(self, request, responder)) is not None:
+            responder.send(answer)
+            return
+        self._in_flight += 1
+        timeout = (request.timeout_ms or self.config.row_lock_wait_ms) / 1000
+        self._hand_over(GetRun(self, request, responder, self.clock.monotonic() + timeout), timeout, is_large)
+
+    def change(
+        self, request: ChangeRequest, responder: Responder, *, is_large: bool = False, is_single: bool = False
+    ) -> None:
+        """Makes the change and answers it once: perhaps before this returns, perhaps later.
+
+        `is_large`: as in `get`. `is_single`: nothing else came in the same message.
+        """
+        if self._in_flight >= self.config.requests_in_flight_max:
+            self._refuse(request, responder)
+            return
+        self._accepted_count += 1
+        is_alone = is_single and not self._in_flight and self._open_calls() == 1
+        self._in_flight += 1
+        timeout = (request.timeout_ms or self.config.row_lock_wait_ms) / 1000
+        run = ChangeRun(self, request, responder, self.clock.monotonic() + timeout)
+        if is_large or not run.try_inline(is_alone=is_alone):
+            self._hand_over(run, timeout, is_large)
+
+    def _hand_over(self, run: GetRun | ChangeRun, timeout: float, is_large: bool) -> None:
+        self._handed_over_count += 1
+        run.hand_over(self.workers.points, self._loop, timeout, is_counted=is_large)
+
+    def _refuse(self, request: Request, responder: Responder) -> None:
+        self._refused_count += 1
+        refusal = RegionTooBusyError(
+            f"{self._in_flight} requests are in flight, as many as requests_in_flight_max allows; try again",
+            retry_after_ms=self.config.retry_after_ms,
+        )
+        responder.send(request.failure(refusal, "accepting a request"))
+
+    def reserve(self, count: int) -> bool:
+        """Counts so many requests as in flight until they are `finished`. False: that would be too many."""
+        if self._in_flight + count > self.config.requests_in_flight_max:
+            return False
+        self._in_flight += count
+        return True
+
+    def accepted(self, count: int) -> None:
+        """So many requests were accepted and begun."""
+        self._accepted_count += count
+
+    @property
+    def unread_bytes_max(self) -> int:
+        """How many unread bytes a stream may have before it is no longer read from. From any thread."""
+        bytes_max = min(self.config.request_bytes_max, _UNREAD_BYTES_MAX)
+        return bytes_max if self.answers.has_room(ANSWER_COST * bytes_max) else self.few_bytes
+
+    def unread_refusal(self, responder: Responder) -> RegionTooBusyError | None:
+        """Why no more answers should be made for this caller now. From any thread.
+
+        A caller with few unread bytes is never refused because of others.
+        """
+        if responder.unread_bytes <= self.few_bytes or self.answers.has_room(ANSWER_COST):
+            return None
+        return self.answer_refusal()
+
+    def answer_refusal(self) -> RegionTooBusyError:
+        """Why there is no room for an answer."""
+        return RegionTooBusyError(
+            f"{self.answers.bytes_held} bytes are held by answers that wait for clients to read them, of "
+            f"answer_bytes_held_max = {self.answers.bytes_max}; read yours and try again",
+            retry_after_ms=self.config.retry_after_ms,
+        )
+
+    def is_late(self, deadline: float) -> bool:
+        """The deadline has passed. From any thread."""
+        return self.clock.monotonic() >= deadline
+
+    def on_loop(self, callback: Callable[[], None]) -> None:
+        """Runs the callback now on the loop, or soon if this is another thread."""
+        if threading.get_ident() == self._loop_thread:
+            callback()
+        else:
+            self._completions.post(callback)
+
+    def finished(self, count: int = 1) -> None:
+        """So many accepted requests less; on the loop."""
+        assert self._in_flight >= count, (self._in_flight, count)
+        self._in_flight -= count

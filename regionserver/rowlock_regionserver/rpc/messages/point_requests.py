@@ -1,0 +1,116 @@
+"""PointRequest messages as the requests that engine/ admits: read when it asks, answered as PointAnswers messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rowlock_proto.v1.region_pb2 import PointRequest
+
+from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.operations import AnswerCell, RowMutation, RowOutcome, Selection
+from rowlock_regionserver.rpc.messages.answers import error_answer, get_answer, mutate_answer, put_answers
+from rowlock_regionserver.rpc.messages.changes import (
+    Mutations,
+    TooLongError,
+    check_client_id,
+    plain_puts,
+    row_mutations,
+)
+from rowlock_regionserver.rpc.messages.enums import DURABILITIES, durability
+from rowlock_regionserver.rpc.messages.reads import rows_of, selection
+
+
+class PointGet:
+    """A PointRequest with a get; a GetRequest of engine/interfaces.py."""
+
+    __slots__ = ("_config", "_message", "region_id", "timeout_ms")
+
+    def __init__(self, message: PointRequest, config: Config) -> None:
+        self._message = message
+        self._config = config
+        self.region_id = message.region_id
+        self.timeout_ms = message.timeout_ms
+
+    def byte_count(self) -> int:
+        return self._message.ByteSize()
+
+    def row_count(self) -> int:
+        return len(self._message.get.rows)
+
+    def read(self, rows_max: int | None = None) -> tuple[Sequence[bytes], Selection] | None:
+        get = self._message.get
+        if rows_max is not None and len(get.rows) > rows_max:
+            return None
+        return rows_of(get, self._config), selection(get, self._config)
+
+    def answer(self, rows: list[Sequence[AnswerCell]]) -> bytes:
+        return get_answer(self._message.id, rows)
+
+    def failure(self, error: BaseException, doing: str) -> bytes:
+        return error_answer(self._message.id, error, doing)
+
+
+class PointChange:
+    """A PointRequest with a mutate, or with nothing; a ChangeRequest of engine/interfaces.py."""
+
+    __slots__ = ("_client_id", "_config", "_message", "_mutations", "_sequence_floor", "id", "region_id", "timeout_ms")
+
+    def __init__(self, message: PointRequest, client_id: bytes, sequence_floor: int, config: Config) -> None:
+        self._message = message
+        self._client_id = client_id
+        self._sequence_floor = sequence_floor
+        self._config = config
+        self._mutations: Mutations | None = None
+        self.id = message.id
+        self.region_id = message.region_id
+        self.timeout_ms = message.timeout_ms
+
+    def byte_count(self) -> int:
+        return self._message.ByteSize()
+
+    def row_count(self) -> int:
+        return len(self._message.mutate.mutations)
+
+    def read(self, rows_max: int | None = None, parts_max: int | None = None) -> Sequence[RowMutation] | None:
+        if self._mutations is None:
+            message = self._message
+            if not message.HasField("mutate"):
+                raise InvalidRequestError(
+                    f"request {message.id} asks for nothing; set one of get, mutate "
+                    "(an operation that this server is too old to know looks the same)"
+                )
+            mutate = message.mutate
+            if rows_max is not None and len(mutate.mutations) > rows_max:
+                return None
+            check_client_id(self._client_id)
+            try:
+                self._mutations = row_mutations(mutate, self._client_id, self._sequence_floor, self._config, parts_max)
+            except TooLongError:
+                return None
+        return self._mutations.read
+
+    def plain_put(self) -> RowMutation | None:
+        mutate = self._message.mutate
+        if mutate.durability not in DURABILITIES:
+            return None
+        return plain_puts(mutate, self._client_id, self._sequence_floor)
+
+    def durability(self) -> Durability | None:
+        value = self._message.mutate.durability
+        return DURABILITIES[value] if value in DURABILITIES else durability(value)
+
+    def answer(self, outcomes: Sequence[RowOutcome]) -> bytes:
+        mutations = self._mutations
+        if mutations is not None and mutations.refused:
+            outcomes = mutations.outcomes_in_order(outcomes)
+        return mutate_answer(self.id, outcomes)
+
+    def failure(self, error: BaseException, doing: str) -> bytes:
+        return error_answer(self._message.id, error, doing)
+
+
+def put_requests_answer(requests: Sequence[PointChange], outcomes: Sequence[RowOutcome]) -> bytes | None:
+    """One message with the answers of several plain puts. None: something went wrong with one of them."""
+    return put_answers([request.id for request in requests], outcomes)

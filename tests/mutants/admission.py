@@ -1,0 +1,46 @@
+"""Broken builds of admission: which requests the event loop makes, and which puts it makes together."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+COALESCED = "unit/rpc/test_coalesced_puts.py"
+POINTS = "unit/engine/test_points.py"
+
+ADMISSION = [
+    Mutant(
+        "a coalesced put forgets its request id",
+        "plain_puts",
+        "mutation.age_ms) if sequence else None,\n",
+        "mutation.age_ms) if not sequence else None,\n",
+        f"{COALESCED}::test_each_keeps_its_puts_and_its_request_id",
+    ),
+    Mutant(
+        "puts of two regions are made in one of them",
+        "CoalescedPuts.join",
+        "            region_id != self._region_id\n            or durability is not ",
+        "            durability is not ",
+        f"{COALESCED}::test_those_of_another_region_are_made_there",
+    ),
+    Mutant(
+        "the event loop reads a long change",
+        "ChangeRun.try_inline",
+        "self._request.read(INLINE_ROWS_MAX, INLINE_PARTS_MAX)",
+        "self._request.read()",
+        f"{POINTS}::test_the_loop_does_not_read_a_long_request",
+    ),
+    Mutant(
+        "a request too many is accepted",
+        "Points.get",
+        "        if self._in_flight >= self.config.requests_in_flight_max:\n",
+        "        if False:\n",
+        f"{POINTS}::test_a_request_too_many_is_refused_unread",
+    ),
+    Mutant(
+        "a worker begins a request whose deadline has passed",
+        "PointRun._run_in_worker",
+        "elif points.is_late(self._deadline):",
+        "elif False:",
+        f"{POINTS}::test_a_request_whose_deadline_passes_in_the_queue_never_begins",
+    ),
+]
