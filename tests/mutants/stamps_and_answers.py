@@ -259,7 +259,7 @@ STAMPS_AND_ANSWERS = [
     Mutant(
         "a table that could not be truncated stays closed",
         "Gate.closing",
-        "                self._is_closed = self._is_exclusive = False\n",
+        "                self._is_closed = self._is_barred = False\n",
         "                pass\n",
         f"{REPEATED}::test_a_table_that_could_not_be_truncated_is_written_on",
     ),

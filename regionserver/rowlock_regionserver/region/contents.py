@@ -67,7 +67,7 @@ class RegionContents:
         self.unnamed = unnamed_files(manifest, files, folder)
         live = replace(live, manifest=_beyond_unnamed(manifest, files, folder))
         self.mvcc = Mvcc(manifest.flushed_write_number, clock)
-        self.gate = Gate(clock)
+        self.gate = Gate(region_id, clock)
         config = shared.config
         # The largest request, and as many small ones as there may be at a time, can be sent again whole.
         answers_max = max(config.rows_per_request_max, config.requests_in_flight_max)

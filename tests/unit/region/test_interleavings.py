@@ -117,7 +117,7 @@ def test_a_bulk_batch_waits_for_the_row_that_is_between_compare_and_apply(
     first = between_compare_and_begin(engine, monkeypatch)
     bulk = in_background(lambda: engine.bulk(bulk_batch((b"r", b"f", b"n", None, long(100)))))
     gate = engine.region._contents.gate
-    while bulk.is_alive() and not gate._exclusive_waiting:
+    while bulk.is_alive() and not gate.statistics().exclusive_waiting:
         threading.Event().wait(0.001)
     assert bulk.is_alive()
     first.hold.let_go.set()
