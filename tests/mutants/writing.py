@@ -75,7 +75,7 @@ WRITING = [
     Mutant(
         "a write that was checked before an alter is not judged again",
         "WritePath._make",
-        "                    if self.table is not table:\n                        continue\n",
+        "                    if self._stores.served.table is not table:\n                        continue\n",
         "",
         f"{INTERLEAVINGS}::test_a_write_that_meets_an_alter_is_judged_by_the_families_there_are_then",
     ),

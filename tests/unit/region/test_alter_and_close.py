@@ -79,10 +79,10 @@ def test_a_write_that_comes_to_the_gate_after_the_region_was_dropped_is_refused(
 def test_a_bulk_batch_gives_up_at_its_deadline_with_nothing_changed(engine: Engine) -> None:
     region = engine.region
     batch = bulk_batch(*[(b"%04d" % i, b"f", b"q", None, b"v" * 100) for i in range(100)])
-    assert region._contents.gate.try_enter()
+    assert region._parts.gate.try_enter()
     with pytest.raises(DeadlineError):
         region.bulk_put(batch, None, WriteOptions(time.monotonic() + 0.02), lambda _: None)
-    region._contents.gate.leave()
+    region._parts.gate.leave()
     assert engine.scan() == []
     assert list((engine.folder / "bulk").iterdir()) == []
 

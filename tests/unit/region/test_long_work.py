@@ -207,8 +207,8 @@ def test_a_flush_waits_for_no_batch_that_waits_for_a_disk_or_a_gate(
     monkeypatch.setattr(LongWork, "is_beside_requests", lambda long_work: True)
     files = BulkFilesOnAHungDisk()
     engine = Engine(tmp_path, Config(bulk_file_bytes_min=0), Clock(), files, Durability.OS)
-    gate = engine.region._contents.gate
-    long_work = engine.region._contents.shared.long_work
+    gate = engine.region._parts.gate
+    long_work = engine.region._parts.shared.long_work
     engine.change(b"r", Put(b"f", b"q", b"v"))
     batch = threading.Thread(target=engine.bulk, args=(bulk_batch((b"s", b"f", b"q", None, b"v")),), name="hung")
     batch.start()
