@@ -33,8 +33,8 @@ from rowlock_regionserver.host.region_folder import region_folder, remove_region
 from rowlock_regionserver.host.set_aside import SetAside, list_set_aside, set_aside
 from rowlock_regionserver.region.bulk.bulk_file import bulk_file_number
 from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
-from rowlock_regionserver.region.parts import open_parts
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.region_parts import open_parts
 from rowlock_regionserver.region.replay import Replay
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.table import Table

@@ -38,7 +38,7 @@ from rowlock_regionserver.region.flush_windows import Judge, kept_tables
 from rowlock_regionserver.region.idempotency.saved_answers import with_answers
 from rowlock_regionserver.region.live_files import Edit
 from rowlock_regionserver.region.manifest import Manifest
-from rowlock_regionserver.region.parts import RegionParts
+from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile

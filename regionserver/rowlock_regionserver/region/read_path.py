@@ -16,7 +16,7 @@ from rowlock_regionserver.errors import FamilyNotFoundError
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection
 from rowlock_regionserver.region.mutate.check import check_answer, check_in_region, check_row, unknown_family
-from rowlock_regionserver.region.parts import RegionParts
+from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, View, is_row_in_memory
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.point import read_row

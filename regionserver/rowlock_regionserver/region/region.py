@@ -1,11 +1,11 @@
 """A region: its life, and what it does for callers.
 
-    OPENING     its manifest and store files are open; replay fills it from the log; nobody else may use it
-    SERVING     `serve`: the log can be written, and callers read and write
-    CLOSED      `close`, `fail` or `abandon`: it refuses calls
+    OPENING     its manifest and store files are open, and replay fills it from the log; it refuses calls
+    SERVING     after `serve`: the log can be written, and callers read and write
+    CLOSED      after `close`, `fail` or `abandon`: it refuses calls
 
-It does each thing by a part that knows only what it needs (parts.py); the parts that write are made by `serve`, because
-they need a log that can be written.
+Each part of it gets the frozen RegionParts (region_parts.py) and knows nothing of the others. The parts that write are
+made by `serve`, because they need a log that can be written.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from rowlock_regionserver.region.flush import Flusher, FlushResult
 from rowlock_regionserver.region.idempotency.saved_answers import AnswerSource, TakenOver
 from rowlock_regionserver.region.live_files import Edit
 from rowlock_regionserver.region.mutate.write_path import Done, DoneEach, WritePath
-from rowlock_regionserver.region.parts import FoundFolder, RegionParts
 from rowlock_regionserver.region.read_path import ReadPath
+from rowlock_regionserver.region.region_parts import FoundFolder, RegionParts
 from rowlock_regionserver.region.region_statistics import RegionStatistics, region_statistics
 from rowlock_regionserver.region.replay import Replay
 from rowlock_regionserver.scan.scanner import Scan
@@ -260,16 +260,16 @@ class Region:
             yield
 
     def close(self) -> None:
-        """Serves nobody any more; waits for the writes and the flush that are under way. Only once.
+        """Refuses calls from now on, and waits for the writes and the flush that are under way. Only once.
 
-        Later calls are told to look elsewhere, and so is who was let in before and did not pass the gate yet.
+        A call that came before, and has not passed the gate yet, is refused too.
         """
         self._close(lambda: False)
 
     def close_for_removal(self) -> None:
-        """The same for a region whose table the catalog has dropped or truncated, but never waits for disk space.
+        """Closes a region whose table the catalog has dropped or truncated; never waits for disk space.
 
-        Changes that wait for it are told UnknownOutcomeError: what they waited for may be the space that this frees.
+        Changes that wait for space get UnknownOutcomeError: they may wait for the space that this frees.
         """
         try:
             self._close(self._parts.log.waits_for_space)
@@ -291,9 +291,9 @@ class Region:
             mvcc.wait_until_published(mvcc.last, log_waits_for_space)
 
     def discard(self) -> set[Path]:
-        """Gives back the memory and removes the files of a closed region that was dropped. Gives its store files.
+        """Gives back the memory and removes the files of a closed region that was dropped. Returns its store files.
 
-        One that a scan reads is still there. It goes when the scan has ended, and the folder with the last of them.
+        A file that a scan reads goes when the scan has ended, and the folder with the last file.
         """
         parts = self._parts
         self._give_back_memory()
@@ -317,11 +317,11 @@ class Region:
         self._parts.log.flushed(write_number)
 
     def give_up_waiting(self, failure: UnknownOutcomeError) -> None:
-        """The log takes nothing more: whoever waits for it is told so. What was published can be read and flushed."""
+        """The log takes nothing more: the waiting callers get the failure. Published writes can be read and flushed."""
         self._parts.mvcc.fail(failure)
 
     def fail(self, failure: UnknownOutcomeError) -> None:
-        """The log failed: whoever waits is told so, and nothing more is served."""
+        """The log failed: the waiting callers get the failure, and later calls are refused."""
         self._state = State.CLOSED
         self._parts.mvcc.fail(failure)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rowlock_regionserver.commit.mvcc import MvccStatistics
 from rowlock_regionserver.commit.row_locks import RowLocks, RowLockStatistics
 from rowlock_regionserver.region.idempotency.requests import RequestIdStatistics
-from rowlock_regionserver.region.parts import RegionParts
+from rowlock_regionserver.region.region_parts import RegionParts
 
 
 @dataclass(frozen=True, slots=True)

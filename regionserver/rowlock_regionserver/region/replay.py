@@ -14,7 +14,7 @@ from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.operations import RowResult
 from rowlock_regionserver.region.apply import Applier
 from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
-from rowlock_regionserver.region.parts import RegionParts
+from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.wal.mutation import (
     HAS_REQUEST,
     KIND_BULK,

@@ -18,8 +18,8 @@ from rowlock_regionserver.operations import Put, RowResult, ScanPlan, Selection,
 from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.new_region import make_region_folder
-from rowlock_regionserver.region.parts import open_parts
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.region_parts import open_parts
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.mutation import KIND_ROW, encode_row

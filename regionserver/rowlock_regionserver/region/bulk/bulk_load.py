@@ -33,7 +33,7 @@ from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path, encode_ta
 from rowlock_regionserver.region.idempotency.repeated import is_definite_without_change
 from rowlock_regionserver.region.long_work import Turn
 from rowlock_regionserver.region.mutate.check import check_in_region
-from rowlock_regionserver.region.parts import RegionParts
+from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.mutation import KIND_BULK, BulkRecord

@@ -9,7 +9,7 @@ from rowlock_regionserver.commit.commit import Commit, TakeBack
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.operations import RequestId, RowResult
 from rowlock_regionserver.region.mutate.check import check_record
-from rowlock_regionserver.region.parts import RegionParts
+from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.mutation import KIND_ROW, UnnumberedCell, encode_row, number_cells

@@ -72,7 +72,7 @@ from rowlock_regionserver.region.mutate.conditional import (
 from rowlock_regionserver.region.mutate.row_commit import RowCommit
 from rowlock_regionserver.region.mutate.row_state import RowState
 from rowlock_regionserver.region.mutate.stays import distinct_ascending, next_stay
-from rowlock_regionserver.region.parts import RegionParts
+from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, is_row_in_memory, row_cell_count
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
