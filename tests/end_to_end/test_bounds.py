@@ -87,7 +87,7 @@ def test_large_messages_of_several_connections_share_one_bound(server: Server, m
     with contextlib.ExitStack() as clients:
         one, two, three = [clients.enter_context(RawClient(server.address)) for _ in range(3)]
         region_id = one.create_table("t", b"f")
-        gate = server.region_server.region(region_id)._contents.gate
+        gate = server.region_server.region(region_id)._parts.gate
         with gate.exclusive():  # So that what comes stays.
             waiting = [RawConversation(client) for client in (one, two)]
             for number, conversation in enumerate(waiting):

@@ -52,7 +52,7 @@ BULK_AND_REQUESTS = [
     Mutant(
         "a bulk batch that was checked before an alter is not judged again",
         "BulkLoad._pass_gate",
-        "                if self._write_path.table is not table:\n",
+        "                if self._stores.served.table is not table:\n",
         "                if False:\n",
         f"{BULK}::test_a_batch_that_meets_an_alter_is_judged_by_the_families_there_are_then",
     ),

@@ -44,7 +44,7 @@ READING = [
         "a reader passes the gate",
         "Region.get",
         "        return self._read_path.get(rows, selection, may_wait=may_wait, reached=reached)\n",
-        "        with self._contents.gate.exclusive():\n"
+        "        with self._parts.gate.exclusive():\n"
         "            return self._read_path.get(rows, selection, may_wait=may_wait, reached=reached)\n",
         f"{INTERLEAVINGS}::test_a_reader_takes_no_lock_that_a_writer_may_hold",
     ),
@@ -231,7 +231,7 @@ READING = [
     Mutant(
         "flush does not wait for the read point",
         "Flusher._flush",
-        "        self._mvcc.wait_until_published(sealed.write_number, self._log_waits_for_space)\n",
+        "        self._mvcc.wait_until_published(sealed.write_number, self._log.waits_for_space)\n",
         "",
         f"{INTERLEAVINGS}::test_a_flush_commits_only_what_is_published",
     ),
@@ -269,15 +269,15 @@ READING = [
     ),
     Mutant(
         "a region that was only opened is written again",
-        "Flusher.pass_over_unused",
-        "            self._clean_up_to = last\n",
+        "Flusher.begin_serving",
+        "            self._clean_up_to = last_unused\n",
         "            pass\n",
         f"{FLUSH}::test_a_region_that_was_only_opened_is_not_written_again",
     ),
     Mutant(
         "what the log brought is taken for flushed",
-        "Flusher.pass_over_unused",
-        "        if self._clean_up_to == first - 1:\n",
+        "Flusher.begin_serving",
+        "        if self._clean_up_to == first_unused - 1:\n",
         "        if True:\n",
         f"{FLUSH}::test_a_region_that_was_only_opened_is_not_written_again",
     ),

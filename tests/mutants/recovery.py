@@ -7,6 +7,7 @@ from .broken_build import Mutant
 CRASHES = "unit/host/test_table_crashes.py::test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not"
 DAMAGE = "unit/wal/test_damage.py"
 IDLE = "unit/wal/test_idle_markers.py"
+LIFE = "unit/region/test_life.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
 LOST = "unit/host/test_lost_generations.py"
 LOST_ENDS = "unit/wal/test_lost_ends.py"
@@ -210,7 +211,7 @@ RECOVERY = [
     ),
     Mutant(
         "a file that can not be read ends the start",
-        "Opening._open_contents",
+        "Opening._open_regions",
         "                except (CorruptionError, OSError) as error:\n                    path",
         "                except CorruptionError as error:\n                    path",
         "unit/host/test_unreadable_files.py"
@@ -239,7 +240,7 @@ RECOVERY = [
     ),
     Mutant(
         "one damaged region closes all",
-        "Opening._open_contents",
+        "Opening._open_regions",
         "                    self._damaged[region.region_id] = _damage(error, path)\n",
         "                    raise\n",
         f"{TABLES}::test_a_region_with_a_damaged_manifest_is_closed_and_named_and_the_others_serve",
@@ -261,10 +262,31 @@ RECOVERY = [
     ),
     Mutant(
         "write numbers are handed out again after a restart",
-        "Region.__init__",
-        "        contents.mvcc.restore(max(replayed, numbers_until))\n",
+        "Region.serve",
+        "        mvcc.restore(max(replayed, numbers_until))\n",
         "",
         f"{INTERLEAVINGS}::test_numbers_go_on_past_what_was_reserved_after_a_restart",
+    ),
+    Mutant(
+        "a region takes calls while replay fills it",
+        "Region._check_serving",
+        "        if self._state is not State.SERVING:\n",
+        "        if self._state is State.CLOSED:\n",
+        f"{LIFE}::test_only_a_serving_region_takes_calls",
+    ),
+    Mutant(
+        "a region that is closed before it served counts memory that it does not have",
+        "Region.abandon",
+        "        self.replay.count_memory()\n",
+        "",
+        f"{LIFE}::test_a_region_that_is_not_served_gives_back_its_memory",
+    ),
+    Mutant(
+        "a region keeps the memstores of dropped families",
+        "Region.serve",
+        "        del self.replay",
+        "        pass",
+        f"{LIFE}::test_the_cells_of_a_dropped_family_are_freed",
     ),
     Mutant(
         "a dropped family's records come back",
@@ -337,8 +359,8 @@ RECOVERY = [
     Mutant(
         "the catalog names a region before its folder is there",
         "RegionServer._new_regions",
-        "        made: list[RegionContents] = []\n",
-        "        self._catalog.commit(state)\n        made: list[RegionContents] = []\n",
+        "        made: list[Region] = []\n",
+        "        self._catalog.commit(state)\n        made: list[Region] = []\n",
         f"{CRASHES}[create]",
     ),
     Mutant(

@@ -125,7 +125,7 @@ SNAPSHOT_MUTANTS = [
     Mutant(
         "a new region knows no range of all tables",
         "RegionServer._serve",
-        "            self._timestamps.begin(made, replaced)\n",
+        "            self._timestamps.begin(region, replaced)\n",
         "",
         f"{TIMESTAMPS}::test_a_write_that_comes_after_a_range_is_later_than_it",
     ),

@@ -69,9 +69,9 @@ STAMPS_AND_ANSWERS = [
     ),
     Mutant(
         "a timestamp that was read moves the clock at the next start",
-        "Region.__init__",
+        "Region.serve",
         "            stamps_until,\n            is_own",
-        "            max([stamps_until, *(a.result.timestamp + 1 for a in contents.live_files.manifest.answers)]),\n"
+        "            max([stamps_until, *(each.result.timestamp + 1 for each in live_files.manifest.answers)]),\n"
         "            is_own",
         f"{TIMESTAMPS}::test_timestamps_that_clients_send_or_changes_read_move_no_stamps",
     ),
@@ -259,7 +259,7 @@ STAMPS_AND_ANSWERS = [
     Mutant(
         "a table that could not be truncated stays closed",
         "Gate.closing",
-        "                self._is_closed = self._is_exclusive = False\n",
+        "                self._is_closed = self._is_barred = False\n",
         "                pass\n",
         f"{REPEATED}::test_a_table_that_could_not_be_truncated_is_written_on",
     ),

@@ -15,6 +15,7 @@ from .bulk_and_requests import BULK_AND_REQUESTS
 from .durability import DURABILITY
 from .edges import EDGES
 from .folders import FOLDERS
+from .locks import LOCK_MUTANTS
 from .memory import MEMORY
 from .reading import READING
 from .recovery import RECOVERY
@@ -26,6 +27,7 @@ from .writing import WRITING
 MUTANTS = [
     *WRITING,
     *ADMISSION,
+    *LOCK_MUTANTS,
     *BULK_AND_REQUESTS,
     *READING,
     *ROWS_AND_FILES,

@@ -5,10 +5,8 @@ from __future__ import annotations
 from .broken_build import Mutant
 
 BULK = "unit/region/test_bulk_load.py"
-CLOSES = "unit/region/test_alter_and_close.py"
 SIZES = "unit/region/test_answer_size.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
-LOCKS = "unit/region/test_locks.py"
 MVCC = "unit/commit/test_mvcc.py"
 REPLAY = "unit/region/test_replay.py"
 EACH = "unit/region/test_mutate_each.py"
@@ -65,28 +63,7 @@ WRITING = [
         "        return own\n",
         f"{BULK}::test_a_bulk_file_is_durable_before_a_later_sync_makes_its_record_so",
     ),
-    # ---- LOCK
-    Mutant(
-        "row locks are always free",
-        "RowLocks._acquire_one",
-        "            if queue is None:\n                self._queues[row]",
-        "            if True:\n                self._queues[row]",
-        f"{LOCKS}::test_waiting_past_the_deadline_gives_up_with_nothing_taken",
-    ),
-    Mutant(
-        "a writer that gives up keeps the locks it had",
-        "RowLocks.acquire",
-        "            self.release(rows[:taken])\n",
-        "            pass\n",
-        f"{LOCKS}::test_waiting_past_the_deadline_gives_up_with_nothing_taken",
-    ),
-    Mutant(
-        "a row lock passes to the last who came",
-        "RowLocks.release",
-        "queue.popleft().set()",
-        "queue.pop().set()",
-        f"{LOCKS}::test_locks_pass_on_in_the_order_of_arrival",
-    ),
+    # ---- LOCK, beside locks.py
     Mutant(
         "rows are locked in the order asked",
         "distinct_ascending",
@@ -95,30 +72,9 @@ WRITING = [
         f"{WRITES}::test_the_rows_of_a_batch_are_locked_in_ascending_order",
     ),
     Mutant(
-        "whoever comes to the gate overtakes one that waits to have it alone",
-        "Gate._wait_for_turn",
-        "            while self._is_exclusive or (self._exclusive_waiting and self._turn == turn):\n",
-        "            while self._is_exclusive:\n",
-        f"{LOCKS}::test_the_gate_held_alone_waits_for_those_inside_and_keeps_newcomers_out",
-    ),
-    Mutant(
-        "those that hold the gate alone follow each other and let nobody in between",
-        "Gate.leave_alone",
-        "            self._turn += 1\n            self._let_in, self._shared_waiting = self._shared_waiting, 0\n",
-        "",
-        f"{LOCKS}::test_who_waits_for_the_gate_is_let_in_between_two_that_hold_it_alone",
-    ),
-    Mutant(
-        "who was let in before the end of its region writes after it",
-        "Gate.close",
-        "            self._is_closed = True\n",
-        "            pass\n",
-        f"{CLOSES}::test_a_write_that_comes_to_the_gate_after_the_region_was_dropped_is_refused",
-    ),
-    Mutant(
         "a write that was checked before an alter is not judged again",
         "WritePath._make",
-        "                    if self.table is not table:\n                        continue\n",
+        "                    if self._stores.served.table is not table:\n                        continue\n",
         "",
         f"{INTERLEAVINGS}::test_a_write_that_meets_an_alter_is_judged_by_the_families_there_are_then",
     ),

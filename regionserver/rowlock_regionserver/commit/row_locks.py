@@ -1,18 +1,19 @@
 """Row locks: one writer a row, first come first served, never held for a client between calls.
 
 A writer takes the locks of all its rows in ascending order of row, so that two writers never wait for each other
-in a circle. A lock that is released with somebody waiting passes to the first of them directly: a newcomer can't
-overtake. Uncontended, a lock costs two dictionary operations.
+in a circle. A released lock passes directly to the writer that waits longest: a newcomer can't overtake it.
+Uncontended, a lock costs two dictionary operations.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.commit.wait_queue import WaitQueue, seconds_text
 from rowlock_regionserver.errors import DeadlineError
 
 
@@ -30,8 +31,8 @@ class RowLocks:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        # Guarded by self._lock: a locked row, and who waits for it in order of arrival.
-        self._queues: dict[bytes, deque[threading.Event]] = {}
+        # Guarded by self._lock: the locked rows, each with the writers that wait for it; None: none has waited yet.
+        self._queues: dict[bytes, WaitQueue | None] = {}
 
     def try_acquire(self, rows: Sequence[bytes]) -> bool:
         """Takes all the locks, or none when one of them would have to be waited for. Rows ascend, no duplicates."""
@@ -41,7 +42,7 @@ class RowLocks:
                 if row in queues:
                     return False
             for row in rows:
-                queues[row] = deque()
+                queues[row] = None
             return True
 
     def acquire(self, rows: Sequence[bytes], deadline: float) -> None:
@@ -60,34 +61,30 @@ class RowLocks:
 
     def _acquire_one(self, row: bytes, deadline: float) -> None:
         with self._lock:
-            queue = self._queues.get(row)
-            if queue is None:
-                self._queues[row] = deque()
+            if row not in self._queues:
+                self._queues[row] = None
                 return
-            granted = threading.Event()
-            queue.append(granted)
-        if granted.wait(max(0.0, deadline - self._clock.monotonic())):
-            return
-        with self._lock:
-            if granted.is_set():
-                return  # It was passed on to us in the last moment.
-            self._queues[row].remove(granted)
-        raise DeadlineError(
-            f"gave up waiting for the lock of row {row!r}: other writers held it until the call's deadline; "
-            "try again, or with a longer timeout",
-            row=row,
-        )
+            queue = self._queues[row]
+            if queue is None:
+                queue = self._queues[row] = WaitQueue(self._lock, self._clock)
+            queue.wait(deadline, partial(_timed_out, row))
 
     def release(self, rows: Sequence[bytes]) -> None:
-        """Gives the locks back; each passes to the first who waits for it."""
+        """Gives the locks back; each passes to the writer that waits longest for it."""
         with self._lock:
             for row in rows:
                 queue = self._queues[row]
-                if queue:
-                    queue.popleft().set()
-                else:
+                if queue is None or not queue.hand_over():
                     del self._queues[row]
 
     def statistics(self) -> RowLockStatistics:
         with self._lock:
-            return RowLockStatistics(len(self._queues), sum(len(queue) for queue in self._queues.values()))
+            return RowLockStatistics(len(self._queues), sum(len(queue) for queue in self._queues.values() if queue))
+
+
+def _timed_out(row: bytes, seconds: float) -> DeadlineError:
+    return DeadlineError(
+        f"timed out after {seconds_text(seconds)} waiting for the lock of row {row!r}: other writers held it; retry, "
+        "or set a longer timeout",
+        row=row,
+    )

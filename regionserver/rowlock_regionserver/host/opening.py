@@ -34,8 +34,8 @@ from rowlock_regionserver.host.region_folder import region_folder, remove_region
 from rowlock_regionserver.host.set_aside import SetAside, list_set_aside, set_aside
 from rowlock_regionserver.region.bulk.bulk_file import bulk_file_number
 from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
-from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.region_parts import open_parts
 from rowlock_regionserver.region.replay import Replay
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.table import Table
@@ -59,11 +59,10 @@ class Opened:
     set_aside: tuple[SetAside, ...]
 
 
-def region_contents(folder: Path, table: Table, region: RegionEntry, shared: SharedParts) -> RegionContents:
-    """A region's contents as its folder has them. Raises CorruptionError."""
-    return RegionContents(
-        region.region_id, (region.start, region.stop), table, region_folder(folder, region.region_id), shared
-    )
+def open_region(folder: Path, table: Table, region: RegionEntry, shared: SharedParts) -> Region:
+    """A region as its folder has it, for replay. Raises CorruptionError."""
+    path = region_folder(folder, region.region_id)
+    return Region(open_parts(region.region_id, (region.start, region.stop), table, path, shared))
 
 
 class Opening:
@@ -87,11 +86,11 @@ class Opening:
                 self._files.make_folder(self._folder / name)
         self._files.fsync_folder(self._folder)
         self._read_catalog()
-        contents = self._open_contents()
-        recovered = self._replay(contents)
-        self._check_newest(contents, recovered)
-        self._clear_unnamed(contents, recovered)
-        return self._begin_serving(contents, recovered)
+        regions = self._open_regions()
+        recovered = self._replay(regions)
+        self._check_newest(regions, recovered)
+        self._clear_unnamed(regions, recovered)
+        return self._begin_serving(regions, recovered)
 
     def _read_catalog(self) -> None:
         found = catalog.read_catalog(self._files, self._folder / "catalog")
@@ -102,20 +101,20 @@ class Opening:
                 self._folder / "catalog", 0, "a catalog that names the regions there are", "no catalog"
             )
 
-    def _open_contents(self) -> dict[int, RegionContents]:
-        contents: dict[int, RegionContents] = {}
+    def _open_regions(self) -> dict[int, Region]:
+        regions: dict[int, Region] = {}
         for entry in self._state.tables:
             for region in entry.regions:
                 try:
-                    contents[region.region_id] = region_contents(self._folder, entry.table, region, self._shared)
+                    regions[region.region_id] = open_region(self._folder, entry.table, region, self._shared)
                 except (CorruptionError, OSError) as error:
                     path = region_folder(self._folder, region.region_id)
                     self._damaged[region.region_id] = _damage(error, path)
-        return contents
+        return regions
 
-    def _replay(self, contents: dict[int, RegionContents]) -> Recovered:
+    def _replay(self, regions: dict[int, Region]) -> Recovered:
         """Fills the memstores from the log. Regions that the log lost something of are closed and named."""
-        replays = self._replays = {region_id: region.replay for region_id, region in contents.items()}
+        replays = self._replays = {region_id: region.replay for region_id, region in regions.items()}
 
         def apply(region_id: int, write_number: int, kind: int, payload: bytes) -> None:
             replay = replays.get(region_id)
@@ -124,67 +123,67 @@ class Opening:
             try:
                 replay.apply(write_number, kind, payload)
             except (CorruptionError, OSError) as error:
-                self._close(contents, region_id, _damage(error, self._shared.bulk_folder))
+                self._close(regions, region_id, _damage(error, self._shared.bulk_folder))
             if self._memory.is_under_pressure:
-                self._relieve(contents)
+                self._relieve(regions)
 
-        recovered = self._read_log(recover, apply, contents)
+        recovered = self._read_log(recover, apply, regions)
         if self._generation == 0 and recovered.record_count and recovered.regions:
             raise CorruptionError(
                 self._folder / "catalog", 0, "a catalog that names the regions in the log", "no catalog"
             )
-        for region_id in list(contents):
+        for region_id in list(regions):
             damage = recovered.damage_of(region_id)
             if damage is not None:
-                self._close(contents, region_id, damage.error())
+                self._close(regions, region_id, damage.error())
         return recovered
 
-    def _close(self, contents: dict[int, RegionContents], region_id: int, damage: RegionServerError) -> None:
+    def _close(self, regions: dict[int, Region], region_id: int, damage: RegionServerError) -> None:
         """The region is damaged: it takes nothing more of the log, and is not served."""
         self._damaged[region_id] = damage
         self._replays.pop(region_id, None)
-        contents.pop(region_id).abandon()
+        regions.pop(region_id).abandon()
 
-    def _relieve(self, contents: dict[int, RegionContents]) -> None:
+    def _relieve(self, regions: dict[int, Region]) -> None:
         """Replay has passed the memory limit: the largest region is flushed, once it is known that it may be."""
         if not self._is_newest_checked:
-            self._check_newest(contents, self._read_log(read_log, lambda *_: None, contents))
-        if contents:
-            max(contents.values(), key=lambda region: region.stores.memstore_bytes).flush_while_recovering()
+            self._check_newest(regions, self._read_log(read_log, lambda *_: None, regions))
+        if regions:
+            max(regions.values(), key=lambda region: region.memstore_bytes).flush_while_opening()
 
-    def _read_log(self, read: ReadLog, apply: Apply, contents: dict[int, RegionContents]) -> Recovered:
+    def _read_log(self, read: ReadLog, apply: Apply, regions: dict[int, Region]) -> Recovered:
         """Reads the log as `recover` or `read_log` does, given what catalog and manifests know of it."""
-        positions = [each.live_files.manifest.log_position for each in contents.values()]
+        positions = [region.found.log_position for region in regions.values()]
         return read(
             self._folder / "log",
             self._files,
             apply,
-            flushed={region_id: region.mvcc.last for region_id, region in contents.items()},
+            flushed={region_id: region.found.flushed_write_number for region_id, region in regions.items()},
             expected_log_id=self._state.log_id or None,
             durable=max([self._state.log_position, *positions]),
         )
 
-    def _check_newest(self, contents: dict[int, RegionContents], recovered: Recovered) -> None:
+    def _check_newest(self, regions: dict[int, Region], recovered: Recovered) -> None:
         """3. Raises CorruptionError when the catalog is not the newest; closes regions whose manifest is not."""
         self._is_newest_checked = True
         lost = lost_catalog(self._folder, self._files, self._generation, self._state, recovered)
         if lost is not None:
             raise lost
-        for region_id, each in list(contents.items()):
+        for region_id, region in list(regions.items()):
             path = region_folder(self._folder, region_id)
-            lost = lost_manifest(path, each.manifest_generation, recovered.regions.get(region_id))
+            lost = lost_manifest(path, region.found.generation, recovered.regions.get(region_id))
             if lost is not None:
-                self._close(contents, region_id, lost)
+                self._close(regions, region_id, lost)
 
-    def _clear_unnamed(self, contents: dict[int, RegionContents], recovered: Recovered) -> None:
+    def _clear_unnamed(self, regions: dict[int, Region], recovered: Recovered) -> None:
         """4. What can't be moved or removed stays where it is, which harms nobody."""
         for unnamed in list(unnamed_region_folders(self._folder, self._files, self._state, recovered)):
             if unnamed.is_leftover:
                 remove_region_folder(self._files, unnamed.path)
             else:
                 self._move_aside(unnamed, int(unnamed.path.name))
-        for region_id, each in contents.items():
-            for unnamed in unnamed_files_of_region(each.unnamed, region_id, recovered):
+        for region_id, region in regions.items():
+            for unnamed in unnamed_files_of_region(region.found.unnamed, region_id, recovered):
                 if unnamed.is_leftover:
                     with contextlib.suppress(OSError):
                         self._files.remove_if_there(unnamed.path)
@@ -195,23 +194,20 @@ class Opening:
         with contextlib.suppress(OSError):
             set_aside(self._folder, self._files, self._shared.clock, unnamed, region_id)
 
-    def _begin_serving(self, contents: dict[int, RegionContents], recovered: Recovered) -> Opened:
+    def _begin_serving(self, regions: dict[int, Region], recovered: Recovered) -> Opened:
         shared = self._shared
         log = Log.open(self._folder / "log", self._files, shared.config, shared.clock, recovered, shared.on_fatal)
         if self._generation == 0:
             self._generation, self._state = 1, replace(self._state, log_id=log.log_id)
             catalog.write_catalog(self._files, self._folder / "catalog", self._generation, self._state)
-        for each in contents.values():
-            each.recovered()
         if recovered.catalog_generation < self._generation:
             with log.order:
                 log.note_catalog(self._generation)
         # Only now is it known which bulk files the log names.
-        bulk_numbers = BulkNumbers(1 + self._remove_unnamed_bulk_files(contents))
-        regions: dict[int, Region] = {}
-        for region_id, each in contents.items():
+        bulk_numbers = BulkNumbers(1 + self._remove_unnamed_bulk_files(regions))
+        for region_id, region in regions.items():
             logged = recovered.regions.get(region_id, RegionState())
-            regions[region_id] = Region(each, log, bulk_numbers, logged.numbers_until, logged.stamps_until)
+            region.serve(log, bulk_numbers, logged.numbers_until, logged.stamps_until)
         for region_id in self._damaged:
             log.give_up(region_id)
         # Dropped, damaged or not: before the log was told so, or so long ago that its last marker names them no more
@@ -223,12 +219,12 @@ class Opening:
         aside = tuple(list_set_aside(self._folder, self._files))
         return Opened(self._generation, self._state, log, bulk_numbers, regions, self._damaged, aside)
 
-    def _remove_unnamed_bulk_files(self, contents: dict[int, RegionContents]) -> int:
+    def _remove_unnamed_bulk_files(self, regions: dict[int, Region]) -> int:
         """Removes bulk files that no live record names; gives the greatest number there was.
 
         With a damaged region everything stays: salvage may want it.
         """
-        named = {number for region in contents.values() for number in region.bulk_files}
+        named = {number for region in regions.values() for number in region.bulk_files}
         greatest = 0
         for name in self._files.list_folder(self._shared.bulk_folder):
             number = bulk_file_number(name)

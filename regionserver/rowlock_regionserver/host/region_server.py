@@ -37,7 +37,7 @@ from rowlock_regionserver.errors import (
 from rowlock_regionserver.files import NO_SPACE, Files
 from rowlock_regionserver.host.ended_snapshots import ended_error
 from rowlock_regionserver.host.flushing import FlushThreads
-from rowlock_regionserver.host.opening import Opened, Opening, region_contents
+from rowlock_regionserver.host.opening import Opened, Opening, open_region
 from rowlock_regionserver.host.region_folder import region_folder, remove_region_folder, room_for_region
 from rowlock_regionserver.host.server_statistics import RegionServerStatistics
 from rowlock_regionserver.host.set_aside import SetAside
@@ -48,10 +48,10 @@ from rowlock_regionserver.host.stopping import Unflushed, flush_at_the_end
 from rowlock_regionserver.host.timestamps import TimestampRange, Timestamps
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
-from rowlock_regionserver.region.contents import RegionContents, make_region_folder
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.memory import MemoryGauge
-from rowlock_regionserver.region.region import Region, answers_to_take_over
+from rowlock_regionserver.region.new_region import answers_to_take_over, make_region_folder
+from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
@@ -244,26 +244,25 @@ class RegionServer:
         All that may fail comes before the commit. `replaced`: by id, the region before it, which takes no writes any
         more, so its kept answers are all there are.
         """
-        made: list[RegionContents] = []
+        made: list[Region] = []
         with contextlib.ExitStack() as undo:
             for region in entry.regions:
                 path = room_for_region(self._folder, self._shared, region.region_id, self._made)
                 answers = answers_to_take_over(replaced[region.region_id]) if region.region_id in replaced else None
                 make_region_folder(self._files, path, region.region_id, entry.table, self._shared.config, answers)
-                made.append(region_contents(self._folder, entry.table, region, self._shared))
+                made.append(open_region(self._folder, entry.table, region, self._shared))
                 undo.callback(made[-1].abandon)
             with self._catalog.committed(state, what):
                 undo.pop_all()
-                for contents in made:
-                    self._serve(contents, replaced.get(contents.region_id))
+                for new in made:
+                    self._serve(new, replaced.get(new.region_id))
                 yield
 
-    def _serve(self, contents: RegionContents, replaced: Region | None) -> None:
-        contents.recovered()
-        made = Region(contents, self._log, self._bulk_numbers, numbers_until=0, stamps_until=0)
+    def _serve(self, region: Region, replaced: Region | None) -> None:
+        region.serve(self._log, self._bulk_numbers)
         with self._timestamps.lock:
-            self._timestamps.begin(made, replaced)
-            self._regions[made.region_id] = made
+            self._timestamps.begin(region, replaced)
+            self._regions[region.region_id] = region
 
     def _remove_regions(self, entry: TableEntry, reason: str) -> None:
         for entry_region in entry.regions:

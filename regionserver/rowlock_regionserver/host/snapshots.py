@@ -137,7 +137,9 @@ class Snapshots:
         """The snapshot of this id, renewed; None: there was none, and it is the caller's to make."""
         while snapshot_id in self._making:
             if not self._changed.wait(deadline - self._clock.monotonic()):
-                raise DeadlineError("gave up waiting for the snapshot, which another call is making; try again")
+                raise DeadlineError(
+                    f"timed out waiting for snapshot {snapshot_id.hex()}, which another call is making; retry"
+                )
         self._check_not_ended(snapshot_id)
         known = self._open.get(snapshot_id)
         if known is not None:

@@ -30,25 +30,20 @@ from pathlib import Path
 import pyarrow as pa
 
 from rowlock_regionserver.cells import Family, ReadSpans
-from rowlock_regionserver.commit.gate import Gate
-from rowlock_regionserver.commit.mvcc import Mvcc
 from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.memstore.segment import RowSegment
 from rowlock_regionserver.process import give_way
-from rowlock_regionserver.region.idempotency.requests import RequestIds
 from rowlock_regionserver.region.idempotency.saved_answers import with_answers
-from rowlock_regionserver.region.live_files import Edit, LiveFiles
+from rowlock_regionserver.region.live_files import Edit
 from rowlock_regionserver.region.manifest import Manifest
-from rowlock_regionserver.region.shared_parts import SharedParts
-from rowlock_regionserver.region.stores import Stores
+from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.scan.kept_tables import Judge, kept_tables
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
 from rowlock_regionserver.versions.visibility_columns import retained
-from rowlock_regionserver.wal.record import Position
 
 # Rows and their keys that are freed in one stretch: some 0.1 ms for rows of ten cells.
 FREED_AT_ONCE = 128
@@ -74,28 +69,16 @@ class _Sealed:
 class Flusher:
     """Flushes one region; one flush at a time. Blocks for as long as the disk takes."""
 
-    def __init__(
-        self,
-        live_files: LiveFiles,
-        stores: Stores,
-        mvcc: Mvcc,
-        gate: Gate,
-        requests: RequestIds,
-        shared: SharedParts,
-        flushed: Callable[[int], None],
-        log_waits_for_space: Callable[[], bool],
-        log_position: Callable[[], Position],
-    ) -> None:
-        """`flushed(write_number)` is called when everything up to the number is in live store files.
-
-        `log_position` says how far the log is durable.
-        """
-        self._live_files = live_files
-        self._folder = live_files.folder
-        self._stores = stores
-        self._mvcc = mvcc
-        self._gate = gate
-        self._requests = requests
+    def __init__(self, parts: RegionParts, flushed: Callable[[int], None]) -> None:
+        """`flushed(write_number)` is called when everything up to the number is in live store files."""
+        self._live_files = parts.live_files
+        self._folder = parts.live_files.folder
+        self._stores = parts.stores
+        self._mvcc = parts.mvcc
+        self._gate = parts.gate
+        self._requests = parts.requests
+        self._log = parts.log
+        shared = parts.shared
         self._memory = shared.memory
         self._long_work = shared.long_work
         self._cache = shared.cache
@@ -103,17 +86,15 @@ class Flusher:
         self._files = shared.files
         self._config = shared.config
         self._flushed = flushed
-        self._log_waits_for_space = log_waits_for_space
-        self._log_position = log_position
         self._lock = threading.Lock()
         # Guarded by self._lock, which is held for a whole flush or alter:
         self._is_closed = False
         # Nothing up to this number is left to flush.
-        self._clean_up_to = live_files.manifest.flushed_write_number
+        self._clean_up_to = self._live_files.manifest.flushed_write_number
         # Of a flush that sealed and did not commit, the number that it sealed up to.
         self._sealed_up_to: int | None = None
-        # What manifests say from now on; set when the region begins to serve.
-        self.stamps_are_own = live_files.manifest.stamps_are_own
+        # What manifests say from now on.
+        self._stamps_are_own = self._live_files.manifest.stamps_are_own
 
     def flush(self) -> FlushResult:
         """Writes everything that is in memory now to store files; returns when they are live.
@@ -136,7 +117,7 @@ class Flusher:
 
     def _flush(self, sealed: _Sealed) -> FlushResult:
         """Steps 2 to 5."""
-        self._mvcc.wait_until_published(sealed.write_number, self._log_waits_for_space)
+        self._mvcc.wait_until_published(sealed.write_number, self._log.waits_for_space)
         spans = self._mvcc.read_spans()
         manifest = self._with_answers(sealed.write_number)
         try:
@@ -174,13 +155,15 @@ class Flusher:
             write_number,
         )
 
-    def pass_over_unused(self, first: int, last: int) -> None:
-        """The numbers from `first` to `last` are given to no write: a region with nothing else stays as it is on disk.
+    def begin_serving(self, first_unused: int, last_unused: int, *, stamps_are_own: bool) -> None:
+        """Before the first write. `stamps_are_own`: what manifests say from now on.
 
-        For a start, which goes on past the numbers that were reserved and may have been used by what was lost.
+        The numbers from `first_unused` to `last_unused` are given to no write: they were reserved, and may have been
+        used by what was lost. A region with nothing else stays as it is on disk.
         """
-        if self._clean_up_to == first - 1:
-            self._clean_up_to = last
+        self._stamps_are_own = stamps_are_own
+        if self._clean_up_to == first_unused - 1:
+            self._clean_up_to = last_unused
 
     def _switch(self) -> int:
         """1. Seals all active segments together; gives the write number that they reach to."""
@@ -203,8 +186,8 @@ class Flusher:
             live,
             store_files={number: infos for number, infos in live.store_files.items() if number in served},
             flushed_write_number=write_number,
-            stamps_are_own=self.stamps_are_own,
-            log_position=max(live.log_position, self._log_position()),
+            stamps_are_own=self._stamps_are_own,
+            log_position=max(live.log_position, self._log.durable()),
         )
         bytes_max = self._config.manifest_answers_bytes_max
         return with_answers(manifest, self._requests, write_number, self._files, self._folder, numbers, bytes_max)

@@ -5,7 +5,8 @@ whatever computes on its core, and for the interpreter. So as long as there are 
 runs at once as leaves one core to others, and after each piece nobody has the turn for as long as the piece took. A
 flush makes no pauses while memory is scarce. Without requests, long work runs as if this module were not there.
 
-No turn is kept while a sync or a gate is waited for: one of them that hangs would hold up the flushes of all regions.
+Turns beside requests are permits (permits.py), given in order of arrival. No turn is kept while a sync or a gate is
+waited for: one of them that hangs would hold up the flushes of all regions.
 
     with long_work.turn() as turn:
         for piece in work:
@@ -18,15 +19,14 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from rowlock_regionserver.clock import Clock
-from rowlock_regionserver.errors import DeadlineError
 from rowlock_regionserver.process import GIVE_WAY_SECONDS
 from rowlock_regionserver.region.memory import MemoryGauge
+from rowlock_regionserver.region.permits import Permits
 
 # Requests that are further apart are spared nothing: long work runs as if there were none.
 _BESIDE_REQUESTS_SECONDS = 0.1
@@ -53,7 +53,7 @@ class LongWork:
         self.pause_share = pause_percent / 100
         self.memory = memory
         self.clock = clock
-        self.turns = threading.Semaphore(turn_count)
+        self.permits = Permits(turn_count, clock)  # a turn beside requests has one
         self.begun_count = 0  # turns that were waited for; changed by who has one, and about right if several do
         self.sleep = sleep
         self.requested_at = -math.inf
@@ -120,12 +120,7 @@ class Turn:
     def _begin(self, deadline: float = math.inf) -> None:
         long_work = self._long_work
         if long_work.is_beside_requests():
-            timeout = None if deadline == math.inf else max(0.0, deadline - long_work.clock.monotonic())
-            if not long_work.turns.acquire(timeout=timeout):
-                raise DeadlineError(
-                    "gave up waiting for a turn at long work, which other bulk batches and flushes have; nothing was "
-                    "changed, try again"
-                )
+            long_work.permits.acquire(deadline)
             self._is_held = True
             long_work.begun_count += 1
         self._begun = long_work.clock.monotonic()
@@ -142,4 +137,4 @@ class Turn:
     def _let_go(self) -> None:
         if self._is_held:
             self._is_held = False
-            self._long_work.turns.release()
+            self._long_work.permits.release()

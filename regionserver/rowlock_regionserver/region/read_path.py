@@ -15,8 +15,8 @@ from rowlock_regionserver.config import KIB
 from rowlock_regionserver.errors import FamilyNotFoundError
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan, Selection
-from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.mutate.check import check_answer, check_in_region, check_row, unknown_family
+from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, View, is_row_in_memory
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.point import read_row
@@ -40,13 +40,13 @@ _PART_BYTES = 256 * KIB
 class ReadPath:
     """Reads one region. Thread-safe; takes no lock that a writer holds while it waits for anything."""
 
-    def __init__(self, contents: RegionContents) -> None:
-        self._region_id = contents.region_id
-        self._start, self._stop = contents.start, contents.stop
-        self._stores = contents.stores
-        self._mvcc = contents.mvcc
-        self._config = contents.shared.config
-        self._open_files = contents.shared.open_files
+    def __init__(self, parts: RegionParts) -> None:
+        self._region_id = parts.region_id
+        self._start, self._stop = parts.start, parts.stop
+        self._stores = parts.stores
+        self._mvcc = parts.mvcc
+        self._config = parts.shared.config
+        self._open_files = parts.shared.open_files
 
     def get(
         self,

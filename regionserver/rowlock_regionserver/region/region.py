@@ -1,20 +1,26 @@
-"""A region: its parts, and its life from serving to closed."""
+"""A region: its life, and what it does for callers.
+
+    OPENING     its manifest and store files are open, and replay fills it from the log; it refuses calls
+    SERVING     after `serve`: the log can be written, and callers read and write
+    CLOSED      after `close`, `fail` or `abandon`: it refuses calls
+
+Each part of it gets the frozen RegionParts (region_parts.py) and knows nothing of the others. The parts that write are
+made by `serve`, because they need a log that can be written.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
 from rowlock_regionserver.cells import NEWEST, ReadPoint
 from rowlock_regionserver.commit.commit import Commit
-from rowlock_regionserver.commit.mvcc import MvccStatistics
 from rowlock_regionserver.commit.numbering import Numbering
-from rowlock_regionserver.commit.row_locks import RowLocks, RowLockStatistics
+from rowlock_regionserver.commit.row_locks import RowLocks
 from rowlock_regionserver.commit.stamps import stamps_after_restart
 from rowlock_regionserver.errors import (
     DiskFullError,
@@ -25,13 +31,14 @@ from rowlock_regionserver.errors import (
 )
 from rowlock_regionserver.operations import AnswerCell, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
 from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
-from rowlock_regionserver.region.contents import RegionContents
-from rowlock_regionserver.region.flush import FlushResult
-from rowlock_regionserver.region.idempotency.requests import RequestIdStatistics
-from rowlock_regionserver.region.idempotency.saved_answers import AnswerSource, TakenOver, Unreadable
+from rowlock_regionserver.region.flush import Flusher, FlushResult
+from rowlock_regionserver.region.idempotency.saved_answers import AnswerSource, TakenOver
 from rowlock_regionserver.region.live_files import Edit
 from rowlock_regionserver.region.mutate.write_path import Done, DoneEach, WritePath
 from rowlock_regionserver.region.read_path import ReadPath
+from rowlock_regionserver.region.region_parts import FoundFolder, RegionParts
+from rowlock_regionserver.region.region_statistics import RegionStatistics, region_statistics
+from rowlock_regionserver.region.replay import Replay
 from rowlock_regionserver.scan.scanner import Scan
 from rowlock_regionserver.scan.split_points import Part
 from rowlock_regionserver.table import Table
@@ -39,85 +46,100 @@ from rowlock_regionserver.wal.log import Log
 
 
 class State(enum.Enum):
-    """SERVING goes to CLOSED, once."""
+    """OPENING goes to SERVING or CLOSED, SERVING goes to CLOSED."""
 
+    OPENING = enum.auto()
     SERVING = enum.auto()
     CLOSED = enum.auto()
 
 
-@dataclass(frozen=True, slots=True)
-class RegionStatistics:
-    """What a region holds at this moment."""
-
-    memstore_bytes: int
-    store_file_count: int
-    store_file_bytes: int
-    store_file_cells: int
-    read_point: int
-    mvcc: MvccStatistics
-    row_locks: RowLockStatistics
-    request_ids: RequestIdStatistics
-
-
 class Region:
-    """Serves the rows [start, stop) of one table. Thread-safe."""
+    """Holds the rows [start, stop) of one table. Thread-safe once it serves."""
 
-    def __init__(
-        self,
-        contents: RegionContents,
-        log: Log,
-        bulk_numbers: BulkNumbers,
-        numbers_until: int,
-        stamps_until: int,
-    ) -> None:
-        """Begins to serve what the contents hold after replay; numbers and stamps go on past what was reserved."""
-        clock, config = contents.shared.clock, contents.shared.config
-        replayed = contents.mvcc.last
-        contents.mvcc.restore(max(replayed, numbers_until))
-        contents.flusher.pass_over_unused(replayed + 1, contents.mvcc.last)
+    def __init__(self, parts: RegionParts) -> None:
+        """`parts`: see open_parts. The region is OPENING, and used by one thread."""
+        self._parts = parts
+        self._row_locks = RowLocks(parts.shared.clock)
+        self._read_path = ReadPath(parts)
+        self._flusher = Flusher(parts, self._flushed)
+        self._long_work = parts.shared.long_work
+        self.replay = Replay(parts)  # until the region serves
+        # Made by `serve`.
+        self._numbering: Numbering
+        self._write_path: WritePath
+        self._bulk_load: BulkLoad
+        self._state = State.OPENING
+
+    @property
+    def found(self) -> FoundFolder:
+        """What its folder had when it was opened."""
+        return self._parts.found
+
+    @property
+    def bulk_files(self) -> Iterable[int]:
+        """The numbers of the bulk files that its log records name."""
+        return self._parts.bulk_files
+
+    def flush_while_opening(self) -> None:
+        """What replay has brought so far goes to store files. Blocks."""
+        assert self._state is State.OPENING, self._state
+        self.replay.settle()
+        self._flusher.flush()
+
+    def serve(self, log: Log, bulk_numbers: BulkNumbers, numbers_until: int = 0, stamps_until: int = 0) -> None:
+        """OPENING to SERVING: replay is over. Numbers and stamps begin past what was reserved in the log."""
+        assert self._state is State.OPENING, self._state
+        parts = self._parts
+        region_id, mvcc, live_files, shared = parts.region_id, parts.mvcc, parts.live_files, parts.shared
+        self.replay.settle()
+        del self.replay  # It refers to all memstores, and would keep those of families that are dropped later.
+        replayed = mvcc.last
+        mvcc.restore(max(replayed, numbers_until))
         stamps = stamps_after_restart(
-            clock,
-            config.stamp_leap_ms,
+            shared.clock,
+            shared.config.stamp_leap_ms,
             stamps_until,
-            is_own=contents.live_files.manifest.stamps_are_own,
-            newest_cell=contents.stores.newest_timestamp,
+            is_own=live_files.manifest.stamps_are_own,
+            newest_cell=parts.stores.newest_timestamp,
         )
-        contents.flusher.stamps_are_own = not stamps.cells_until
-        numbering = self._numbering = Numbering(contents.region_id, contents.mvcc, stamps, log, config, clock)
-        self._contents = contents
-        self._row_locks = RowLocks(clock)
-        commit = Commit(contents.region_id, contents.mvcc, numbering, log)
-        self._write_path = WritePath(contents, self._row_locks, numbering, commit, log)
-        self._bulk_load = BulkLoad(contents, bulk_numbers, self._write_path, numbering, commit, log)
-        self._read_path = ReadPath(contents)
-        self._long_work = contents.shared.long_work
-        contents.write_to(log)
-        with log.order:
-            log.note_manifest(contents.region_id, contents.live_files.generation)
+        self._flusher.begin_serving(replayed + 1, mvcc.last, stamps_are_own=not stamps.cells_until)
+        numbering = self._numbering = Numbering(region_id, mvcc, stamps, log, shared.config, shared.clock)
+        commit = Commit(region_id, mvcc, numbering, log)
+        self._write_path = WritePath(parts, self._row_locks, numbering, commit, log)
+        self._bulk_load = BulkLoad(parts, bulk_numbers, numbering, commit, log)
+        parts.log.begin(log, live_files.generation, live_files.manifest.flushed_write_number)
         self._state = State.SERVING
+
+    def abandon(self) -> None:
+        """OPENING to CLOSED: it will not be served. Gives back its memory; its bulk files are left to salvage."""
+        assert self._state is State.OPENING, self._state
+        self._state = State.CLOSED
+        self.replay.forget_packed()
+        self.replay.count_memory()
+        self._give_back_memory()
 
     def _check(self) -> None:
         """Asserts what must hold at any moment. O(cells in memory)."""
-        self._contents.mvcc._check()
-        for store in self._contents.stores.all():
+        self._parts.mvcc._check()
+        for store in self._parts.stores.all():
             store.memstore._check()
 
     @property
     def region_id(self) -> int:
-        return self._contents.region_id
+        return self._parts.region_id
 
     @property
     def start(self) -> bytes:
-        return self._contents.start
+        return self._parts.start
 
     @property
     def stop(self) -> bytes:
-        return self._contents.stop
+        return self._parts.stop
 
     @property
     def table(self) -> Table:
         """The table as this region serves it now."""
-        return self._write_path.table
+        return self._parts.stores.served.table
 
     @property
     def newest_stamp(self) -> int:
@@ -135,12 +157,12 @@ class Region:
 
     @property
     def memstore_bytes(self) -> int:
-        return self._contents.stores.memstore_bytes
+        return self._parts.stores.memstore_bytes
 
     @property
     def segment_count(self) -> int:
         """Immutable segments of the family that has most."""
-        return self._contents.stores.segment_count
+        return self._parts.stores.segment_count
 
     def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
         """Changes rows, each atomically; see WritePath.mutate."""
@@ -198,62 +220,61 @@ class Region:
         Raises DeadlineError and NotServingRegionError.
         """
         self._check_serving()
-        with self._contents.gate.exclusive(deadline):
+        with self._parts.gate.exclusive(deadline):
             yield
 
     def open_read_point(self) -> ReadPoint:
         """Registers the current read point; see Mvcc. `close_read_point` must follow."""
-        return self._contents.mvcc.open_read_point()
+        return self._parts.mvcc.open_read_point()
 
     def reopen_read_point(self, read_point: ReadPoint) -> None:
         """Registers once more a read point that is registered; `close_read_point` must follow."""
-        self._contents.mvcc.reopen_read_point(read_point)
+        self._parts.mvcc.reopen_read_point(read_point)
 
     def close_read_point(self, read_point: ReadPoint) -> None:
         """Ends what `open_read_point` or `reopen_read_point` began."""
-        self._contents.mvcc.close_read_point(read_point)
+        self._parts.mvcc.close_read_point(read_point)
 
     def flush(self) -> FlushResult:
         """Writes the memstore to store files; returns when they are live. Blocking."""
         self._check_serving()
-        return self._contents.flusher.flush()
+        return self._flusher.flush()
 
     def alter(self, table: Table) -> None:
         """Serves the altered table, which the catalog has committed; the cells of dropped families are gone."""
-        contents = self._contents
-        with contents.flusher.no_flush():
-            with contents.gate.exclusive():
-                dropped = contents.stores.alter(table)
-                contents.table = self._write_path.table = table
-            contents.memory.add(-sum(store.memstore.bytes_held for store in dropped))
+        parts = self._parts
+        with self._flusher.no_flush():
+            with parts.gate.exclusive():
+                dropped = parts.stores.alter(table)
+            parts.shared.memory.add(-sum(store.memstore.bytes_held for store in dropped))
             # Without space for that the files stay named until the next flush: the catalog says they are gone.
             with contextlib.suppress(DiskFullError, TooManyOpenFilesError):
-                contents.live_files.apply_edit(Edit(dropped=dropped))
+                parts.live_files.apply_edit(Edit(dropped=dropped))
         del dropped
-        contents.shared.open_files.tidy()
+        parts.shared.open_files.tidy()
 
     @contextlib.contextmanager
     def without_writes_any_more(self) -> Iterator[None]:
         """Refuses all writes from now on; if the block fails, the region accepts writes again."""
-        with self._contents.gate.closing():
+        with self._parts.gate.closing():
             yield
 
     def close(self) -> None:
-        """Serves nobody any more; waits for the writes and the flush that are under way. Only once.
+        """Refuses calls from now on, and waits for the writes and the flush that are under way. Only once.
 
-        Later calls are told to look elsewhere, and so is who was let in before and did not pass the gate yet.
+        A call that came before, and has not passed the gate yet, is refused too.
         """
         self._close(lambda: False)
 
     def close_for_removal(self) -> None:
-        """The same for a region whose table the catalog has dropped or truncated, but never waits for disk space.
+        """Closes a region whose table the catalog has dropped or truncated; never waits for disk space.
 
-        Changes that wait for it are told UnknownOutcomeError: what they waited for may be the space that this frees.
+        Changes that wait for space get UnknownOutcomeError: they may wait for the space that this frees.
         """
         try:
-            self._close(self._contents.log_waits_for_space)
+            self._close(self._parts.log.waits_for_space)
         except DiskFullError:
-            self._contents.mvcc.fail(
+            self._parts.mvcc.fail(
                 UnknownOutcomeError(
                     f"table {self.table.name!r} was dropped or truncated while the change waited for disk space; "
                     "whatever it wrote went with the table",
@@ -263,43 +284,50 @@ class Region:
 
     def _close(self, log_waits_for_space: Callable[[], bool]) -> None:
         self._state = State.CLOSED
-        mvcc = self._contents.mvcc
-        self._contents.flusher.close()
-        self._contents.gate.close()
+        mvcc = self._parts.mvcc
+        self._flusher.close()
+        self._parts.gate.close()
         with contextlib.suppress(UnknownOutcomeError):
             mvcc.wait_until_published(mvcc.last, log_waits_for_space)
 
     def discard(self) -> set[Path]:
-        """Gives back the memory and removes the files of a closed region that was dropped. Gives its store files.
+        """Gives back the memory and removes the files of a closed region that was dropped. Returns its store files.
 
-        One that a scan reads is still there, and goes when the scan has ended.
+        A file that a scan reads goes when the scan has ended, and the folder with the last file.
         """
-        self._contents.abandon()
-        self._contents.remove_bulk_files(NEWEST)
-        return self._contents.remove_store_files()
+        parts = self._parts
+        self._give_back_memory()
+        parts.bulk_files.remove_through(NEWEST)
+        paths = parts.stores.remove_files_when_unused()
+        parts.stores.retire()
+        parts.shared.open_files.tidy()
+        return paths
+
+    def _give_back_memory(self) -> None:
+        self._parts.requests.discard()
+        self._parts.shared.memory.add(-self._parts.stores.memstore_bytes)
+
+    def kept_answers(self) -> AnswerSource:
+        """The answers for repeated requests, which the region that replaces this one takes over."""
+        return TakenOver(self._parts.requests)
+
+    def _flushed(self, write_number: int) -> None:
+        """Everything up to this number is in live store files."""
+        self._parts.bulk_files.remove_through(write_number)
+        self._parts.log.flushed(write_number)
 
     def give_up_waiting(self, failure: UnknownOutcomeError) -> None:
-        """The log takes nothing more: whoever waits for it is told so. What was published can be read and flushed."""
-        self._contents.mvcc.fail(failure)
+        """The log takes nothing more: the waiting callers get the failure. Published writes can be read and flushed."""
+        self._parts.mvcc.fail(failure)
 
     def fail(self, failure: UnknownOutcomeError) -> None:
-        """The log failed: whoever waits is told so, and nothing more is served."""
+        """The log failed: the waiting callers get the failure, and later calls are refused."""
         self._state = State.CLOSED
-        self._contents.mvcc.fail(failure)
+        self._parts.mvcc.fail(failure)
 
     def statistics(self) -> RegionStatistics:
         """Counts that operators and tests look at."""
-        infos = [info for infos in self._contents.live_files.manifest.store_files.values() for info in infos]
-        return RegionStatistics(
-            memstore_bytes=self.memstore_bytes,
-            store_file_count=len(infos),
-            store_file_bytes=sum(info.file_bytes for info in infos),
-            store_file_cells=sum(info.cell_count for info in infos),
-            read_point=self._contents.mvcc.read_point,
-            mvcc=self._contents.mvcc.statistics(),
-            row_locks=self._row_locks.statistics(),
-            request_ids=self._contents.requests.statistics(),
-        )
+        return region_statistics(self._parts, self._row_locks)
 
     def _check_serving(self) -> None:
         if self._state is not State.SERVING:
@@ -307,8 +335,3 @@ class Region:
                 f"region {self.region_id} of table {self.table.name!r} is closed here; look the region up again",
                 table=self.table.name,
             )
-
-
-def answers_to_take_over(region: Region | None) -> AnswerSource:
-    """The kept answers of a region, for the one that replaces it; None: of a damaged one, which can't be read."""
-    return TakenOver(region._contents.requests) if region is not None else Unreadable()

@@ -10,15 +10,11 @@ from __future__ import annotations
 from collections import deque
 
 from rowlock_regionserver.cells import ReadSpans, from_then_on
-from rowlock_regionserver.commit.mvcc import Mvcc
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.operations import RowResult
 from rowlock_regionserver.region.apply import Applier
 from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
-from rowlock_regionserver.region.idempotency.requests import RequestIds
-from rowlock_regionserver.region.shared_parts import SharedParts
-from rowlock_regionserver.region.stores import Stores
-from rowlock_regionserver.table import Table
+from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.wal.mutation import (
     HAS_REQUEST,
     KIND_BULK,
@@ -58,30 +54,23 @@ class _PackedAnswers:
 class Replay:
     """Fills one region from the log; used by one thread, before anybody reads."""
 
-    def __init__(
-        self,
-        table: Table,
-        stores: Stores,
-        mvcc: Mvcc,
-        requests: RequestIds,
-        shared: SharedParts,
-    ) -> None:
-        self._names = table.name_by_number
-        self._stores = stores
-        self._memstores = {store.family.number: store.memstore for store in stores.all()}
-        self._mvcc = mvcc
-        self._requests = requests
+    def __init__(self, parts: RegionParts) -> None:
+        self._stores = parts.stores
+        self._names = parts.stores.served.table.name_by_number
+        self._memstores = {store.family.number: store.memstore for store in parts.stores.all()}
+        self._mvcc = parts.mvcc
+        self._requests = parts.requests
+        self._bulk_files = parts.bulk_files
+        shared = parts.shared
         self._memory = shared.memory
         self._answer_memory = shared.request_ids
-        self._applier = Applier(stores, shared.memory, self._read_spans, on_failure=_raised_all_the_same)
+        self._applier = Applier(parts.stores, shared.memory, self._read_spans, on_failure=_raised_all_the_same)
         self._bulk_folder = shared.bulk_folder
         self._files = shared.files
-        self._last = mvcc.last
+        self._last = parts.mvcc.last
         self._uncounted_bytes = 0
         self._answers: dict[bytes, _PackedAnswers] = {}
         self._packed_bytes = 0
-        # Bulk files that records name, with their write numbers.
-        self.bulk_files: dict[int, int] = {}
 
     def apply(self, write_number: int, kind: int, payload: bytes) -> None:
         """Takes a record, unless it is in a store file already. Records come in order of write numbers.
@@ -161,7 +150,7 @@ class Replay:
         if record.file_number:
             written = WrittenBulkFile(record.file_number, record.file_bytes, record.file_checksum)
             tables = read_bulk_file(self._files, self._bulk_folder, written)
-            self.bulk_files[record.file_number] = write_number
+            self._bulk_files.add(record.file_number, write_number)
         else:
             tables = decode_tables(record.cells)
         known = {number: cells for number, cells in tables.items() if number in self._names}

@@ -11,7 +11,7 @@ from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.leftovers import lost_catalog
 from rowlock_regionserver.inspection.verify import Verification, verify_folder
-from rowlock_regionserver.region.contents import make_region_folder
+from rowlock_regionserver.region.new_region import make_region_folder
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.marker import RegionState
 from rowlock_regionserver.wal.recovered import Recovered

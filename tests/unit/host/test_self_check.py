@@ -67,14 +67,14 @@ def miscount_cache(server: RegionServer) -> Callable[[], None]:
 
 def complete_a_number_twice(server: RegionServer) -> Callable[[], None]:
     (region,) = server.regions_of("t")
-    completed = region._contents.mvcc._completed
+    completed = region._parts.mvcc._completed
     completed.add(1)
     return lambda: completed.discard(1)
 
 
 def miscount_cells(server: RegionServer) -> Callable[[], None]:
     (region,) = server.regions_of("t")
-    segment = region._contents.stores.all()[0].memstore.active
+    segment = region._parts.stores.all()[0].memstore.active
     assert isinstance(segment, RowSegment)
     segment._cell_count += 1
     return lambda: setattr(segment, "_cell_count", segment._cell_count - 1)

@@ -17,7 +17,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.set_aside import SET_ASIDE, list_set_aside
 from rowlock_regionserver.inspection.remove_set_aside import main
 from rowlock_regionserver.inspection.verify import Verification, verify_folder
-from rowlock_regionserver.region.contents import make_region_folder
+from rowlock_regionserver.region.new_region import make_region_folder
 from rowlock_regionserver.table import Table
 
 from tests.unit.host.stopped_folder import (

@@ -150,7 +150,7 @@ def test_an_altered_table_is_read_as_it_is_now(held: Engine) -> None:
 
 
 def test_it_waits_for_writes_that_are_under_way_and_keeps_new_ones_out(held: Engine) -> None:
-    gate = held.region._contents.gate
+    gate = held.region._parts.gate
     gate.enter(held.clock.monotonic() + WAIT_S)  # as a write does
     with ThreadPoolExecutor(1) as pool:
         making = pool.submit(make, held.server)
@@ -176,7 +176,7 @@ def test_no_write_begins_between_the_read_points_of_two_regions(held: Engine, mo
 
     def watched(region: Region) -> Callable[[], ReadPoint]:
         def open_read_point() -> ReadPoint:
-            let_in.extend(each._contents.gate.try_enter() for each in regions)
+            let_in.extend(each._parts.gate.try_enter() for each in regions)
             return Region.open_read_point(region)
 
         return open_read_point
@@ -186,14 +186,14 @@ def test_no_write_begins_between_the_read_points_of_two_regions(held: Engine, mo
     snapshot = held.server.snapshots.make(ID, lambda: regions)
     assert [region_id for region_id, _ in snapshot.read_points] == [region.region_id for region in regions]
     assert let_in == [False] * 4
-    assert all(region._contents.gate.try_enter() for region in regions)
+    assert all(region._parts.gate.try_enter() for region in regions)
     for region in regions:
-        region._contents.gate.leave()
+        region._parts.gate.leave()
 
 
 def test_a_gate_that_is_not_left_in_time_changes_nothing(tmp_path: Path) -> None:
     engine = Engine(tmp_path, Config(row_lock_wait_ms=0), Clock(), Files(), Durability.OS)
-    gate = engine.region._contents.gate
+    gate = engine.region._parts.gate
     gate.enter(time.monotonic() + WAIT_S)
     with pytest.raises(DeadlineError):
         make(engine.server)
@@ -217,7 +217,7 @@ def test_a_repeated_call_makes_no_second_one(held: Engine, clock: ManualClock) -
 
 
 def test_calls_at_the_same_time_make_one(held: Engine) -> None:
-    gate = held.region._contents.gate
+    gate = held.region._parts.gate
     gate.enter(held.clock.monotonic() + WAIT_S)
     with ThreadPoolExecutor(3) as pool:
         making = [pool.submit(held.server.make_snapshot, "t", ID, 0, "") for _ in range(3)]
@@ -284,7 +284,7 @@ def test_an_end_that_comes_before_the_snapshot_holds(held: Engine) -> None:
 
 
 def test_an_end_that_comes_while_it_is_made_holds(held: Engine) -> None:
-    gate = held.region._contents.gate
+    gate = held.region._parts.gate
     gate.enter(held.clock.monotonic() + WAIT_S)
     with ThreadPoolExecutor(1) as pool:
         making = pool.submit(make, held.server)
@@ -410,7 +410,7 @@ def test_a_counter_stays_short_while_a_snapshot_is_held(held: Engine) -> None:
     make(held.server)
     for number in range(1000):
         held.change(b"r", Put(b"f", b"q", b"%d" % number))
-    active = held.region._contents.stores.view[1][1][0]
+    active = held.region._parts.stores.view[1][1][0]
     assert len(active.row_cells(b"r")) < 200
     assert held.server.flush("t").cell_count == 2
     assert [cell[4] for cell in seen(held)] == [b"old"]
@@ -456,7 +456,7 @@ def test_a_region_that_went_before_it_was_made_is_to_be_looked_up_again(held: En
 
 def test_a_table_that_goes_while_its_snapshot_is_made_leaves_none(held: Engine) -> None:
     region = held.region
-    gate = region._contents.gate
+    gate = region._parts.gate
     gate.enter(held.clock.monotonic() + WAIT_S)
     with ThreadPoolExecutor(2) as pool:
         dropping = pool.submit(held.server.drop_table, "t")

@@ -27,7 +27,7 @@ def put_batch(engine: Engine) -> object:
 
 
 def test_a_closed_gate_lets_nobody_in_and_sends_away_who_waits() -> None:
-    gate = Gate(Clock())
+    gate = Gate(7, Clock())
     gate.enter(time.monotonic() + WAIT_S)
     told: list[BaseException] = []
 
@@ -39,7 +39,7 @@ def test_a_closed_gate_lets_nobody_in_and_sends_away_who_waits() -> None:
 
     closer = threading.Thread(target=gate.close)
     closer.start()
-    while not gate._exclusive_waiting:
+    while not gate.statistics().exclusive_waiting:
         threading.Event().wait(0.001)
     waiting = threading.Thread(target=enter)
     waiting.start()
@@ -53,7 +53,7 @@ def test_a_closed_gate_lets_nobody_in_and_sends_away_who_waits() -> None:
 
 
 def test_who_gives_up_waiting_for_the_gate_alone_lets_the_others_in() -> None:
-    gate = Gate(Clock())
+    gate = Gate(7, Clock())
     assert gate.try_enter()
     with pytest.raises(DeadlineError), gate.exclusive(time.monotonic()):
         pass
@@ -79,10 +79,10 @@ def test_a_write_that_comes_to_the_gate_after_the_region_was_dropped_is_refused(
 def test_a_bulk_batch_gives_up_at_its_deadline_with_nothing_changed(engine: Engine) -> None:
     region = engine.region
     batch = bulk_batch(*[(b"%04d" % i, b"f", b"q", None, b"v" * 100) for i in range(100)])
-    assert region._contents.gate.try_enter()
+    assert region._parts.gate.try_enter()
     with pytest.raises(DeadlineError):
         region.bulk_put(batch, None, WriteOptions(time.monotonic() + 0.02), lambda _: None)
-    region._contents.gate.leave()
+    region._parts.gate.leave()
     assert engine.scan() == []
     assert list((engine.folder / "bulk").iterdir()) == []
 

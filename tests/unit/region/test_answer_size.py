@@ -102,7 +102,7 @@ def test_repeated_requests_answer_no_more_than_others(engine: Engine) -> None:
 def test_a_repeated_request_whose_cells_are_not_kept_any_more_tells_that_it_was_made(
     engine: Engine, flush: bool
 ) -> None:
-    engine.region._contents.requests._cell_bytes_max = 50_000
+    engine.region._parts.requests._cell_bytes_max = 50_000
     engine.change(b"r", Put(b"f", b"q", LARGE))
     made = [engine.change(b"r", *append(b"r").changes, request=RequestId(CLIENT, i, 1)) for i in (1, 2)]
     if flush:

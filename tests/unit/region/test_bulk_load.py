@@ -185,7 +185,7 @@ def test_a_batch_is_in_order_for_a_stamp_that_it_gets_much_later(
     engine = Engine(tmp_path, config, clock, Files(), Durability.OS)
     now_ms = engine.change(b"before", Put(b"f", b"q", b"v")).timestamp
     clock.set_now_ms(now_ms)
-    gate = engine.region._contents.gate
+    gate = engine.region._parts.gate
     alone: Callable[..., contextlib.AbstractContextManager[None]] = gate.exclusive
 
     def alone_late(*arguments: object) -> contextlib.AbstractContextManager[None]:
@@ -397,7 +397,7 @@ def test_a_batch_that_the_log_refuses_leaves_an_empty_number_and_no_file(
 def test_a_batch_that_meets_an_alter_is_judged_by_the_families_there_are_then(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    gate = engine.region._contents.gate
+    gate = engine.region._parts.gate
     alone: Callable[..., contextlib.AbstractContextManager[None]] = gate.exclusive
 
     def alone_late(*arguments: object) -> contextlib.AbstractContextManager[None]:

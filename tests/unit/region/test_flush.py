@@ -40,7 +40,7 @@ def test_nobody_but_the_pieces_holds_what_is_flushed_when_it_is_freed(
 ) -> None:
     """Else all cells are freed in one stretch, and every other thread waits for that."""
     engine.change(b"r", Put(b"f", b"q", b"1"))
-    segments = [weakref.ref(store.memstore.active) for store in engine.region._contents.stores.all()]
+    segments = [weakref.ref(store.memstore.active) for store in engine.region._parts.stores.all()]
     held: list[bool] = []
     monkeypatch.setattr(flush, "_let_go", lambda _: held.extend(segment() is not None for segment in segments))
     engine.server.flush("t")
@@ -51,7 +51,7 @@ def test_a_counter_whose_row_was_deleted_once_stays_short_in_memory_and_in_files
     engine.change(b"r", Delete(DeleteKind.ROW))
     for _ in range(5 * PRUNE_CELLS_MIN):
         engine.change(b"r", Increment(b"f", b"n", 1))
-    store = engine.region._contents.stores.of(engine.server.table("t").by_name[b"f"].number)
+    store = engine.region._parts.stores.of(engine.server.table("t").by_name[b"f"].number)
     assert store.memstore.active.cell_count <= 2 * PRUNE_CELLS_MIN
     engine.server.flush("t")
     assert engine.region.statistics().store_file_cells == 3, "more than a tombstone in each family and the counter"

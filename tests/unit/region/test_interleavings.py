@@ -116,8 +116,8 @@ def test_a_bulk_batch_waits_for_the_row_that_is_between_compare_and_apply(
 ) -> None:
     first = between_compare_and_begin(engine, monkeypatch)
     bulk = in_background(lambda: engine.bulk(bulk_batch((b"r", b"f", b"n", None, long(100)))))
-    gate = engine.region._contents.gate
-    while bulk.is_alive() and not gate._exclusive_waiting:
+    gate = engine.region._parts.gate
+    while bulk.is_alive() and not gate.statistics().exclusive_waiting:
         threading.Event().wait(0.001)
     assert bulk.is_alive()
     first.hold.let_go.set()
@@ -147,7 +147,7 @@ def between_compare_and_begin(engine: Engine, monkeypatch: pytest.MonkeyPatch) -
 def test_a_write_is_not_published_before_it_is_applied(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     before = engine.region.statistics().read_point
     hold = Hold()
-    applier = engine.region._contents.applier
+    applier = engine.region._parts.applier
     monkeypatch.setattr(applier, "apply_row", hold.before(applier.apply_row))
     writer = in_background(lambda: engine.change(b"r", Put(b"f", b"q", b"1")))
     hold.wait_reached(writer)
@@ -187,7 +187,7 @@ def test_a_reader_takes_no_lock_that_a_writer_may_hold(engine: Engine) -> None:
     engine.change(b"r", Put(b"f", b"q", b"1"))
     read: list[object] = []
     assert engine.region._row_locks.try_acquire([b"r"])
-    with engine.region._contents.gate.exclusive(), engine.server._log.order:
+    with engine.region._parts.gate.exclusive(), engine.server._log.order:
         reader = in_background(lambda: read.extend((engine.values(b"r"), len(engine.scan()))))
         reader.join(READ_S)
         assert read == [{b"f:q": b"1"}, 1]
@@ -197,7 +197,7 @@ def test_a_reader_takes_no_lock_that_a_writer_may_hold(engine: Engine) -> None:
 def test_a_write_that_meets_an_alter_is_judged_by_the_families_there_are_then(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = engine.region._contents.gate
+    gate = engine.region._parts.gate
     entered = gate.enter
 
     def enter_late(deadline: float) -> None:
@@ -215,7 +215,7 @@ def test_a_flush_waits_for_the_write_that_is_between_begin_and_apply(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold = Hold()
-    applier = engine.region._contents.applier
+    applier = engine.region._parts.applier
     monkeypatch.setattr(applier, "apply_row", hold.before(applier.apply_row))
     writer = in_background(lambda: engine.change(b"r", Put(b"f", b"q", b"1")))
     hold.wait_reached(writer)
@@ -252,7 +252,7 @@ def test_a_flush_commits_only_what_is_published(tmp_path: Path, config: Config) 
 def test_a_get_that_began_after_a_write_was_answered_sees_it_whatever_is_flushed_meanwhile(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mvcc = engine.region._contents.mvcc
+    mvcc = engine.region._parts.mvcc
     opened = mvcc.open_read_point
 
     def open_late() -> ReadPoint:
@@ -275,7 +275,7 @@ def test_an_open_reader_keeps_its_versions_however_often_a_row_is_written(engine
         assert answer.table.column("value").to_pylist() == [b"old"]
     for _ in range(200):
         engine.change(b"r", Put(b"f", b"q", b"new"))
-    assert len(engine.region._contents.stores.view[1][1][0].row_cells(b"r")) < 200, "pruned once nobody reads it"
+    assert len(engine.region._parts.stores.view[1][1][0].row_cells(b"r")) < 200, "pruned once nobody reads it"
 
 
 def test_a_refused_append_leaves_an_empty_number_behind_and_later_writes_are_published(

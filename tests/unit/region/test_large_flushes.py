@@ -129,7 +129,7 @@ def test_a_region_whose_memstore_holds_more_than_a_column_can(
                 engine.change(row, Put(b"f", b"q", b"%d" % number + large))
     before = engine.scan()
     assert len(before) == {"large cells": 30, "many cells": 60, "versions": 1}[kind]
-    held = engine.region._contents.stores.of(1).memstore
+    held = engine.region._parts.stores.of(1).memstore
     assert sum(len(row) + len(cell[4]) for cell in held.active.row_cells(row)) > columns.BINARY_COLUMN_BYTES_MAX
     assert engine.server.flush("t").cell_count == {"large cells": 30, "many cells": 60, "versions": 60}[kind]
     assert engine.scan() == before

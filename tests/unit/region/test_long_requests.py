@@ -19,6 +19,7 @@ from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Increment, Put, RequestId, RowMutation, RowOutcome, RowResult, WriteOptions
 from rowlock_regionserver.region.mutate.stays import CELLS_UNDER_ORDER_MAX, ROWS_IN_ONE_STAY
 from rowlock_regionserver.region.mutate.write_path import Told
+from rowlock_regionserver.table import Table
 
 from .conftest import WAIT_S, Engine, bulk_batch
 from .test_interleavings import Hold, in_background
@@ -31,7 +32,7 @@ def increments(count: int = COUNT) -> list[RowMutation]:
 
 
 def test_a_request_of_many_rows_leaves_the_gate_every_few_rows(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    gate = engine.region._contents.gate
+    gate = engine.region._parts.gate
     write_path = engine.region._write_path
     leave, change_row = gate.leave, write_path._change_row
     stays = [0]
@@ -41,6 +42,7 @@ def test_a_request_of_many_rows_leaves_the_gate_every_few_rows(engine: Engine, m
         stays.append(0)
 
     def count_row(
+        table: Table,
         mutation: RowMutation,
         refusal: RegionServerError | None,
         stamp: int,
@@ -50,7 +52,7 @@ def test_a_request_of_many_rows_leaves_the_gate_every_few_rows(engine: Engine, m
         is_alone: bool,
     ) -> Told:
         stays[-1] += 1
-        return change_row(mutation, refusal, stamp, durability, room, is_alone=is_alone)
+        return change_row(table, mutation, refusal, stamp, durability, room, is_alone=is_alone)
 
     monkeypatch.setattr(gate, "leave", count_stay)
     monkeypatch.setattr(write_path, "_change_row", count_row)
@@ -67,7 +69,7 @@ def test_who_wants_the_gate_alone_has_it_in_the_middle_of_a_request(
     monkeypatch.setattr(write_path, "_change_row", first_row.before(write_path._change_row))
     request = in_background(lambda: engine.mutate(*increments()))
     first_row.wait_reached(request)
-    gate = engine.region._contents.gate
+    gate = engine.region._parts.gate
     seen: list[int] = []
 
     def alone() -> None:
@@ -121,7 +123,7 @@ def test_a_request_of_which_nothing_was_made_fails_as_a_whole(engine: Engine) ->
 def test_an_alter_in_the_middle_of_a_request_is_obeyed_by_the_rest(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = engine.region._contents.gate
+    gate = engine.region._parts.gate
     leave = gate.leave
 
     def alter_after_the_first_stay() -> None:
@@ -139,7 +141,7 @@ def test_an_alter_in_the_middle_of_a_request_is_obeyed_by_the_rest(
 def test_a_region_that_closes_in_the_middle_of_a_request_tells_the_rest(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = engine.region._contents.gate
+    gate = engine.region._parts.gate
     region = engine.region
     leave = gate.leave
 
@@ -193,7 +195,7 @@ def test_a_small_bulk_batch_of_many_cells_is_applied_without_the_order_lock(
     cells = [(b"%03d" % number, b"f", b"q", None, b"") for number in range(60)]
     engine.bulk(bulk_batch(*cells))
     assert len(engine.scan()) == 60
-    assert len(engine.region._contents.stores.view[1][1]) == 1, "it is a batch that goes into the active segment"
+    assert len(engine.region._parts.stores.view[1][1]) == 1, "it is a batch that goes into the active segment"
     assert applied_under_order == []
 
 
@@ -239,7 +241,7 @@ def test_what_a_refused_batch_hid_is_still_there(engine: Engine, monkeypatch: py
                 engine.bulk(bulk_batch((b"r", b"f", b"q", None, b"refused"), (b"new", b"f", b"q", None, b"refused")))
     assert engine.values(b"r") == {b"f:q": b"%d" % PRUNE_CELLS_MIN}
     assert engine.values(b"new") == {}
-    engine.region._contents.stores.all()[0].memstore._check()
+    engine.region._parts.stores.all()[0].memstore._check()
 
 
 def test_a_batch_without_a_number_is_taken_back(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

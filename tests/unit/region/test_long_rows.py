@@ -73,7 +73,7 @@ class Touched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, engine: Engine) -> None:
         self.cells = 0
-        self._files = [file for store in engine.region._contents.stores.all() for file in store.files]
+        self._files = [file for store in engine.region._parts.stores.all() for file in store.files]
         self._blocks_before = self._blocks()
 
         def counted(cells: Sequence[AnyCell], read_point: ReadPoint, family: Family) -> list[AnyCell]:
@@ -124,7 +124,7 @@ def test_a_get_of_few_columns_touches_few_cells_and_blocks(long_row: Engine, tou
 
 
 def test_a_get_of_few_columns_is_made_at_once_and_one_of_the_row_is_not(long_row: Engine) -> None:
-    has_files = long_row.region._contents.stores.has_files
+    has_files = long_row.region._parts.stores.has_files
     few = Selection((ColumnSelector(b"f", column(HOT)),))
     assert (long_row.region.get([LONG], few, may_wait=False) is None) == has_files
     for selection in (
@@ -190,7 +190,7 @@ def test_existence_in_a_long_row_is_judged_by_a_worker(long_row: Engine) -> None
     assert not long_row.region.mutate([create], options(), lambda _: None, may_wait=False)
     assert (
         long_row.region.mutate([create._replace(row=b"short")], options(), lambda _: None, may_wait=False)
-        or long_row.region._contents.stores.has_files
+        or long_row.region._parts.stores.has_files
     )
 
 
@@ -206,7 +206,7 @@ def test_a_long_row_of_deleted_cells_does_not_exist(long_row: Engine) -> None:
 def test_a_counter_in_a_long_row_is_counted_at_once(long_row: Engine) -> None:
     count = RowMutation(LONG, (Increment(b"f", b"counter", 1),))
     is_done = long_row.region.mutate([count], options(), lambda _: None, may_wait=False)
-    assert is_done or long_row.region._contents.stores.has_files
+    assert is_done or long_row.region._parts.stores.has_files
 
 
 def test_large_values_of_versions_that_are_not_answered_are_not_copied(tmp_path: Path, config: Config) -> None:
@@ -214,7 +214,7 @@ def test_large_values_of_versions_that_are_not_answered_are_not_copied(tmp_path:
     for number in range(20):
         engine.change(b"r", Put(b"f", b"q", b"%02d" % number * 100_000))
         engine.server.flush("t")
-    files = [file for file in engine.region._contents.stores.of(1).files if isinstance(file, StoreFile)]
+    files = [file for file in engine.region._parts.stores.of(1).files if isinstance(file, StoreFile)]
     assert len(files) == 20
     assert engine.values(b"r") == {b"f:q": b"19" * 100_000}
     # Each version's key was read, with its block; of one the value.

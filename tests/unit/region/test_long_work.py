@@ -98,15 +98,15 @@ def test_others_have_the_turn_while_one_waits_for_a_disk_which_is_no_pause_then(
             with case.long_work.turn(deadline=case.clock.monotonic()):
                 case.work(0.003)
             assert case.slept == pytest.approx([0.003])
-        assert not case.long_work.turns.acquire(blocking=False)
+        assert case.long_work.permits.statistics().free == 0
         case.work(0.001)
     assert case.slept == pytest.approx([0.003, 0.009])
-    assert case.long_work.turns.acquire(blocking=False)
+    assert case.long_work.permits.statistics().free == 1
 
 
 def test_an_error_of_the_disk_waits_for_no_turn(case: Case) -> None:
     def fail() -> None:
-        assert case.long_work.turns.acquire(blocking=False)  # and never given back
+        case.long_work.permits.acquire()  # and never given back
         raise OSError(errno.EIO, "lost")
 
     case.long_work.meet_request()
@@ -116,7 +116,7 @@ def test_an_error_of_the_disk_waits_for_no_turn(case: Case) -> None:
 
 def test_who_gets_no_turn_gives_up_at_its_deadline(case: Case) -> None:
     case.long_work.meet_request()
-    with case.long_work.turn(), pytest.raises(DeadlineError):
+    with case.long_work.turn(), pytest.raises(DeadlineError, match=r"timed out after 0 s waiting for a permit"):
         case.long_work.turn(deadline=case.clock.monotonic()).__enter__()
     with case.long_work.turn(deadline=case.clock.monotonic()):
         pass
@@ -124,10 +124,10 @@ def test_who_gets_no_turn_gives_up_at_its_deadline(case: Case) -> None:
 
 def test_nor_does_who_waited_for_a_disk_wait_for_a_turn_beyond_its_deadline(case: Case) -> None:
     def wait_for_the_disk() -> None:
-        assert case.long_work.turns.acquire(timeout=WAIT_S)  # by another one, which keeps it for long
+        case.long_work.permits.acquire()  # by another one, which keeps it for long
         given_back.start()
 
-    given_back = threading.Timer(1, case.long_work.turns.release)
+    given_back = threading.Timer(1, case.long_work.permits.release)
     case.long_work.meet_request()
     with (
         pytest.raises(DeadlineError),
@@ -137,13 +137,12 @@ def test_nor_does_who_waited_for_a_disk_wait_for_a_turn_beyond_its_deadline(case
         wait_for_the_disk()
     given_back.join()
     # It had none to give back.
-    assert case.long_work.turns.acquire(blocking=False)
-    assert not case.long_work.turns.acquire(blocking=False)
+    assert case.long_work.permits.statistics().free == 1
 
 
 def test_nobody_works_in_a_pause(case: Case) -> None:
     def nobody_works(seconds: float) -> None:
-        assert not case.long_work.turns.acquire(blocking=False)
+        assert case.long_work.permits.statistics().free == 0
         case.slept.append(seconds)
 
     case.long_work.sleep = nobody_works
@@ -153,23 +152,9 @@ def test_nobody_works_in_a_pause(case: Case) -> None:
     assert case.slept == pytest.approx([0.002])
 
 
-class WatchedSemaphore(threading.Semaphore):
-    """Tells when somebody has to wait for it."""
-
-    def __init__(self, value: int) -> None:
-        super().__init__(value)
-        self.is_waited_for = threading.Event()
-
-    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
-        if super().acquire(blocking=False):
-            return True
-        self.is_waited_for.set()
-        return super().acquire(blocking, timeout)
-
-
 def test_one_waits_for_the_other_beside_requests(case: Case) -> None:
     begun = threading.Event()
-    turns = case.long_work.turns = WatchedSemaphore(1)
+    permits = case.long_work.permits
 
     def other() -> None:
         with case.long_work.turn():
@@ -179,7 +164,8 @@ def test_one_waits_for_the_other_beside_requests(case: Case) -> None:
     thread = threading.Thread(target=other)
     with case.long_work.turn():
         thread.start()
-        assert turns.is_waited_for.wait(WAIT_S)
+        while not permits.statistics().waiting:
+            threading.Event().wait(0.001)
         assert not begun.is_set()
     assert begun.wait(WAIT_S)
     thread.join()
@@ -188,7 +174,7 @@ def test_one_waits_for_the_other_beside_requests(case: Case) -> None:
 def test_nobody_waits_for_another_without_requests(case: Case) -> None:
     with case.long_work.turn(), case.long_work.turn():
         case.long_work.meet_request()
-    assert case.long_work.turns.acquire(blocking=False)
+    assert case.long_work.permits.statistics().free == 1
 
 
 class FullForStoreFiles(Files):
@@ -221,8 +207,8 @@ def test_a_flush_waits_for_no_batch_that_waits_for_a_disk_or_a_gate(
     monkeypatch.setattr(LongWork, "is_beside_requests", lambda long_work: True)
     files = BulkFilesOnAHungDisk()
     engine = Engine(tmp_path, Config(bulk_file_bytes_min=0), Clock(), files, Durability.OS)
-    gate = engine.region._contents.gate
-    long_work = engine.region._contents.shared.long_work
+    gate = engine.region._parts.gate
+    long_work = engine.region._parts.shared.long_work
     engine.change(b"r", Put(b"f", b"q", b"v"))
     batch = threading.Thread(target=engine.bulk, args=(bulk_batch((b"s", b"f", b"q", None, b"v")),), name="hung")
     batch.start()
@@ -232,8 +218,8 @@ def test_a_flush_waits_for_no_batch_that_waits_for_a_disk_or_a_gate(
     files.may_go_on.set()
     while not gate.statistics().exclusive_waiting:
         threading.Event().wait(0.001)
-    assert long_work.turns.acquire(timeout=WAIT_S)
-    long_work.turns.release()
+    long_work.permits.acquire(engine.clock.monotonic() + WAIT_S)
+    long_work.permits.release()
     gate.leave()
     batch.join()
     assert len(engine.scan()) == 2

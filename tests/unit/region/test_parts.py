@@ -38,7 +38,7 @@ def test_a_segment_an_arrow_segment_and_a_file_of_the_same_cells_weigh_about_the
     in_file = whole(engine)
     engine.server.truncate_table("t")
     engine.bulk(bulk_batch(*((b"%05d" % number, b"f", b"q", None, b"x" * 100) for number in range(ROWS))))
-    kinds = [type(source) for source in engine.region._contents.stores.view[1][1]]
+    kinds = [type(source) for source in engine.region._parts.stores.view[1][1]]
     assert kinds == [RowSegment, ArrowSegment]
     for byte_count in (in_memory, in_file, whole(engine)):
         assert abs(byte_count - ARROW_BYTES) < ARROW_BYTES / 10
@@ -65,7 +65,7 @@ def test_compressed_blocks_are_weighed_as_they_are_in_memory(engine: Engine) -> 
     value_bytes = 2000 * ROWS
     fill(engine, b"x" * 2000)
     engine.server.flush("t")
-    (_, (_, file)) = engine.region._contents.stores.view[1]
+    (_, (_, file)) = engine.region._parts.stores.view[1]
     assert sum(weight for _, weight in file.row_weights()) < value_bytes / 5
     assert value_bytes / 2 < whole(engine) < value_bytes * 2
     engine.server.truncate_table("t")
@@ -79,7 +79,7 @@ def test_nothing_is_read_from_the_disk(engine: Engine) -> None:
     engine.server.flush("t")
     engine.restart()
     engine.region.parts(ScanPlan(), 1000)
-    (_, (_, file)) = engine.region._contents.stores.view[1]
+    (_, (_, file)) = engine.region._parts.stores.view[1]
     assert not isinstance(file, RowSegment | ArrowSegment)
     assert file.statistics().block_read_count == 0
 

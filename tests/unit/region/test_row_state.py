@@ -60,7 +60,7 @@ def test_a_column_is_read_as_it_stands_in_the_row_whatever_the_sources(engine: E
     # A bulk load and a flush are certain, so that there are sources of each kind.
     for kind in [2, *chance.choices(range(8), k=40), 3, *chance.choices(range(8), k=40)]:
         change(engine, kind, chance)
-        view = engine.region._contents.stores.view
+        view = engine.region._parts.stores.view
         kinds.update(type(source).__name__ for source in view[family.number][1])
         state = RowState(view, chance.choice(ROWS), 0)
         whole = list(state.family_cells(family))
@@ -76,7 +76,7 @@ def test_a_counter_in_a_row_of_many_columns_is_read_alone(engine: Engine, flush:
     if flush:
         engine.server.flush("t")
     (family,) = [family for family in engine.server.table("t").families if family.name == b"f"]
-    state = RowState(engine.region._contents.stores.view, b"r", 0)
+    state = RowState(engine.region._parts.stores.view, b"r", 0)
     assert len(state.column_cells(family, b"015000")) == 1
     result = engine.change(b"r", Increment(b"f", b"015000", 1), condition=Condition((Check(b"f", b"x", operand=None),)))
     assert result.results[0][3] == struct.pack(">q", 8)

@@ -378,7 +378,7 @@ class _no_flush:  # noqa: N801  (used as a verb)
     """Keeps the flush thread from flushing while it is entered."""
 
     def __init__(self, engine: Engine) -> None:
-        self._lock = engine.region._contents.flusher.no_flush()
+        self._lock = engine.region._flusher.no_flush()
 
     def __enter__(self) -> None:
         self._lock.__enter__()

@@ -30,11 +30,10 @@ from rowlock_regionserver.errors import DeadlineError, DiskFullError, RegionServ
 from rowlock_regionserver.operations import RequestId, RowResult, WriteOptions
 from rowlock_regionserver.region.bulk.bulk_cells import BulkCells, arrange
 from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path, encode_tables, write_bulk_file
-from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.idempotency.repeated import is_definite_without_change
 from rowlock_regionserver.region.long_work import Turn
 from rowlock_regionserver.region.mutate.check import check_in_region
-from rowlock_regionserver.region.mutate.write_path import WritePath
+from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.mutation import KIND_BULK, BulkRecord
@@ -77,27 +76,26 @@ class BulkLoad:
 
     def __init__(
         self,
-        contents: RegionContents,
+        parts: RegionParts,
         numbers: BulkNumbers,
-        write_path: WritePath,
         numbering: Numbering,
         commit: Commit,
         log: Log,
     ) -> None:
-        self._region_id = contents.region_id
-        self._start, self._stop = contents.start, contents.stop
-        self._mvcc = contents.mvcc
-        self._gate = contents.gate
-        self._requests = contents.requests
-        self._memory = contents.memory
-        self._applier = contents.applier
-        self._bulk_files = contents.bulk_files
+        self._region_id = parts.region_id
+        self._start, self._stop = parts.start, parts.stop
+        self._stores = parts.stores
+        self._mvcc = parts.mvcc
+        self._gate = parts.gate
+        self._requests = parts.requests
+        self._memory = parts.shared.memory
+        self._applier = parts.applier
+        self._bulk_files = parts.bulk_files
         self._numbers = numbers
-        self._write_path = write_path
         self._numbering = numbering
         self._commit = commit
         self._log = log
-        shared = contents.shared
+        shared = parts.shared
         self._folder = shared.bulk_folder
         self._files = shared.files
         self._config = shared.config
@@ -148,7 +146,7 @@ class BulkLoad:
         """False: what the batch was arranged by has changed since, and nothing was done."""
         record: BulkRecord | None = None
         with self._long_work.turn(deadline=options.deadline) as turn:
-            table = self._write_path.table
+            table = self._stores.served.table
             durability = table.durability_of(options.durability)
             is_logged = durability is not Durability.SKIP
             stamp = self._numbering.stamp(options.deadline)
@@ -189,7 +187,7 @@ class BulkLoad:
         """Step 3; None when what the cells were arranged by has changed."""
         while True:
             with self._gate.exclusive(deadline):
-                if self._write_path.table is not table:
+                if self._stores.served.table is not table:
                     return None
                 if request is not None and (before := self._applied_before(request, cells.first_row)) is not None:
                     return before
@@ -265,7 +263,7 @@ class BulkLoad:
 
         write_number = self._commit.commit_applied(KIND_BULK, payload, durability, apply)
         if record is not None and record.file_number:
-            self._bulk_files[record.file_number] = write_number
+            self._bulk_files.add(record.file_number, write_number)
         if request is not None:
             self._requests.keep(request, cells.first_row, write_number, RowResult(timestamp=stamp), is_bulk=True)
         return _Applied(write_number, stamp)

@@ -8,8 +8,8 @@ from rowlock_regionserver.cells import Cell, Durability
 from rowlock_regionserver.commit.commit import Commit, TakeBack
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.operations import RequestId, RowResult
-from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.mutate.check import check_record
+from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.mutation import KIND_ROW, UnnumberedCell, encode_row, number_cells
@@ -24,11 +24,11 @@ _ANSWER_BYTES_SMALL = 16 * KIB
 class RowCommit:
     """Commits changes of one region's rows; the caller holds each row's lock, or the gate alone. Thread-safe."""
 
-    def __init__(self, contents: RegionContents, commit: Commit, log: Log) -> None:
-        self._requests = contents.requests
-        self._memory = contents.memory
-        self._applier = contents.applier
-        self._config = contents.shared.config
+    def __init__(self, parts: RegionParts, commit: Commit, log: Log) -> None:
+        self._requests = parts.requests
+        self._memory = parts.shared.memory
+        self._applier = parts.applier
+        self._config = parts.shared.config
         self._commit = commit
         self._log = log
 

@@ -57,7 +57,6 @@ from rowlock_regionserver.operations import (
     RowResult,
     WriteOptions,
 )
-from rowlock_regionserver.region.contents import RegionContents
 from rowlock_regionserver.region.idempotency.answer_size import AnswerSize, room_for_cells
 from rowlock_regionserver.region.idempotency.repeated import is_definite_without_change, repeated
 from rowlock_regionserver.region.mutate.brief_wait import BriefWait
@@ -73,6 +72,7 @@ from rowlock_regionserver.region.mutate.conditional import (
 from rowlock_regionserver.region.mutate.row_commit import RowCommit
 from rowlock_regionserver.region.mutate.row_state import RowState
 from rowlock_regionserver.region.mutate.stays import distinct_ascending, next_stay
+from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, is_row_in_memory, row_cell_count
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
@@ -91,26 +91,25 @@ class WritePath:
 
     def __init__(
         self,
-        contents: RegionContents,
+        parts: RegionParts,
         row_locks: RowLocks,
         numbering: Numbering,
         commit: Commit,
         log: Log,
     ) -> None:
-        self._region_id = contents.region_id
-        self._start, self._stop = contents.start, contents.stop
-        self.table = contents.table  # Replaced whole by an alter, with the gate held exclusively.
-        self._stores = contents.stores
-        self._mvcc = contents.mvcc
-        self._gate = contents.gate
-        self._requests = contents.requests
-        self._memory = contents.memory
-        self._commit = RowCommit(contents, commit, log)
+        self._region_id = parts.region_id
+        self._start, self._stop = parts.start, parts.stop
+        self._stores = parts.stores
+        self._mvcc = parts.mvcc
+        self._gate = parts.gate
+        self._requests = parts.requests
+        self._memory = parts.shared.memory
+        self._commit = RowCommit(parts, commit, log)
         self._row_locks = row_locks
         self._numbering = numbering
         self._log = log
-        self._config = contents.shared.config
-        self._clock = contents.shared.clock
+        self._config = parts.shared.config
+        self._clock = parts.shared.clock
 
     def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
         """Makes each row mutation, in order; `done` gets their outcomes, once, when all are published.
@@ -188,11 +187,12 @@ class WritePath:
         is_begun = False
         try:
             while left:
-                if self.table is not table:  # Or altered since CHECK: judge by the families that there are now.
-                    table = self.table
+                served = self._stores.served.table
+                if table is not served:  # Or altered since CHECK: judge by the families that there are now.
+                    table = served
                     durability = table.durability_of(options.durability)
                     refused.clear()
-                    left = self._check(mutations, left, told, refused)
+                    left = self._check(mutations, left, table, told, refused)
                     continue
                 stay, is_alone = next_stay(mutations, left) if may_wait else (left, False)
                 rows = distinct_ascending([mutations[i].row for i in stay])
@@ -200,14 +200,14 @@ class WritePath:
                 if stamp is None:
                     return None
                 try:
-                    if self.table is not table:
+                    if self._stores.served.table is not table:
                         continue
                     if not may_wait and not self._is_quick(mutations, stay, stamp):
                         return None
                     is_begun = True
                     for i in stay:
                         told[i] = self._change_row(
-                            mutations[i], refused.get(i), stamp, durability, room, is_alone=is_alone
+                            table, mutations[i], refused.get(i), stamp, durability, room, is_alone=is_alone
                         )
                         if is_one_answer:
                             room = min(room - told[i][2], self._config.request_bytes_max)
@@ -224,6 +224,7 @@ class WritePath:
         self,
         mutations: Sequence[RowMutation],
         places: Sequence[int],
+        table: Table,
         told: dict[int, Told],
         refused: dict[int, RegionServerError],
     ) -> list[int]:
@@ -237,7 +238,7 @@ class WritePath:
         for i in places:
             mutation = mutations[i]
             try:
-                byte_count += check_mutation(mutation, self.table, self._config, timestamp_max) + _RECORD_OVERHEAD_BYTES
+                byte_count += check_mutation(mutation, table, self._config, timestamp_max) + _RECORD_OVERHEAD_BYTES
                 check_in_region(mutation.row, self._start, self._stop, self._region_id)
             except RegionServerError as error:
                 if mutation.request is None or error.can_retry:
@@ -307,6 +308,7 @@ class WritePath:
 
     def _change_row(
         self,
+        table: Table,
         mutation: RowMutation,
         refusal: RegionServerError | None,
         stamp: int,
@@ -337,11 +339,14 @@ class WritePath:
             result = RowResult(timestamp=stamp)
             commit = self._commit.commit_alone if is_alone else self._commit.commit
             try:
-                cells = only_puts(mutation.changes, self.table.by_name, stamp)
-                return result, commit(self.table, mutation.row, cells, request, result, durability), 0
+                cells = only_puts(mutation.changes, table.by_name, stamp)
+                return result, commit(table, mutation.row, cells, request, result, durability), 0
             except RegionServerError as error:
                 return error.without_frames(), 0, 0
-        told = (refusal, 0, 0) if refusal is not None else self._read_and_change(mutation, stamp, durability, room)
+        if refusal is None:
+            told = self._read_and_change(table, mutation, stamp, durability, room)
+        else:
+            told = refusal, 0, 0
         outcome, write_number, _ = told
         if request is not None and is_definite_without_change(outcome):
             # Kept in memory: if the answer is lost and a copy of the request is still waiting on a broken stream, that
@@ -349,20 +354,22 @@ class WritePath:
             self._requests.keep(request, mutation.row, write_number, outcome)
         return told
 
-    def _read_and_change(self, mutation: RowMutation, stamp: int, durability: Durability, room: int) -> Told:
+    def _read_and_change(
+        self, table: Table, mutation: RowMutation, stamp: int, durability: Durability, room: int
+    ) -> Told:
         """The same for a mutation that reads the row."""
         state = RowState(self._stores.view, mutation.row, self._mvcc.read_point)
         if self._numbering.reads_rows(stamp):
-            cells_of_row = itertools.chain.from_iterable(map(state.family_cells, self.table.families))
+            cells_of_row = itertools.chain.from_iterable(map(state.family_cells, table.families))
             stamp = self._numbering.stamp_later_than(mutation.row, cells_of_row, stamp)
         try:
-            return self._compare_and_change(mutation, state, stamp, durability, room)
+            return self._compare_and_change(table, mutation, state, stamp, durability, room)
         except RegionServerError as error:
             # What was read may be unpublished, and the error tells of it.
             return error.without_frames(), state.newest_write_number, 0
 
     def _compare_and_change(
-        self, mutation: RowMutation, state: RowState, stamp: int, durability: Durability, room: int
+        self, table: Table, mutation: RowMutation, state: RowState, stamp: int, durability: Durability, room: int
     ) -> tuple[RowResult, int, int]:
         """3 COMPARE and 4 STAMP for mutations that read the row."""
         now_ms = self._clock.now_ms()
@@ -372,7 +379,7 @@ class WritePath:
         read_timestamp_max = 0
         answer = AnswerSize(mutation.row, room, self._config.request_bytes_max)
         if mutation.condition is not None:
-            newest = NewestRow(state, self.table.by_name, now_ms)
+            newest = NewestRow(state, table.by_name, now_ms)
             comparison = compare(mutation.condition, mutation.row, newest, answer)
             is_met, seen = comparison.is_met, comparison.seen
             changes = mutation.changes if is_met else mutation.otherwise
@@ -380,9 +387,7 @@ class WritePath:
         if not changes:
             return RowResult(is_met, seen), state.newest_write_number, answer.byte_count
         stamp = max(stamp, read_timestamp_max)
-        changer = RowChanger(
-            mutation.row, self.table.by_name, state, now_ms, stamp, self._config.cell_bytes_max, answer
-        )
+        changer = RowChanger(mutation.row, table.by_name, state, now_ms, stamp, self._config.cell_bytes_max, answer)
         for change in changes:
             changer.apply(change)
         cells = changer.cells()
@@ -390,6 +395,6 @@ class WritePath:
             return RowResult(is_met, seen), state.newest_write_number, answer.byte_count
         result = changer.result(seen, condition_met=is_met)
         write_number = self._commit.commit(
-            self.table, mutation.row, cells, mutation.request, result, durability, answer.byte_count
+            table, mutation.row, cells, mutation.request, result, durability, answer.byte_count
         )
         return result, write_number, answer.byte_count

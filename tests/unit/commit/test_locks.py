@@ -39,7 +39,7 @@ def test_refused_locks_leave_none_taken() -> None:
 def test_waiting_past_the_deadline_gives_up_with_nothing_taken() -> None:
     locks = RowLocks(Clock())
     assert locks.try_acquire([b"b"])
-    with pytest.raises(DeadlineError) as caught:
+    with pytest.raises(DeadlineError, match=r"timed out after [0-9.]+ s waiting for the lock of row b'b'") as caught:
         locks.acquire([b"a", b"b"], in_s(SOON))
     assert caught.value.row == b"b"
     locks.release([b"b"])
@@ -92,7 +92,7 @@ def test_writers_of_the_same_rows_never_wait_in_a_circle() -> None:
 
 
 def test_the_gate_held_alone_waits_for_those_inside_and_keeps_newcomers_out() -> None:
-    gate = Gate(Clock())
+    gate = Gate(7, Clock())
     assert gate.try_enter()
     inside = threading.Event()
 
@@ -105,7 +105,7 @@ def test_the_gate_held_alone_waits_for_those_inside_and_keeps_newcomers_out() ->
     while gate.try_enter():  # Until the holder waits.
         gate.leave()
     assert not inside.is_set()
-    with pytest.raises(DeadlineError):
+    with pytest.raises(DeadlineError, match=r"timed out after [0-9.]+ s waiting for region 7: changes of rows held it"):
         gate.enter(in_s(SOON))
     gate.leave()
     holder.join(120)
@@ -115,7 +115,7 @@ def test_the_gate_held_alone_waits_for_those_inside_and_keeps_newcomers_out() ->
 
 
 def test_many_pass_the_gate_together() -> None:
-    gate = Gate(Clock())
+    gate = Gate(7, Clock())
     assert gate.try_enter()
     assert gate.try_enter()
     gate.leave()
@@ -123,7 +123,7 @@ def test_many_pass_the_gate_together() -> None:
 
 
 def test_who_waits_for_the_gate_is_let_in_between_two_that_hold_it_alone() -> None:
-    gate = Gate(Clock())
+    gate = Gate(7, Clock())
     came_in: list[str] = []
 
     def pass_through() -> None:
@@ -147,8 +147,50 @@ def test_who_waits_for_the_gate_is_let_in_between_two_that_hold_it_alone() -> No
     assert gate.statistics() == GateStatistics(0, 0)
 
 
+def test_those_that_hold_the_gate_alone_come_in_the_order_of_arrival() -> None:
+    gate = Gate(7, Clock())
+    came_in: list[int] = []
+
+    def hold(number: int) -> None:
+        with gate.exclusive():
+            came_in.append(number)
+
+    threads = [threading.Thread(target=hold, args=(number,)) for number in range(4)]
+    with gate.exclusive():
+        for number, thread in enumerate(threads):
+            thread.start()
+            while gate.statistics().exclusive_waiting != number + 1:
+                threading.Event().wait(0.001)
+    for thread in threads:
+        thread.join(120)
+    assert came_in == [0, 1, 2, 3]
+
+
+def test_those_who_waited_behind_one_that_gives_up_the_gate_alone_come_in() -> None:
+    gate = Gate(7, Clock())
+    assert gate.try_enter()
+    gave_up: list[DeadlineError] = []
+
+    def hold_soon() -> None:
+        try:
+            gate.enter_alone(in_s(0.2))
+        except DeadlineError as error:
+            gave_up.append(error)
+
+    holder = threading.Thread(target=hold_soon)
+    holder.start()
+    while not gate.statistics().exclusive_waiting and not gave_up:
+        threading.Event().wait(0.001)
+    gate.enter(in_s(120))
+    holder.join(120)
+    assert len(gave_up) == 1
+    gate.leave()
+    gate.leave()
+    gate.enter_alone(in_s(120))
+
+
 def test_whoever_gives_up_at_the_gate_leaves_nobody_waiting() -> None:
-    gate = Gate(Clock())
+    gate = Gate(7, Clock())
     seed = drawn_seed()
     inside = {"shared": 0, "alone": 0}
     counted = threading.Lock()

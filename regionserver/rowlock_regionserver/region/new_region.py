@@ -1,0 +1,30 @@
+"""The folder of a new region, which may take the place of another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.region.idempotency.saved_answers import AnswerSource, Unreadable, with_answers
+from rowlock_regionserver.region.manifest import Manifest, write_manifest
+from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.table import Table
+
+
+def make_region_folder(
+    files: Files, folder: Path, region_id: int, table: Table, config: Config, answers: AnswerSource | None = None
+) -> None:
+    """A new region's folder with its first manifest; durable when it returns. `answers`: of the region it replaces."""
+    files.make_folder(folder)
+    manifest = Manifest(region_id, table.table_id)
+    if answers is not None:
+        bytes_max = config.manifest_answers_bytes_max
+        manifest = with_answers(manifest, answers, 0, files, folder, table.number_by_name, bytes_max)
+    write_manifest(files, folder, 1, manifest)
+    files.fsync_folder(folder.parent)
+
+
+def answers_to_take_over(region: Region | None) -> AnswerSource:
+    """The kept answers of a region, for the one that replaces it; None: of a damaged one, which can't be read."""
+    return Unreadable() if region is None else region.kept_answers()

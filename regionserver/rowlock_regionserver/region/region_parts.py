@@ -1,0 +1,117 @@
+"""The parts of a region that its reads, writes, flushes and replay share, made from the region's folder."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rowlock_regionserver.commit.gate import Gate
+from rowlock_regionserver.commit.mvcc import Mvcc
+from rowlock_regionserver.errors import CorruptionError
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.region.apply import Applier
+from rowlock_regionserver.region.bulk.logged_bulk_files import LoggedBulkFiles
+from rowlock_regionserver.region.idempotency.answers_file import read_answers
+from rowlock_regionserver.region.idempotency.requests import RequestIds
+from rowlock_regionserver.region.live_files import LiveFiles
+from rowlock_regionserver.region.manifest import Manifest, read_manifest
+from rowlock_regionserver.region.region_files import greatest_file_number, unnamed_files
+from rowlock_regionserver.region.region_log import RegionLog
+from rowlock_regionserver.region.shared_parts import SharedParts
+from rowlock_regionserver.region.store_file_names import store_file_path
+from rowlock_regionserver.region.stores import Stores
+from rowlock_regionserver.storefile.reader import StoreFile
+from rowlock_regionserver.storefile.writer import TEMPORARY_SUFFIX
+from rowlock_regionserver.table import Table
+from rowlock_regionserver.wal.record import Position
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFolder:
+    """What a region's folder had when it was opened."""
+
+    generation: int  # of the manifest
+    flushed_write_number: int
+    log_position: Position
+    # Files that the manifest does not name. Only the log shows whether they are leftovers.
+    unnamed: list[Path]
+
+
+@dataclass(frozen=True, slots=True)
+class RegionParts:
+    """The rows [start, stop) of one table. The table and its families' view are in one place, `stores.served`."""
+
+    region_id: int
+    start: bytes
+    stop: bytes
+    shared: SharedParts
+    found: FoundFolder
+    mvcc: Mvcc
+    gate: Gate
+    requests: RequestIds
+    stores: Stores
+    applier: Applier
+    log: RegionLog
+    live_files: LiveFiles
+    bulk_files: LoggedBulkFiles
+
+
+def open_parts(
+    region_id: int, bounds: tuple[bytes, bytes], table: Table, folder: Path, shared: SharedParts
+) -> RegionParts:
+    """Reads the manifest and opens its store files. Raises CorruptionError, and OSError for what can't be read."""
+    files, clock, config = shared.files, shared.clock, shared.config
+    live = read_manifest(files, folder)
+    manifest = live.manifest
+    if manifest.region_id != region_id:
+        raise CorruptionError(folder, 0, f"the manifest of region {region_id}", f"that of {manifest.region_id}")
+    _remove_temporary(files, folder)
+    unnamed = unnamed_files(manifest, files, folder)
+    mvcc = Mvcc(manifest.flushed_write_number, clock)
+    # The largest request, and as many small ones as there may be at a time, can be sent again whole.
+    answers_max = max(config.rows_per_request_max, config.requests_in_flight_max)
+    requests = RequestIds(clock, shared.request_ids, config.request_ids_forgotten_after_ms, answers_max)
+    in_files = (read_answers(files, folder, file, table.name_by_number) for file in manifest.answers_files)
+    requests.restore((*itertools.chain.from_iterable(in_files), *manifest.answers), manifest.forgotten_ms_ago)
+    stores = Stores(table, _open_store_files(folder, manifest, table, shared))
+    log = RegionLog(region_id)
+    return RegionParts(
+        region_id,
+        *bounds,
+        shared,
+        FoundFolder(live.generation, manifest.flushed_write_number, manifest.log_position, unnamed),
+        mvcc,
+        Gate(region_id, clock),
+        requests,
+        stores,
+        Applier(stores, shared.memory, mvcc.read_spans, shared.on_fatal),
+        log,
+        LiveFiles(replace(live, manifest=_beyond_unnamed(manifest, files, folder)), stores, files, log.committed),
+        LoggedBulkFiles(shared.bulk_folder, files),
+    )
+
+
+def _open_store_files(
+    folder: Path, manifest: Manifest, table: Table, shared: SharedParts
+) -> dict[int, tuple[StoreFile, ...]]:
+    return {
+        number: tuple(
+            StoreFile.open(store_file_path(folder, number, info.number), info, shared.cache, shared.open_files)
+            for info in infos
+        )
+        for number, infos in manifest.store_files.items()
+        if number in table.name_by_number
+    }
+
+
+def _remove_temporary(files: Files, folder: Path) -> None:
+    """Removes what a flush was writing when it was cut short."""
+    for name in files.list_folder(folder):
+        if name.endswith(TEMPORARY_SUFFIX):
+            files.remove_if_there(folder / name)
+
+
+def _beyond_unnamed(manifest: Manifest, files: Files, folder: Path) -> Manifest:
+    """The manifest with a number for the next file that no file has, so that a flush overwrites none."""
+    return replace(manifest, next_file_number=max(manifest.next_file_number, greatest_file_number(files, folder) + 1))

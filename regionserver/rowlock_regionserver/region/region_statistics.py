@@ -1,0 +1,39 @@
+"""What operators and tests see of a region."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rowlock_regionserver.commit.mvcc import MvccStatistics
+from rowlock_regionserver.commit.row_locks import RowLocks, RowLockStatistics
+from rowlock_regionserver.region.idempotency.requests import RequestIdStatistics
+from rowlock_regionserver.region.region_parts import RegionParts
+
+
+@dataclass(frozen=True, slots=True)
+class RegionStatistics:
+    """What a region holds at this moment."""
+
+    memstore_bytes: int
+    store_file_count: int
+    store_file_bytes: int
+    store_file_cells: int
+    read_point: int
+    mvcc: MvccStatistics
+    row_locks: RowLockStatistics
+    request_ids: RequestIdStatistics
+
+
+def region_statistics(parts: RegionParts, row_locks: RowLocks) -> RegionStatistics:
+    """Counts it."""
+    infos = [info for infos in parts.live_files.manifest.store_files.values() for info in infos]
+    return RegionStatistics(
+        memstore_bytes=parts.stores.memstore_bytes,
+        store_file_count=len(infos),
+        store_file_bytes=sum(info.file_bytes for info in infos),
+        store_file_cells=sum(info.cell_count for info in infos),
+        read_point=parts.mvcc.read_point,
+        mvcc=parts.mvcc.statistics(),
+        row_locks=row_locks.statistics(),
+        request_ids=parts.requests.statistics(),
+    )

@@ -1,0 +1,75 @@
+"""Broken builds of what threads wait for: row locks, the gate, and permits for background work."""
+
+from __future__ import annotations
+
+from .broken_build import Mutant
+
+CLOSES = "unit/region/test_alter_and_close.py"
+LOCKS = "unit/commit/test_locks.py"
+QUEUE = "unit/commit/test_wait_queue.py"
+
+LOCK_MUTANTS = [
+    Mutant(
+        "row locks are always free",
+        "RowLocks._acquire_one",
+        "            if row not in self._queues:\n",
+        "            if True:\n",
+        f"{LOCKS}::test_waiting_past_the_deadline_gives_up_with_nothing_taken",
+    ),
+    Mutant(
+        "a writer that gives up keeps the locks it had",
+        "RowLocks.acquire",
+        "            self.release(rows[:taken])\n",
+        "            pass\n",
+        f"{LOCKS}::test_waiting_past_the_deadline_gives_up_with_nothing_taken",
+    ),
+    Mutant(
+        "a row lock passes to the last who came",
+        "WaitQueue.hand_over",
+        "self._waiters.popleft()",
+        "self._waiters.pop()",
+        f"{LOCKS}::test_locks_pass_on_in_the_order_of_arrival",
+    ),
+    Mutant(
+        "a thread that times out stays in its queue",
+        "WaitQueue.wait",
+        "                self._waiters.remove(waiter)\n",
+        "                pass\n",
+        f"{QUEUE}::test_a_thread_that_times_out_is_passed_over",
+    ),
+    Mutant(
+        "a released permit is free for newcomers although a thread waits",
+        "Permits.release",
+        "            if not self._queue.hand_over():\n                self._free += 1\n",
+        "            self._queue.hand_over()\n            self._free += 1\n",
+        "unit/region/test_permits.py::test_a_released_permit_passes_to_the_thread_that_waits_and_not_to_a_newcomer",
+    ),
+    Mutant(
+        "who gives up to have the gate alone leaves the others waiting",
+        "Gate.enter_alone",
+        "                    self._begin_shared_phase()",
+        "                    pass",
+        f"{CLOSES}::test_who_gives_up_waiting_for_the_gate_alone_lets_the_others_in",
+    ),
+    Mutant(
+        "whoever comes to the gate overtakes one that waits to have it alone",
+        "Gate.enter",
+        "            if not self._is_barred:\n",
+        "            if not self._is_exclusive:\n",
+        f"{LOCKS}::test_the_gate_held_alone_waits_for_those_inside_and_keeps_newcomers_out",
+    ),
+    Mutant(
+        "those that hold the gate alone follow each other and let nobody in between",
+        "Gate.leave_alone",
+        "            elif self._shared_queue:\n",
+        "            elif self._shared_queue and not self._exclusive_queue:\n",
+        f"{LOCKS}::test_who_waits_for_the_gate_is_let_in_between_two_that_hold_it_alone",
+    ),
+    Mutant(
+        "who was let in before the end of its region writes after it",
+        "Gate.close",
+        "            self._is_closed = True\n",
+        "            pass\n",
+        f"{CLOSES}::test_a_write_that_comes_to_the_gate_after_the_region_was_dropped_is_refused",
+    ),
+]
