@@ -108,8 +108,8 @@ class Gate:
             self._is_barred = True
             try:
                 self._exclusive_queue.wait(deadline, self._timed_out)
-            except DeadlineError:
-                if not self._is_exclusive and not self._exclusive_queue:
+            except BaseException:
+                if not (self._is_exclusive or self._is_closed or self._exclusive_queue):
                     self._begin_shared_phase()  # They waited only for this thread.
                 raise
 

@@ -58,9 +58,9 @@ class WaitQueue:
 
         Raises the error of `timed_out`, or that of `refuse_all`; then the caller waits no more and has no turn.
         """
+        begun = self._clock.monotonic()
         waiter = _Waiter()
         self._waiters.append(waiter)
-        begun = self._clock.monotonic()
         self._mutex.release()
         try:
             waiter.woken.acquire(timeout=_timeout(deadline - begun))
