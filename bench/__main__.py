@@ -2,8 +2,11 @@
 
     python -m bench [--quick] [--rounds N] [--list] [FIGURE ...]
 
-With names it measures only those, and keeps nothing; a smoke run (--quick) neither. Exits 1 when a figure misses or
-a workload fails; of a smoke run only when a workload fails.
+With names it measures only those, and keeps nothing; a smoke run (--quick) keeps nothing either. A name also stands
+for all names that begin with it and a hyphen. `edges` is what clients that do their worst cost the server and others;
+it is measured only when it is named.
+
+Exits 1 when a figure misses or a workload fails; after a smoke run only when a workload fails.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ from __future__ import annotations
 import argparse
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from bench import machine, report
 from bench.bench import Bench, temporary_folder
-from bench.figures import FIGURES, Figure
+from bench.figures import EDGES, FIGURES, Figure
 from bench.processes import end_in_order_when_told
 from bench.report import Result
 
@@ -34,10 +38,21 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parsed = parser.parse_args(given)
     if parsed.rounds < 1:
         parser.error("--rounds must be at least 1")
-    unknown = sorted(set(parsed.figures) - {figure.name for figure in FIGURES})
+    unknown = [name for name in parsed.figures if not chosen_figures([name])]
     if unknown:
         parser.error(f"there is no figure {', '.join(unknown)}; --list says which there are")
     return parsed
+
+
+def chosen_figures(names: Sequence[str]) -> list[Figure]:
+    """The figures of these names, or with names that begin with one of them and a hyphen; without names FIGURES."""
+    if not names:
+        return list(FIGURES)
+    return [
+        figure
+        for figure in (*FIGURES, *EDGES)
+        if any(figure.name == name or figure.name.startswith(f"{name}-") for name in names)
+    ]
 
 
 def run(figure: Figure, bench: Bench, console: Console) -> Result:
@@ -54,10 +69,10 @@ def main(given: list[str]) -> int:
     asked = arguments(given)
     console = Console()
     if asked.list:
-        for figure in FIGURES:
+        for figure in (*FIGURES, *EDGES):
             console.print(f"{figure.name:22} {report.target(figure):9} {figure.sentence}", highlight=False)
         return 0
-    chosen = [figure for figure in FIGURES if not asked.figures or figure.name in asked.figures]
+    chosen = chosen_figures(asked.figures)
     results = []
     facts = machine.facts()
     for figure in chosen:

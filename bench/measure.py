@@ -124,6 +124,25 @@ def latencies_while(operation: Operation, going_on: Callable[[], bool]) -> list[
     return taken
 
 
+def latencies_beside(operation: Operation, work: Callable[[], object]) -> list[float]:
+    """The same for as long as the work takes, which is done by a thread of its own. Raises what the work raised."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as failure:  # shown by the measuring thread
+            failures.append(failure)
+
+    worker = threading.Thread(target=run)
+    worker.start()
+    taken = latencies_while(operation, worker.is_alive)
+    worker.join()
+    if failures:
+        raise failures[0]
+    return taken
+
+
 def percentile(samples: Sequence[float], percent: float) -> float:
     """The smallest sample that at least `percent` of all samples do not exceed."""
     if not samples:

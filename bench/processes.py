@@ -54,6 +54,11 @@ class ServerProcess:
     def pid(self) -> int:
         return self._process.pid
 
+    def resident_mib_most(self) -> float:
+        """The most MiB that the process had resident since it began. Linux tells it."""
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
+
     def kill(self) -> None:
         """SIGKILL: what the process had in memory is lost. Returns when it is gone."""
         self._process.kill()

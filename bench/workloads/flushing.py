@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 
 from bench.bench import Bench
-from bench.measure import Measurement, Operation, Spread, latencies_while, percentile
+from bench.measure import Measurement, Operation, Spread, latencies_beside, latencies_while, percentile
 from bench.targets.cell_tables import COLUMN_COUNT
 from bench.targets.cell_tables import VALUE_BYTES as CELL_BYTES
 from bench.targets.messages import FAMILY, row_key
-from bench.targets.rowlock import Rowlock, RowlockStore, running_rowlock
+from bench.targets.rowlock import RowlockStore, running_rowlock
 
 _ROWS = 50_000
 _PERCENT = 99
@@ -33,7 +32,7 @@ def gets(bench: Bench) -> Measurement:
         for _ in range(min(bench.rounds, 3)):
             _fill_cells(store, row_count)
             quiet.append(percentile(_latencies_when_quiet(get, 4 * bench.turn_seconds), _PERCENT))
-            flushing.append(percentile(_latencies_while_flushing(rowlock, get), _PERCENT))
+            flushing.append(percentile(latencies_beside(get, lambda: rowlock.client.flush("points")), _PERCENT))
     return Measurement(
         Spread.of([busy / calm for busy, calm in zip(flushing, quiet, strict=True)]),
         {
@@ -46,24 +45,6 @@ def gets(bench: Bench) -> Measurement:
 def _latencies_when_quiet(get: Operation, seconds: float) -> list[float]:
     stop = time.perf_counter() + seconds
     return latencies_while(get, lambda: time.perf_counter() < stop)
-
-
-def _latencies_while_flushing(rowlock: Rowlock, get: Operation) -> list[float]:
-    failures: list[BaseException] = []
-
-    def flush() -> None:
-        try:
-            rowlock.client.flush("points")
-        except BaseException as failure:  # shown by the measuring thread
-            failures.append(failure)
-
-    flusher = threading.Thread(target=flush)
-    flusher.start()
-    taken = latencies_while(get, flusher.is_alive)
-    flusher.join()
-    if failures:
-        raise failures[0]
-    return taken
 
 
 def _fill_cells(store: RowlockStore, row_count: int) -> None:

@@ -16,6 +16,8 @@ _FIGURES = [
     "get-while-flushing",
     "resident",
     "recover-puts",
+    "edges-unread-scans",
+    "edges-increments",
 ]
 _SECONDS_MAX = 1200
 

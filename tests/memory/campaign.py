@@ -90,11 +90,10 @@ def _look(account: Account, when: str, job: jobs.Job, client: rowlock.Client) ->
 
 
 def _measure(account: Account, what: str, server: ServerProcess, allowed: int) -> None:
-    lines = Path(f"/proc/{server.pid}/status").read_text().splitlines()
-    held = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024
-    account.counts[what] = held // MIB
-    if held > allowed:
-        account.problems.append(f"{what}: {held // MIB} and {allowed // MIB} are allowed")
+    held = server.resident_mib_most()
+    account.counts[what] = int(held)
+    if held * MIB > allowed:
+        account.problems.append(f"{what}: {held:.0f} and {allowed // MIB} are allowed")
 
 
 CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {

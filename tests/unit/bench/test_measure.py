@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from bench.measure import Measurement, Spread, latencies_while, once, percentile, rate, rate_of_threads, ratio
+from bench.measure import (
+    Measurement,
+    Spread,
+    latencies_beside,
+    latencies_while,
+    once,
+    percentile,
+    rate,
+    rate_of_threads,
+    ratio,
+)
 
 
 def test_a_spread_is_the_median_and_both_ends() -> None:
@@ -96,6 +107,25 @@ def test_one_operation_may_do_many_things() -> None:
 def test_latencies_are_taken_for_as_long_as_something_goes_on() -> None:
     going_on = iter([True, True, True, False])
     assert len(latencies_while(lambda: None, lambda: next(going_on))) == 3
+
+
+def test_latencies_are_taken_for_as_long_as_the_work_takes() -> None:
+    may_end = threading.Event()
+    calls = itertools.count(1)
+
+    def operation() -> None:
+        if next(calls) == 3:
+            may_end.set()
+
+    assert len(latencies_beside(operation, may_end.wait)) >= 3
+
+
+def test_work_that_fails_fails_the_measurement() -> None:
+    def fails() -> None:
+        raise ConnectionError("server gone")
+
+    with pytest.raises(ConnectionError):
+        latencies_beside(lambda: None, fails)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ def test_a_server_is_ready_when_it_has_said_its_address(tmp_path: Path) -> None:
         assert 0 < server.ready_seconds < 60
         assert 0 <= server.ready_cpu_seconds < 60
         assert psutil.pid_exists(server.pid)
+        assert 0 < server.resident_mib_most() < 1000
     assert not psutil.pid_exists(server.pid)
 
 

@@ -1,0 +1,115 @@
+"""How long others wait beside one request that is as large as a request may be."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from rowlock_proto.v1 import region_pb2
+
+from bench.bench import Bench
+from bench.measure import Measurement, Operation, Spread, latencies_beside, latencies_while
+from bench.targets.raw import bulk_batch, increment, put
+from bench.workloads.edge_bounds import attacked, rounds
+
+_ROWS = 100_000
+_BULK_CELLS, _BULK_BATCHES = 10_000, 10
+
+
+def flush_of_answers(bench: Bench) -> Measurement:
+    """A flush after a batch with request ids: how long puts to the table waited, and the size of its manifest."""
+    waits = _Waits()
+    manifests: list[float] = []
+    answers_files: list[float] = []
+    with attacked(bench, "answers") as (rowlock, connection):
+        for number in range(rounds(bench)):
+            name = f"t{number}"
+            put_another = partial(rowlock.store(name, "os").put, b"another", b"v")
+            region_id = connection.region_id(name)
+            rows = [put(b"%06d" % row, b"v", sequence=row + 1) for row in range(bench.scaled(_ROWS))]
+            call = region_pb2.MutateCall(
+                region_id=region_id,
+                mutate=region_pb2.Mutate(mutations=rows),
+                client_id=os.urandom(16),
+                sequence_floor=1,
+            )
+            _check(connection.mutate(call.SerializeToString()))
+            waits.measure(put_another, partial(rowlock.client.flush, name))
+            folder = next((rowlock.process.log.parent / "data" / "regions").glob(f"*{region_id}"))
+            sizes = {path.name: path.stat().st_size / 1e3 for path in folder.iterdir()}
+            manifests.append(sizes[max(file for file in sizes if file.startswith("manifest"))])
+            answers_files.append(sum(size for file, size in sizes.items() if file.startswith("answers")))
+    return waits.measurement({"kB manifest": Spread.of(manifests), "kB answers file": Spread.of(answers_files)})
+
+
+def increments(bench: Bench) -> Measurement:
+    """One request of many increments, and a flush beside it: how long puts of other rows waited."""
+    waits = _Waits()
+    with attacked(bench, "increments") as (rowlock, connection):
+        store = rowlock.store("t", "os")
+        rows = [increment(b"counter")] * bench.scaled(_ROWS)
+        call = region_pb2.MutateCall(region_id=connection.region_id("t"), mutate=region_pb2.Mutate(mutations=rows))
+        asked = call.SerializeToString()
+
+        def attack() -> None:
+            flush = threading.Timer(bench.turn_seconds / 2, partial(rowlock.client.flush, "t"))
+            flush.start()
+            answered = connection.mutate(asked)
+            flush.join()
+            _check(answered)
+
+        for _ in range(rounds(bench)):
+            waits.measure(partial(store.put, b"another", b"v"), attack)
+    return waits.measurement({})
+
+
+def bulk_batches(bench: Bench) -> Measurement:
+    """Bulk batches of many small rows, which are too small for files: how long puts to another table waited."""
+    waits = _Waits()
+    with attacked(bench, "bulk") as (rowlock, connection):
+        rowlock.store("bulk", "os")
+        store = rowlock.store("another", "os")
+        rows = [number.to_bytes(2, "big") for number in range(bench.scaled(_BULK_CELLS))]
+        batch = bulk_batch(connection.region_id("bulk"), rows, b"v")
+
+        def attack() -> None:
+            for message in connection.stream("BulkPut", [batch] * _BULK_BATCHES):
+                answer = region_pb2.BulkAnswer.FromString(message)
+                assert answer.cell_count == len(rows), answer
+
+        for _ in range(rounds(bench)):
+            waits.measure(partial(store.put, b"row", b"v"), attack)
+    return waits.measurement({})
+
+
+class _Waits:
+    """The longest wait of one caller in each round, beside an attack and in as long a time without it."""
+
+    def __init__(self) -> None:
+        self._beside: list[float] = []
+        self._quiet: list[float] = []
+        self._seconds: list[float] = []
+
+    def measure(self, operation: Operation, attack: Callable[[], object]) -> None:
+        """One round."""
+        start = time.perf_counter()
+        self._beside.append(1000 * max(latencies_beside(operation, attack)))
+        seconds = time.perf_counter() - start
+        stop = time.perf_counter() + seconds
+        self._quiet.append(1000 * max(latencies_while(operation, lambda: time.perf_counter() < stop)))
+        self._seconds.append(seconds)
+
+    def measurement(self, details: dict[str, Spread]) -> Measurement:
+        """Milliseconds."""
+        quiet = {"ms without the attack": Spread.of(self._quiet), "s of an attack": Spread.of(self._seconds)}
+        return Measurement(Spread.of(self._beside), quiet | details)
+
+
+def _check(answered: bytes) -> None:
+    """Every row was changed."""
+    results = region_pb2.MutateAnswer.FromString(answered).results
+    refused = [result.error.message for result in results if result.HasField("error")]
+    assert not refused, refused[0]
