@@ -11,9 +11,15 @@ from hypothesis import HealthCheck, core, settings
 from tests.flakey import pytest_runtest_protocol as pytest_runtest_protocol
 from tests.seeds import REPLAY, RUN_SEED
 
-# Each run draws new examples, from its seed. How long one takes is the machine's doing.
+# Each run draws new examples, from its seed, also where CI is set, for which hypothesis has a profile of its own.
+# How long one takes is the machine's doing.
 settings.register_profile(
-    "drawn", deadline=None, database=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "drawn",
+    deadline=None,
+    database=None,
+    derandomize=False,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("drawn")
 core.global_force_seed = RUN_SEED  # type: ignore[assignment]  # mypy takes None, its default, for its type
