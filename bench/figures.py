@@ -206,7 +206,7 @@ EDGES = (
         "edges-bulk",
         46.0,
         "ms",
-        "the longest wait of puts to another table beside bulk batches of 10,000 cells of one byte; once 46 to 138 ms",
-        edge_waits.bulk_batches,
+        "the longest wait of puts to another table beside a bulk batch of 10,000 cells of one byte; once 46 to 138 ms",
+        edge_waits.small_bulk_batch,
     ),
 )

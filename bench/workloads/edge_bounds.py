@@ -17,8 +17,8 @@ from bench.targets.rowlock import Rowlock, running_rowlock
 _FAMILIES, _UNKNOWN_ROWS = 1000, 4000
 # 60 MiB a message: cells as large as a server takes them.
 _SENDERS, _CELLS, _CELL_BYTES = 24, 6, 10 << 20
-# Each reader asks for 3 GB.
-_READERS, _ROWS, _ROW_BYTES, _GETS = 40, 30, 1_000_000, 100
+# A get is as large as an answer may be, and so is the table that is scanned.
+_READERS, _ROWS, _ROW_BYTES, _GETS = 40, 60, 1_000_000, 50
 _ROUND_TURNS = 6
 
 
