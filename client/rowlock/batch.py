@@ -77,7 +77,7 @@ class Batch(Generic[Text]):
             while not send.is_done:
                 self._send_once(send)
                 time.sleep(send.pause_s)
-                send.tell_ages()
+                send.set_ages()
         self.applied_count += send.finish()
 
     def _send_once(self, send: BatchSend) -> None:

@@ -87,7 +87,7 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
     with contextlib.suppress(OSError):  # Whoever started us may not care to read.
         seconds = time.perf_counter() - STARTED
         print(
-            f"rowlock-server ready on {server.address}, data in {asked.data}, {seconds:.2f} s{server.told_at_start}",
+            f"rowlock-server ready on {server.address}, data in {asked.data}, {seconds:.2f} s{server.startup_report}",
             flush=True,
         )
     try:

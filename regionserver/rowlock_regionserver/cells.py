@@ -110,9 +110,9 @@ class ReadPoint(NamedTuple):
 
 
 # Read points that somebody may read at, now or later, as spans (first, last), both inclusive, ascending.
-ReadSpans = Sequence[tuple[int, int]]
+ProtectedReadPoints = Sequence[tuple[int, int]]
 
 
-def from_then_on(read_point: int) -> ReadSpans:
+def from_then_on(read_point: int) -> ProtectedReadPoints:
     """This read point and every later one."""
     return ((read_point, NEWEST),)

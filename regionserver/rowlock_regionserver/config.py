@@ -24,9 +24,9 @@ _MAY_BE_NOTHING = frozenset(
 )
 
 # Waiting has 63 bits of nanoseconds in Python, which is three times as long.
-_MS_MOST = 100 * 365 * 24 * 3600 * 1000
+_MS_MAX = 100 * 365 * 24 * 3600 * 1000
 
-_MOST = {
+_MAXIMA = {
     # The log has two bytes for these lengths (wal/mutation.py).
     "row_bytes_max": (1 << 16) - 1,
     "qualifier_bytes_max": (1 << 16) - 1,
@@ -125,6 +125,6 @@ class Config:
             least = 0 if name in _MAY_BE_NOTHING else 1
             if value < least:
                 raise ValueError(f"{name} must be at least {least}, it is {value}")
-            most = _MOST.get(name, _MS_MOST if name.endswith(("_ms", "_ms_max")) else value)
+            most = _MAXIMA.get(name, _MS_MAX if name.endswith(("_ms", "_ms_max")) else value)
             if value > most:
                 raise ValueError(f"{name} must be at most {most}, it is {value}")

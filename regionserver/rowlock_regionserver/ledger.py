@@ -25,7 +25,7 @@ class AccountStatistics:
     """What one part holds, held at most since the start, and may hold."""
 
     bytes_held: int
-    bytes_held_most: int
+    bytes_held_peak: int
     bytes_max: int
 
 
@@ -79,7 +79,7 @@ class Ledger:
         with self.lock:
             self._look()
             return {
-                limit: AccountStatistics(account.bytes_held, account.bytes_held_most, account.bytes_max)
+                limit: AccountStatistics(account.bytes_held, account.bytes_held_peak, account.bytes_max)
                 for limit, account in self._accounts.items()
             }
 
@@ -92,7 +92,7 @@ class Ledger:
 class Account:
     """What one part of the server holds. Made by its ledger; thread-safe; never waits."""
 
-    __slots__ = ("_holders", "_ledger", "_limit", "bytes_held", "bytes_held_most", "bytes_max")
+    __slots__ = ("_holders", "_ledger", "_limit", "bytes_held", "bytes_held_peak", "bytes_max")
 
     def __init__(self, ledger: Ledger, limit: str, bytes_max: int, holders: str) -> None:
         """`limit`: the setting that bounds it. `holders`: who they are, for messages."""
@@ -102,7 +102,7 @@ class Account:
         self.bytes_max = bytes_max
         # Guarded by the ledger's lock; read without it, and then about right:
         self.bytes_held = 0
-        self.bytes_held_most = 0
+        self.bytes_held_peak = 0
 
     def take(self, byte_count: int) -> None:
         """Counts bytes that are about to be held. LimitExceededError or RegionTooBusyError: nothing was counted."""
@@ -164,8 +164,8 @@ class Account:
         self.bytes_held += byte_count
         self._ledger.bytes_held += byte_count
         assert self.bytes_held >= 0, (self._limit, self.bytes_held, byte_count)
-        if self.bytes_held > self.bytes_held_most:
-            self.bytes_held_most = self.bytes_held
+        if self.bytes_held > self.bytes_held_peak:
+            self.bytes_held_peak = self.bytes_held
 
     def refusal(self, byte_count: int, retry_after_ms: int = 0) -> LimitExceededError | RegionTooBusyError:
         """Why so many bytes more don't fit."""

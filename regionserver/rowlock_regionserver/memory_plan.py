@@ -1,6 +1,6 @@
 """The memory plan: one setting, `memory`, gives each part of the server its bound; single settings override.
 
-The defaults of Config fit together for MEMORY_MOST; with less memory each bound is less in proportion. A sum that can't
+The defaults of Config fit together for MEMORY_MAX; with less memory each bound is less in proportion. A sum that can't
 be is refused, before anything is begun: bounds that are together more than `memory`, or more memory than there is.
 """
 
@@ -15,7 +15,7 @@ from rowlock_regionserver.config import KIB, MIB, Config
 # files that the system can drop), threads, and what allocators can't give back.
 ALLOWANCE_BYTES = 150 * MIB
 # Without a setting: half of what this process may use, and not more than this.
-MEMORY_MOST = Config().memory
+MEMORY_MAX = Config().memory
 MEMORY_LEAST = 64 * MIB
 # A message that is worked on: the bytes that came, the message object, and what is made of it (measured: 2 to 5 times).
 REQUEST_COST = 5
@@ -57,7 +57,7 @@ def planned(settings: Mapping[str, int], available_bytes: int) -> Config:
     """
     memory = settings.get("memory")
     if memory is None:
-        memory = min(available_bytes // 2, available_bytes - ALLOWANCE_BYTES, MEMORY_MOST)
+        memory = min(available_bytes // 2, available_bytes - ALLOWANCE_BYTES, MEMORY_MAX)
         memory = max(memory, MEMORY_LEAST)
         config = _with_parts(memory, settings)
         if _sum(config) > memory:  # Single settings ask for more: so much it is, as far as there is so much.
@@ -115,7 +115,7 @@ def _default(name: str) -> int:
 
 
 def _scaled(name: str, memory: int) -> int:
-    return _default(name) * memory // MEMORY_MOST
+    return _default(name) * memory // MEMORY_MAX
 
 
 def _values(config: Config) -> dict[str, int]:

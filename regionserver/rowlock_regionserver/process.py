@@ -1,12 +1,12 @@
 """What the server's process asks of Python, Arrow and the system, so that requests don't wait for one another.
 
 Called by the command alone, before it serves and when it is ready: a `Server` inside another program, a test say,
-leaves that program as it is. Only `give_way` is for everybody.
+leaves that program as it is. Only `yield_now` is for everybody.
 
 All threads share one interpreter lock. A thread that computes in Python loses it after the switch interval when another
 one asks; a thread inside a long call of Arrow, numpy or the garbage collector keeps it to the end of the call.
-Hence: long work is done in pieces of a millisecond or two, `give_way` stands between them, and the collector has little
-to walk.
+So long work is done in pieces of a millisecond or two with `yield_now` between them, and the collector has little to
+walk.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COLLECTOR_THRESHOLDS = (50_000, 50, 1000)
 # Open files that are asked for; the next one when the system refuses.
 FILE_LIMITS = (1 << 20, 1 << 16, 10_240)
 # Of the process's limit half is for store files, as far as that makes sense.
-OPEN_STORE_FILES_LEAST, OPEN_STORE_FILES_MOST = 16, 16_384
+OPEN_STORE_FILES_MIN, OPEN_STORE_FILES_MAX = 16, 16_384
 # glibc's allocator: numbers of mallopt, and what they are set to. By itself it makes eight arenas a core, each of which
 # keeps what one thread frees from all others; and a large block that was freed once makes it keep all later ones.
 # A block beyond the second setting is mapped when it is asked for and unmapped when it is freed, and the system clears
@@ -36,7 +36,7 @@ ALLOCATOR_SETTINGS = ((_M_ARENA_MAX, 2), (_M_MMAP_THRESHOLD, 2 << 20), (_M_TRIM_
 _MADV_DONTNEED = 4
 # A real sleep, and short enough to cost a flush some hundredths. os.sched_yield lets go of the interpreter lock too,
 # but takes it back before a thread on another core has woken: 2,000 times in a row at worst, where this took 4.
-GIVE_WAY_SECONDS = 20e-6
+YIELD_SECONDS = 20e-6
 
 
 def prepare() -> None:
@@ -109,9 +109,9 @@ def settle() -> None:
     gc.freeze()
 
 
-def give_way() -> None:
+def yield_now() -> None:
     """Lets a thread that waits for the interpreter have it, between two pieces of long work. Costs some 120 µs."""
-    time.sleep(GIVE_WAY_SECONDS)
+    time.sleep(YIELD_SECONDS)
 
 
 def raise_file_limit() -> None:
@@ -129,5 +129,5 @@ def open_store_files_of_this_process() -> int:
     """How many store files may be open at once: half of what the process may hold. The rest is for clients."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
-        return OPEN_STORE_FILES_MOST
-    return max(OPEN_STORE_FILES_LEAST, min(OPEN_STORE_FILES_MOST, limit // 2))
+        return OPEN_STORE_FILES_MAX
+    return max(OPEN_STORE_FILES_MIN, min(OPEN_STORE_FILES_MAX, limit // 2))

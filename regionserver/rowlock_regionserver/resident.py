@@ -17,7 +17,7 @@ from rowlock_regionserver.process import give_back
 
 _STATUS = Path("/proc/self/statm")
 # So much more than the ledger counts may be there before allocators are asked: of `memory`, and at least and at most.
-_UNCOUNTED_SHARE, _UNCOUNTED_LEAST, _UNCOUNTED_MOST = 16, 16 * MIB, 64 * MIB
+_UNCOUNTED_SHARE, _UNCOUNTED_LEAST, _UNCOUNTED_MAX = 16, 16 * MIB, 64 * MIB
 
 
 def anonymous_bytes() -> int:
@@ -41,7 +41,7 @@ class Resident:
         self._ledger = ledger
         self._measure = measure
         self._give_back = give_back
-        self._uncounted_max = max(_UNCOUNTED_LEAST, min(_UNCOUNTED_MOST, ledger.bytes_max // _UNCOUNTED_SHARE))
+        self._uncounted_max = max(_UNCOUNTED_LEAST, min(_UNCOUNTED_MAX, ledger.bytes_max // _UNCOUNTED_SHARE))
         self._could_not_give_back = 0
 
     def look(self) -> None:

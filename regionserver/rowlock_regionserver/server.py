@@ -1,4 +1,4 @@
-"""A region server process: a data folder, the regions in it, and the gRPC door before them.
+"""A region server process: a data folder, the regions in it, and the gRPC listener before them.
 
 Start; when a step fails, those before are undone:
 
@@ -47,7 +47,7 @@ from rowlock_regionserver.resident import anonymous_bytes
 from rowlock_regionserver.rpc.grpc.addresses import Address, AnyAddress, UnixAddress, checked_listen, parsed_address
 from rowlock_regionserver.rpc.grpc.calls import Calls
 from rowlock_regionserver.rpc.grpc.connections import Connections
-from rowlock_regionserver.rpc.grpc.listener import CATALOG, REGION_SERVICE, Door
+from rowlock_regionserver.rpc.grpc.listener import CATALOG, REGION_SERVICE, Listener
 from rowlock_regionserver.rpc.grpc.receiving import ReceiveWatch, senders, unix_senders
 from rowlock_regionserver.rpc.services.catalog_service import CatalogService
 from rowlock_regionserver.rpc.services.region_service import RegionService, RegionServiceStatistics
@@ -178,9 +178,9 @@ class Server:
             raise self._error
 
     @property
-    def told_at_start(self) -> str:
+    def startup_report(self) -> str:
         """What an operator should know of the folder that was opened; empty when all is well."""
-        return self._region_server.told_at_start() if self._region_server is not None else ""
+        return self._region_server.startup_report() if self._region_server is not None else ""
 
     @property
     def unflushed(self) -> list[Unflushed]:
@@ -222,21 +222,21 @@ class Server:
                 stopping.set()
         presence = Presence(self._linger_seconds, stopping.set)
         async with contextlib.AsyncExitStack() as undo:
-            door = Door(self._config, is_unix=not isinstance(self._listen, Address))
-            undo.push_async_callback(door.abandon)
+            listener = Listener(self._config, is_unix=not isinstance(self._listen, Address))
+            undo.push_async_callback(listener.abandon)
             if self._listen is not None:
-                self._address = await self._bind(door, self._listen)
+                self._address = await self._bind(listener, self._listen)
             folder = await loop.run_in_executor(None, self._take_folder)
             undo.callback(folder.close)
             # The folder's next server may have a socket of the same name: ours is removed before that.
-            undo.push_async_callback(door.abandon)
+            undo.push_async_callback(listener.abandon)
             AddressFile(folder.path, self._files).remove()
             if self._listen is None:
-                self._address = await self._bind(door, UnixAddress(folder.path / SOCKET))
+                self._address = await self._bind(listener, UnixAddress(folder.path / SOCKET))
             # Measured before clients can connect: what they send while it recovers is not the process's own.
             ledger = Ledger(self._config, own_bytes=anonymous_bytes())
             calls = Calls(self._config, ledger, presence.count_changed, data_folder_id=folder.folder_id)
-            await door.start(calls)
+            await listener.start(calls)
             region_server = await loop.run_in_executor(None, self._recover, folder, ledger)
             undo.callback(lambda: self._unflushed.extend(region_server.stop()))
             if self._is_self_checking:
@@ -248,24 +248,24 @@ class Server:
             self._region_server = region_server
             regions = RegionService(region_server, workers, calls, self._config, self._clock, ledger)
             self._region_service = regions
-            catalog = CatalogService(region_server, workers, self._told_address(), folder.folder_id, self._config)
+            catalog = CatalogService(region_server, workers, self._advertised_address(), folder.folder_id, self._config)
             calls.serve({CATALOG: catalog.methods(), REGION_SERVICE: regions.methods()})
-            watch = self._watch(ledger, door, calls.connections)
+            watch = self._watch(ledger, listener, calls.connections)
             undo.callback(watch.stop)
-            await self._serve_clients(door, folder, presence, stopping)
+            await self._serve_clients(listener, folder, presence, stopping)
             calls.stop()
             regions.stop()
             region_server.stop_waiting_for_space()
-            await door.close(presence.nobody, STOP_GRACE_SECONDS)
+            await listener.close(presence.nobody, STOP_GRACE_SECONDS)
             # From here on nothing is left for the loop to do, so it may be blocked.
 
-    async def _bind(self, door: Door, listen: AnyAddress) -> AnyAddress:
+    async def _bind(self, listener: Listener, listen: AnyAddress) -> AnyAddress:
         checked = await asyncio.get_running_loop().run_in_executor(
             None, checked_listen, listen, self._advertise, self._is_insecure
         )
-        return door.bind(checked, is_open_to_others=self._is_insecure)
+        return listener.bind(checked, is_open_to_others=self._is_insecure)
 
-    def _told_address(self) -> str:
+    def _advertised_address(self) -> str:
         """The address that clients learn; empty for a socket, which each may know by another path."""
         if self._advertise is not None:
             return str(self._advertise)
@@ -277,18 +277,20 @@ class Server:
     def _recover(self, folder: DataFolder, ledger: Ledger) -> RegionServer:
         return RegionServer.open(folder.path, self._config, self._clock, self._files, self._on_fatal, ledger)
 
-    def _watch(self, ledger: Ledger, door: Door, connections: Connections) -> ReceiveWatch:
+    def _watch(self, ledger: Ledger, listener: Listener, connections: Connections) -> ReceiveWatch:
         """Watches what clients send."""
         if isinstance(self._address, Address):
             watch = ReceiveWatch(ledger, partial(senders, self._address.port, connections))
         else:
-            watch = ReceiveWatch(ledger, partial(unix_senders, door.socket_path, ledger))
+            watch = ReceiveWatch(ledger, partial(unix_senders, listener.socket_path, ledger))
         watch.start()
         return watch
 
-    async def _serve_clients(self, door: Door, folder: DataFolder, presence: Presence, stopping: asyncio.Event) -> None:
+    async def _serve_clients(
+        self, listener: Listener, folder: DataFolder, presence: Presence, stopping: asyncio.Event
+    ) -> None:
         """Serves clients until the server is to stop."""
-        await door.open()
+        await listener.open()
         address_file = AddressFile(folder.path, self._files)
         if self._linger_seconds is not None:
             address_file.write(self.address)

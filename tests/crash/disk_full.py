@@ -26,7 +26,7 @@ from pathlib import Path
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.wal import spare
+from rowlock_regionserver.wal import preallocated
 
 from tests.crash import small_disk
 from tests.crash.account import Account, Settings
@@ -120,7 +120,7 @@ class Life:
 
     def live(self, make_space: Callable[[], None]) -> str | None:
         """What is wrong, or None. `make_space` is called when a step has been refused a few times."""
-        spare.RETRY_SECONDS = 0.01  # A thread that looks for space each second would cost the campaign that second.
+        preallocated.RETRY_SECONDS = 0.01  # Once a second would cost the campaign that second.
         for number, step in enumerate(self._steps):
             self._progress[number] = SENT
             refused = 0

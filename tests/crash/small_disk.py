@@ -11,7 +11,7 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Put
-from rowlock_regionserver.wal import spare
+from rowlock_regionserver.wal import preallocated
 
 from tests.crash.children import in_child
 from tests.crash.driver import Driver, small_config
@@ -37,7 +37,7 @@ def fill(root: Path) -> int | None:
 
 def _fill(root: Path) -> tuple[int, Rows]:
     """Writes until the disk is full, reads, removes a ballast, and writes on; the refusals, and what must be there."""
-    spare.RETRY_SECONDS = 0.01
+    preallocated.RETRY_SECONDS = 0.01
     ballast = root / "ballast"
     ballast.write_bytes(bytes(DISK_BYTES // 3))
     (root / "data").mkdir(mode=0o700)

@@ -41,8 +41,8 @@ def apply(self, write_number, kind, payload):
 Replay.apply = apply
 """,
     "a flush forgets the answers": """
-from rowlock_regionserver.region.idempotency.requests import RequestIds
-RequestIds.kept = lambda self, through_write_number: []
+from rowlock_regionserver.region.idempotency.idempotency_table import IdempotencyTable
+IdempotencyTable.kept = lambda self, through_write_number: []
 """,
 }
 

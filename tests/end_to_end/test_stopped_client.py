@@ -44,7 +44,7 @@ def remembers_nothing(region: Region) -> bool:
     options = WriteOptions(time.monotonic() + 60)
     region.mutate([RowMutation(b"other", (Put(b"f", b"q", b"v"),))], options, lambda _: None, may_wait=True)
     region.flush()
-    return region.statistics().request_ids.kept_answers == 0
+    return region.statistics().request_ids.saved_answers == 0
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads from /proc whether a process is stopped")

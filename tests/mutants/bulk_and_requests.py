@@ -9,7 +9,7 @@ BULK = "unit/region/test_bulk_load.py"
 DISK = "unit/host/test_disk_failures.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
 REPLAY = "unit/region/test_replay.py"
-REQUESTS = "unit/region/test_requests.py"
+REQUESTS = "unit/region/test_idempotency_table.py"
 WRITES = "unit/region/test_write_path.py"
 
 BULK_AND_REQUESTS = [
@@ -72,17 +72,17 @@ BULK_AND_REQUESTS = [
     ),
     Mutant(
         "a bulk batch keeps its turn while it is synced",
-        "Turn.set_down",
-        "        self._let_go()\n        try:\n            yield\n",
+        "Permit.released",
+        "        self._release()\n        try:\n            yield\n",
         "        try:\n            yield\n",
-        "unit/region/test_long_work.py::test_others_have_the_turn_while_one_waits_for_a_disk_which_is_no_pause_then",
+        "unit/region/test_background_pacing.py::test_others_have_the_turn_while_one_waits_for_a_disk_which_is_no_pause_then",
     ),
     Mutant(
         "a bulk batch that is synced waits for a turn beyond its deadline",
-        "Turn.set_down",
+        "Permit.released",
         "        self._begin(self._deadline)  # Not",
         "        self._begin()  # Not",
-        "unit/region/test_long_work.py::test_nor_does_who_waited_for_a_disk_wait_for_a_turn_beyond_its_deadline",
+        "unit/region/test_background_pacing.py::test_nor_does_who_waited_for_a_disk_wait_for_a_turn_beyond_its_deadline",
     ),
     Mutant(
         "a failed append of a bulk batch leaves its number open",
@@ -108,8 +108,8 @@ BULK_AND_REQUESTS = [
     Mutant(
         "a bulk batch that is applied in part stays in memory",
         "Applier._apply_rows_early",
-        "                    give_way()\n        except BaseException:\n            take_back()\n",
-        "                    give_way()\n        except BaseException:\n",
+        "                    yield_now()\n        except BaseException:\n            take_back()\n",
+        "                    yield_now()\n        except BaseException:\n",
         "unit/region/test_failures.py"
         "::test_a_bulk_batch_that_can_not_be_applied_is_not_logged_and_changes_nothing[small]",
     ),
@@ -179,14 +179,14 @@ BULK_AND_REQUESTS = [
     # ---- request ids
     Mutant(
         "an answer takes the place of one that is still waited for",
-        "RequestIds._is_next_of_a_lone_caller",
+        "IdempotencyTable._is_next_of_a_lone_caller",
         "            and answers[0][0] < floor <= answer[0]\n",
         "            and answers[0][0] < answer[0]\n",
-        "unit/region/test_requests.py::test_any_order_of_sequences_and_floors_keeps_what_is_waited_for",
+        "unit/region/test_idempotency_table.py::test_any_order_of_sequences_and_floors_keeps_what_is_waited_for",
     ),
     Mutant(
         "request ids are not kept",
-        "RequestIds._keep",
+        "IdempotencyTable._keep",
         "                self._add(client, answer)\n",
         "",
         f"{WRITES}::test_a_repeated_request_is_applied_once_and_answered_the_same",
@@ -214,14 +214,14 @@ BULK_AND_REQUESTS = [
     ),
     Mutant(
         "a manifest has answers of writes that are not flushed",
-        "RequestIds.kept",
+        "IdempotencyTable.kept",
         "after < answer[2] <= through and",
         "after < answer[2] and",
         f"{REQUESTS}::test_a_manifest_gets_only_answers_of_flushed_writes_and_gives_them_back",
     ),
     Mutant(
         "a manifest forgets floors",
-        "RequestIds.kept",
+        "IdempotencyTable.kept",
         "listed(name, floor, answer)",
         "listed(name, 0, answer)",
         f"{REQUESTS}::test_a_manifest_gets_only_answers_of_flushed_writes_and_gives_them_back",
@@ -236,21 +236,21 @@ BULK_AND_REQUESTS = [
     ),
     Mutant(
         "an id below the floor is applied",
-        "RequestIds.find",
+        "IdempotencyTable.find",
         "                if sequence < client.floor:\n",
         "                if False:\n",
         f"{WRITES}::test_a_request_below_the_floor_is_answered_with_unknown_outcome",
     ),
     Mutant(
         "the floor never rises",
-        "RequestIds._keep",
+        "IdempotencyTable._keep",
         "                if floor > client.floor:\n",
         "                if False:\n",
         f"{WRITES}::test_a_request_below_the_floor_is_answered_with_unknown_outcome",
     ),
     Mutant(
         "answers are never forgotten",
-        "RequestIds._raise_floor",
+        "IdempotencyTable._raise_floor",
         "            self._drop(client, bisect_left(answers, (floor,)))\n",
         "            pass\n",
         f"{REQUESTS}::test_what_is_kept_is_bounded_by_what_is_in_flight",

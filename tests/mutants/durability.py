@@ -13,7 +13,7 @@ STOPPING = "unit/host/test_stopping.py"
 QUICK = "unit/wal/test_quick_syncs.py"
 IDLE = "unit/wal/test_idle_markers.py"
 LOST_ENDS = "unit/wal/test_lost_ends.py"
-ROLLING = "unit/wal/test_rolling_and_trimming.py"
+ROLLING = "unit/wal/test_rolling_and_cleaning.py"
 STORE_DAMAGE = "unit/storefile/test_damage.py"
 STORE_WRITER = "unit/storefile/test_writer.py"
 WAL_DAMAGE = "unit/wal/test_damage.py"
@@ -80,7 +80,7 @@ DURABILITY = [
     Mutant(
         "a full disk is not met at CHECK",
         "Log.check_space",
-        "        if self._spare.is_full:\n            raise",
+        "        if self._preallocated.is_full:\n            raise",
         "        if False:\n            raise",
         f"{WAL_FULL}::test_writes_are_refused_when_the_next_segment_can_not_be_made_and_go_on_when_it_can",
     ),
@@ -204,21 +204,21 @@ DURABILITY = [
     # ---- segments
     Mutant(
         "a log that finds no descriptor for its next segment ends the server",
-        "Spare._make",
+        "PreallocatedSegment._make",
         "        except TooManyOpenFilesError:\n            return None\n",
         "",
         f"{DESCRIPTORS}::test_a_write_taken_before_the_log_finds_no_descriptor_waits_for_one_and_completes",
     ),
     Mutant(
         "a log without its next segment does not try again",
-        "Spare._run",
+        "PreallocatedSegment._run",
         "                        self._changed.wait(RETRY_SECONDS)\n",
         "                        self._changed.wait()\n",
         f"{DESCRIPTORS}::test_a_write_taken_before_the_log_finds_no_descriptor_waits_for_one_and_completes",
     ),
     Mutant(
         "a log that waits for its next segment is not woken when it is there",
-        "Spare._run",
+        "PreallocatedSegment._run",
         "                    self._changed.notify_all()\n                    if descriptor is None",
         "                    if descriptor is None",
         f"{DESCRIPTORS}::test_a_write_taken_before_the_log_finds_no_descriptor_waits_for_one_and_completes",
@@ -226,34 +226,34 @@ DURABILITY = [
     Mutant(
         "a roll does not sync the old segment",
         "Writer._roll",
-        "        self._sync()\n        descriptor, segment_bytes = self._spare.take()\n",
-        "        descriptor, segment_bytes = self._spare.take()\n",
+        "        self._sync()\n        descriptor, segment_bytes = self._preallocated.take()\n",
+        "        descriptor, segment_bytes = self._preallocated.take()\n",
         f"{ROLLING}::test_the_old_segment_and_the_new_name_are_durable_before_a_record_of_the_new_one_completes",
     ),
     Mutant(
         "a new segment has its name before its head is durable",
         "Writer._roll",
-        "        self._files.fdatasync(descriptor)\n        name_spare(",
-        "        name_spare(",
+        "        self._files.fdatasync(descriptor)\n        name_preallocated(",
+        "        name_preallocated(",
         f"{ROLLING}::test_the_old_segment_and_the_new_name_are_durable_before_a_record_of_the_new_one_completes",
     ),
     Mutant(
         "no folder fsync after a segment is named",
-        "name_spare",
+        "name_preallocated",
         "    files.fsync_folder(folder)\n",
         "",
         f"{ROLLING}::test_the_old_segment_and_the_new_name_are_durable_before_a_record_of_the_new_one_completes",
     ),
     Mutant(
         "a segment goes before it is flushed",
-        "Trimmer._pinning",
+        "LogCleaner._pinning",
         "            if self._flushed.get(region_id, 0) < last\n",
         "            if self._flushed.get(region_id, last) < last\n",
         f"{ROLLING}::test_a_younger_segment_waits_for_an_older_one",
     ),
     Mutant(
         "any segment may go before the oldest",
-        "Trimmer._wait_for_removable",
+        "LogCleaner._wait_for_removable",
         "                if self._sealed and not self._pinning(self._sealed[0]):\n"
         "                    return self._sealed[0]\n",
         "                for sealed in list(self._sealed):\n                    if not self._pinning(sealed):\n"
@@ -263,21 +263,21 @@ DURABILITY = [
     ),
     Mutant(
         "two segments go with one sync",
-        "Trimmer._remove",
+        "LogCleaner._remove",
         "        self._files.fsync_folder(self._folder)\n",
         "        if sealed.number % 2:\n            self._files.fsync_folder(self._folder)\n",
         f"{ROLLING}::test_each_removal_is_durable_before_the_next_so_there_is_never_a_hole",
     ),
     Mutant(
         "a dropped region pins its segments",
-        "Trimmer._pinning",
+        "LogCleaner._pinning",
         "            and region_id not in self._forgotten\n",
         "",
         f"{ROLLING}::test_the_regions_that_pin_are_named_when_there_are_too_many_segments",
     ),
     Mutant(
         "a segment with damage is removed",
-        "Trimmer._remove",
+        "LogCleaner._remove",
         "        if is_evidence:\n",
         "        if False:\n",
         f"{WAL_DAMAGE}::test_a_segment_with_damage_is_set_aside_instead_of_removed",

@@ -115,7 +115,7 @@ MEMORY = [
     ),
     Mutant(
         "windows stay large however much scans hold",
-        "OpenScan._is_turn_over",
+        "OpenScan._is_slice_over",
         "        return is_over or self._account.is_half_full\n",
         "        return is_over\n",
         f"{SCANS}::test_while_scans_hold_half_of_what_they_may_each_turn_ends_with_its_window",

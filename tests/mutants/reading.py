@@ -21,7 +21,7 @@ READING = [
     # ---- read points
     Mutant(
         "a reader does not register",
-        "Mvcc.read_spans",
+        "Mvcc.protected_read_points",
         "            registered = sorted(self._readers) if self._readers else []\n",
         "            registered: list[int] = []\n",
         f"{MVCC}::test_a_registered_read_point_is_one_that_may_be_read_at",
@@ -195,8 +195,8 @@ READING = [
     Mutant(
         "flush asks only for the current read point",
         "Flusher._flush",
-        "        spans = self._mvcc.read_spans()\n",
-        "        spans = self._mvcc.read_spans()[-1:]\n",
+        "        spans = self._mvcc.protected_read_points()\n",
+        "        spans = self._mvcc.protected_read_points()[-1:]\n",
         f"{FLUSH}::test_an_open_scan_goes_on_over_a_flush_at_its_read_point",
     ),
     Mutant(

@@ -7,7 +7,7 @@ from .broken_build import Mutant
 CRASHES = "unit/host/test_table_crashes.py::test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not"
 DAMAGE = "unit/wal/test_damage.py"
 IDLE = "unit/wal/test_idle_markers.py"
-LIFE = "unit/region/test_life.py"
+LIFE = "unit/region/test_region.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
 LOST = "unit/host/test_lost_generations.py"
 LOST_ENDS = "unit/wal/test_lost_ends.py"

@@ -7,8 +7,8 @@ from .broken_build import Mutant
 MEMORY = "unit/region/test_memory.py"
 OLD = "unit/host/test_old_reservations.py"
 REPEATED = "unit/region/test_repeated_requests.py"
-REQUESTS = "unit/region/test_requests.py"
-SAVED = "unit/region/test_saved_answers.py"
+REQUESTS = "unit/region/test_idempotency_table.py"
+SAVED = "unit/region/test_manifest_answers.py"
 STAMPS = "unit/region/test_stamps.py"
 TIMESTAMPS = "unit/host/test_timestamps.py"
 
@@ -165,14 +165,14 @@ STAMPS_AND_ANSWERS = [
     # ---- requests that come again
     Mutant(
         "a number is matched without its row",
-        "RequestIds.find",
+        "IdempotencyTable.find",
         "        if not is_its_row or (",
         "        if (",
         f"{REPEATED}::test_a_number_that_comes_with_another_row_or_kind_is_refused",
     ),
     Mutant(
         "a number is matched without its kind",
-        "RequestIds.find",
+        "IdempotencyTable.find",
         "(is_bulk != bool(kind & IS_BULK) and not kind & OF_ANY_KIND)",
         "False",
         f"{REPEATED}::test_a_number_that_comes_with_another_row_or_kind_is_refused",
@@ -200,7 +200,7 @@ STAMPS_AND_ANSWERS = [
     ),
     Mutant(
         "a refusal of a bulk batch is not kept",
-        "BulkLoad._kept_refusal",
+        "BulkLoad._saved_refusal",
         "                self._requests.keep(request, None, 0, refusal, is_bulk=True)\n",
         "",
         f"{REPEATED}::test_a_bulk_batch_that_was_refused_is_not_applied_by_a_copy_that_comes_late",
@@ -215,28 +215,28 @@ STAMPS_AND_ANSWERS = [
     # ---- what is remembered
     Mutant(
         "answers age by the wall clock",
-        "RequestIds._forget_silent",
+        "IdempotencyTable._forget_silent",
         "        horizon = self._clock.monotonic() - self._forgotten_after_s\n",
         "        horizon = self._clock.now_ms() / 1000 - 1_700_000_000 + 1000 - self._forgotten_after_s\n",
         f"{REPEATED}::test_an_increment_counts_once_whatever_the_wall_clock_does",
     ),
     Mutant(
         "a change is made again when its answer has been forgotten",
-        "RequestIds.find",
+        "IdempotencyTable.find",
         "                if request.age_ms and self._may_be_forgotten(request.age_ms):\n",
         "                if False:\n",
         f"{REPEATED}::test_a_change_that_was_first_sent_before_its_answer_may_have_been_forgotten_is_not_made_again",
     ),
     Mutant(
         "a restart forgets that answers were forgotten",
-        "RequestIds.restore",
+        "IdempotencyTable.restore",
         "        if forgotten_ms_ago is not None:\n",
         "        if False:\n",
         f"{REPEATED}::test_a_change_that_was_first_sent_before_its_answer_may_have_been_forgotten_is_not_made_again",
     ),
     Mutant(
         "answers of many clients have no bound",
-        "RequestIdMemory.free_excess",
+        "IdempotencyMemory.free_excess",
         "        if self._bytes_held <= self.bytes_max or",
         "        if True or",
         f"{REQUESTS}::test_one_shot_clients_take_no_more_than_the_bound_and_the_newest_are_known",

@@ -206,10 +206,10 @@ WRITING = [
     Mutant(
         "a write that has its number is given up at its deadline",
         "WritePath._mutate",
-        "        self._tell_when_published(done, [told[i] for i in range",
+        "        self._notify_when_published(done, [told[i] for i in range",
         "        if self._clock.monotonic() > options.deadline:\n"
         "            raise RegionServerError('too late')\n"
-        "        self._tell_when_published(done, [told[i] for i in range",
+        "        self._notify_when_published(done, [told[i] for i in range",
         f"{INTERLEAVINGS}::test_a_write_that_has_its_number_is_not_given_up_at_its_deadline",
     ),
     Mutant(
@@ -228,8 +228,8 @@ WRITING = [
     ),
     Mutant(
         "a request of many rows holds the gate to its end",
-        "next_stay",
-        "    stay = left[:ROWS_IN_ONE_STAY]\n",
+        "next_gate_batch",
+        "    stay = left[:ROWS_PER_GATE_HOLD]\n",
         "    stay = left\n",
         "unit/region/test_long_requests.py::test_who_wants_the_gate_alone_has_it_in_the_middle_of_a_request",
     ),
@@ -265,7 +265,7 @@ WRITING = [
     # ---- SYNC, PUBLISH
     Mutant(
         "the answer goes out before the sync",
-        "WritePath._tell_when_published",
+        "WritePath._notify_when_published",
         "        self._mvcc.when_published(newest, partial(self._tell, done, told))\n",
         "        self._tell(done, told, None)\n",
         f"{WRITES}::test_an_unsynced_write_is_neither_answered_nor_read",
@@ -330,7 +330,7 @@ WRITING = [
     Mutant(
         "coalesced puts are answered before they are published",
         "WritePath.mutate_each",
-        "            self._tell_when_published(partial(done, later), [told[i] for i in later])\n",
+        "            self._notify_when_published(partial(done, later), [told[i] for i in later])\n",
         "            done(later, [told[i][0] for i in later])\n",
         f"{EACH}::test_a_repeat_of_what_is_not_published_waits_for_it",
     ),

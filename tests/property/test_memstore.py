@@ -8,7 +8,7 @@ from collections import defaultdict
 import pyarrow as pa
 from rowlock_regionserver.arrow.cell_columns import CellColumns
 from rowlock_regionserver.arrow.columns import cells_table
-from rowlock_regionserver.cells import Cell, ReadPoint, ReadSpans, from_then_on
+from rowlock_regionserver.cells import Cell, ProtectedReadPoints, ReadPoint, from_then_on
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.memstore import Memstore
 from rowlock_regionserver.memstore.segment import RowSegment
@@ -35,7 +35,7 @@ class _History:
         self.registered: set[int] = set()  # read points of open scans
         self.tombstones = generator.choice([0.3, 1, 5])  # how often, for 10 puts, each kind of them
 
-    def read_spans(self) -> ReadSpans:
+    def protected_read_points(self) -> ProtectedReadPoints:
         current = self.write_number - 1
         return (*((number, number) for number in sorted(self.registered) if number < current), *from_then_on(current))
 
@@ -54,7 +54,7 @@ class _History:
 
     def _note(self, row: bytes, cells: list[Cell]) -> None:
         before = self.memstore.bytes_held
-        grown = self.memstore.apply(row, cells, self.read_spans)
+        grown = self.memstore.apply(row, cells, self.protected_read_points)
         assert self.memstore.bytes_held == before + grown
         self.written[row] += cells
 
@@ -76,7 +76,7 @@ class _History:
                 cells[row] += columns.row_cells(row)
         rows = sorted(row for row in cells if cells[row])
         table = cells_table(rows, [sorted(cells[row]) for row in rows])
-        self.files.append(ArrowSegment(retained(table, self.read_spans(), self.family)))
+        self.files.append(ArrowSegment(retained(table, self.protected_read_points(), self.family)))
         self.memstore.drop(sealed)
 
     def check_reads(self) -> None:

@@ -12,8 +12,8 @@ from rowlock_regionserver.cells import (
     PUT,
     Cell,
     Family,
+    ProtectedReadPoints,
     ReadPoint,
-    ReadSpans,
     from_then_on,
 )
 from rowlock_regionserver.versions.visibility import retained_cells, visible_cells
@@ -44,7 +44,7 @@ def _random_read_point(generator: random.Random) -> ReadPoint:
     return ReadPoint(generator.randint(0, WRITE_NUMBER_MAX + 1), generator.randint(0, TIMESTAMP_MAX + 3))
 
 
-def _random_spans(generator: random.Random, newest: int) -> ReadSpans:
+def _random_spans(generator: random.Random, newest: int) -> ProtectedReadPoints:
     """One from some read point on, and often others before it."""
     *edges, current = sorted(generator.choices(range(newest + 1), k=generator.choice([1, 1, 2, 3, 5])))
     spans = [(edge, edge) for edge in edges]

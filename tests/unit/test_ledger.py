@@ -83,7 +83,7 @@ def test_a_holding_is_changed_as_it_is_measured(ledger: Ledger) -> None:
     holding.set(0)
     holding.set(0)
     assert ledger.scans.bytes_held == 0
-    assert ledger.statistics()["scan_bytes_held_max"].bytes_held_most == 5000
+    assert ledger.statistics()["scan_bytes_held_max"].bytes_held_peak == 5000
 
 
 def test_threads_together_never_pass_a_bound(ledger: Ledger) -> None:
@@ -105,7 +105,7 @@ def test_threads_together_never_pass_a_bound(ledger: Ledger) -> None:
     finally:
         sys.setswitchinterval(before)
     assert ledger.bytes_held == 0
-    assert ledger.statistics()["request_bytes_in_flight_max"].bytes_held_most <= 700
+    assert ledger.statistics()["request_bytes_in_flight_max"].bytes_held_peak <= 700
 
 
 def test_a_part_that_counts_by_itself_is_followed(ledger: Ledger) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 
-from rowlock_regionserver.process import COLLECTOR_THRESHOLDS, SWITCH_INTERVAL_SECONDS, give_way
+from rowlock_regionserver.process import COLLECTOR_THRESHOLDS, SWITCH_INTERVAL_SECONDS, yield_now
 
 ASK = """
 import resource
@@ -86,7 +86,7 @@ def test_whoever_gives_way_lets_a_waiting_thread_run() -> None:
         for _ in range(100_000):
             if turns:
                 break
-            give_way()
+            yield_now()
     finally:
         sys.setswitchinterval(interval)
     other.join()

@@ -55,7 +55,7 @@ class BatchSend:
         """A row that is still to be sent."""
         return next(iter(self._pending))
 
-    def tell_ages(self) -> None:
+    def set_ages(self) -> None:
         """Before each attempt: what is in doubt says how long ago it was first sent, or ends if that is too long."""
         for row, attempts in self._attempts.items():
             if row in self._pending:

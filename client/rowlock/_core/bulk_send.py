@@ -145,7 +145,7 @@ class BulkSend:
             return None
         if not self._next and not self._is_exhausted:
             self._pull()
-        while self._next and not self._tell_age(self._next[0]):
+        while self._next and not self._set_age(self._next[0]):
             pass
         if not self._next:
             return None
@@ -162,7 +162,7 @@ class BulkSend:
             )
         return bulk
 
-    def _tell_age(self, bulk: Bulk) -> bool:
+    def _set_age(self, bulk: Bulk) -> bool:
         """The next batch says how long ago it was first sent, if it is in doubt. False: too long ago; it has ended."""
         if bulk.attempts is None:
             return True

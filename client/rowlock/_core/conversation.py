@@ -64,7 +64,7 @@ class Request:
         self.answer = None
         self.failure = None
 
-    def tell_age(self, age_ms: int) -> None:
+    def set_age(self, age_ms: int) -> None:
         """The next attempt says how long ago the change was first sent; 0: that it was not."""
         if age_ms:
             self.point.mutate.mutations[0].age_ms = age_ms
@@ -136,7 +136,7 @@ class Conversation:
         return len(self._in_flight) + len(self._waiting) >= _MANY_UNDER_WAY
 
     @property
-    def wants_company(self) -> bool:
+    def is_worth_waiting(self) -> bool:
         """Whether many are in flight and few wait: then more are about to come, and should travel together.
 
         Without it 64 threads may settle into messages of one or two requests, each of which costs both sides as much

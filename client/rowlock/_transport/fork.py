@@ -66,7 +66,7 @@ gate = ForkGate()
 # Reentrant, because a signal handler may fork while its thread registers a client.
 _register_lock = threading.RLock()
 # Guarded by _register_lock:
-_is_told_of_forks = False
+_is_registered = False
 _survivors: weakref.WeakSet[SurvivesFork] = weakref.WeakSet()
 # Written in the child of a fork, before it has threads.
 _is_spoilt = False
@@ -92,11 +92,11 @@ def register(survivor: SurvivesFork) -> None:
     grpc has registered its own handlers by then. The last registered is told first that a fork begins, so ours can
     still end connections; after grpc's, every thread of grpc stands still.
     """
-    global _is_told_of_forks
+    global _is_registered
     with _register_lock:
         _survivors.add(survivor)
-        if not _is_told_of_forks:
-            _is_told_of_forks = True
+        if not _is_registered:
+            _is_registered = True
             os.register_at_fork(
                 before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
             )

@@ -59,7 +59,7 @@ class Servers(Connections):
         while True:
             if failure is not None:
                 time.sleep(attempts.failed(failure, time.monotonic(), was_sent=request.is_in_doubt))
-                request.tell_age(attempts.age_ms())
+                request.set_age(attempts.age_ms())
             elif request.answer is not None:
                 return request.answer
             else:

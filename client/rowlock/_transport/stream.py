@@ -44,8 +44,8 @@ class Answers(Protocol):
 
 _READER_ENDS_S_MAX = 1.0
 _UINT32_MAX = (1 << 32) - 1
-# Under load a small message costs as much as a large one; see Conversation.wants_company.
-_COMPANY_WAIT_S = 0.0005
+# Under load a small message costs as much as a large one; see Conversation.is_worth_waiting.
+_COALESCE_WAIT_S = 0.0005
 
 # Opens a stream: what it sends, and what is called with each message that it receives, which must not answer None.
 Converse = Callable[[Iterator[bytes], Callable[[bytes], object]], Answers]
@@ -162,7 +162,7 @@ class PointStream:
             if conversation.is_busy:
                 # Lets the threads that were woken together put their next requests in before the message is closed.
                 # Not for few callers: the shortest sleep there is costs a third of an echo.
-                time.sleep(_COMPANY_WAIT_S if conversation.wants_company else 0)
+                time.sleep(_COALESCE_WAIT_S if conversation.is_worth_waiting else 0)
             with self._lock:
                 run.is_woken = False
                 message = None if run.is_over else conversation.next_message()

@@ -59,10 +59,10 @@ def javas(environment: Mapping[str, str], answer_seconds_max: float = ANSWER_SEC
 
 def looked_at(command: str, home: str | None, answer_seconds_max: float = ANSWER_SECONDS_MAX) -> Java:
     """What a java says of itself. Blocks for it, at most about twice that long."""
-    version = _told_version(command, [VECTOR_MODULE], answer_seconds_max)
+    version = _reported_version(command, [VECTOR_MODULE], answer_seconds_max)
     if version is not None:
         return Java(command, home, version, is_whole=True)
-    return Java(command, home, _told_version(command, [], answer_seconds_max), is_whole=False)
+    return Java(command, home, _reported_version(command, [], answer_seconds_max), is_whole=False)
 
 
 def packaged_java() -> Path | None:
@@ -85,7 +85,7 @@ def _candidates(environment: Mapping[str, str]) -> list[tuple[str, str | None]]:
     return found
 
 
-def _told_version(command: str, options: list[str], answer_seconds_max: float) -> int | None:
+def _reported_version(command: str, options: list[str], answer_seconds_max: float) -> int | None:
     """None if it can't be run, fails, says no version, or does not answer in time."""
     try:
         # A session of its own: what it started ends with it, or a script's child would hold the pipe open.

@@ -4,9 +4,10 @@ Invariants
 1. Write numbers are handed out in order, without a gap, under the log's order lock: log order is their order.
 2. The read point is the highest number r such that every write up to r has completed. It never goes back, and it
    never passes an incomplete write: a completed write behind an incomplete one waits.
-3. A reader's read point is registered before it looks at any cell, and whoever drops cells asks `read_spans()`: a cell
-   that a registered reader may see stays, and so does one that the current read point or a later one may see.
-4. Whoever waits for a number is told after the read point has reached it, in the order of the numbers.
+3. A reader's read point is registered before it looks at any cell, and code that drops cells first asks
+   `protected_read_points()`. A cell stays while a registered reader may see it, or the current read point, or a later
+   one.
+4. A caller that waits for a number is notified after the read point has reached it, in the order of the numbers.
 
 Example: three writers begin 5, 6 and 7; 6 completes first.
 
@@ -26,14 +27,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from rowlock_regionserver.cells import ReadPoint, ReadSpans, from_then_on
+from rowlock_regionserver.cells import ProtectedReadPoints, ReadPoint, from_then_on
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.errors import DiskFullError, UnknownOutcomeError
 
 logger = logging.getLogger(__name__)
 
 # Dropping cells takes time in proportion to it.
-READ_SPANS_MAX = 32
+PROTECTED_SPANS_MAX = 32
 
 # How often who waits for a number asks whether the log waits for space.
 _LOOK_AGAIN_S = 1.0
@@ -166,17 +167,17 @@ class Mvcc:
         """Registers the current read point for as long as the returned context is entered."""
         return Reading(self)
 
-    def read_spans(self) -> ReadSpans:
+    def protected_read_points(self) -> ProtectedReadPoints:
         """Where anybody may read, now or later: at the registered read points, and from the current one on.
 
-        Of many registered ones neighbours are put together into spans, READ_SPANS_MAX at most.
+        Of many registered ones neighbours are put together into spans, PROTECTED_SPANS_MAX at most.
         """
         with self._lock:
             current = self._read_point
             registered = sorted(self._readers) if self._readers else []
         if registered and registered[-1] == current:
             registered.pop()
-        in_one = -(-len(registered) // (READ_SPANS_MAX - 1))
+        in_one = -(-len(registered) // (PROTECTED_SPANS_MAX - 1))
         groups = [registered[first : first + in_one] for first in range(0, len(registered), in_one or 1)]
         return (*((group[0], group[-1]) for group in groups), *from_then_on(current))
 

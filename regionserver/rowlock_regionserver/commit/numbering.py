@@ -33,7 +33,7 @@ class Numbering:
         self._log = log
         self._clock = clock
         self._timestamp_ahead_ms_max = config.timestamp_ahead_ms_max
-        self._numbers_per_leap = config.write_numbers_per_leap
+        self._numbers_per_block = config.write_numbers_per_leap
         # By row, the stamp of its last change in `stamp_later_than`, and the timestamp that this got. Some rows only;
         # each one is written with the row's lock held.
         self._given: dict[bytes, tuple[int, int]] = {}
@@ -135,6 +135,6 @@ class Numbering:
     def _reserve(self) -> None:
         """Logs the next block. The caller holds the log's order lock."""
         if self._mvcc.last >= self._numbers_until:
-            self._numbers_until = self._mvcc.last + self._numbers_per_leap
+            self._numbers_until = self._mvcc.last + self._numbers_per_block
         self._stamps_until = self._stamps.bound()
         self._log.reserve(self._region_id, self._numbers_until, self._stamps_until)

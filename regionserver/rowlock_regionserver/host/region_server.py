@@ -43,7 +43,7 @@ from rowlock_regionserver.host.server_statistics import RegionServerStatistics
 from rowlock_regionserver.host.set_aside import SetAside
 from rowlock_regionserver.host.snapshot_region import SnapshotRegion
 from rowlock_regionserver.host.snapshots import Snapshot, Snapshots
-from rowlock_regionserver.host.starting import told_at_start
+from rowlock_regionserver.host.startup_report import startup_report
 from rowlock_regionserver.host.stopping import Unflushed, flush_at_the_end
 from rowlock_regionserver.host.timestamps import TimestampRange, Timestamps
 from rowlock_regionserver.ledger import Ledger
@@ -55,7 +55,7 @@ from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
-from rowlock_regionserver.wal.spare import NoSpaceToStopError
+from rowlock_regionserver.wal.preallocated import NoSpaceToStopError
 
 OnFatal = Callable[[BaseException], None]
 
@@ -384,9 +384,9 @@ class RegionServer:
             open_files=self._shared.open_files.statistics(),
         )
 
-    def told_at_start(self) -> str:
+    def startup_report(self) -> str:
         """What an operator should know of the folder that was opened; empty when all is well."""
-        return told_at_start(self._folder, self._catalog.state, self._damaged, self.set_aside)
+        return startup_report(self._folder, self._catalog.state, self._damaged, self.set_aside)
 
     def damaged_regions(self) -> dict[int, RegionServerError]:
         """Regions that are closed because something of them was lost, and what."""

@@ -20,13 +20,13 @@ class SnapshotRegion:
     region_id: int
 
     @contextlib.contextmanager
-    def scan(self, plan: ScanPlan, *, is_turn_over: Callable[[], bool] = lambda: False) -> Iterator[tuple[int, Scan]]:
+    def scan(self, plan: ScanPlan, *, is_slice_over: Callable[[], bool] = lambda: False) -> Iterator[tuple[int, Scan]]:
         """Scans at the snapshot's read point, which does not expire meanwhile; see ReadPath.scan. Blocking.
 
         Raises SnapshotEndedError when it is entered and the snapshot is not there any more.
         """
         with (
             self.snapshots.reading(self.snapshot_id, self.region_id) as (region, read_point, table),
-            region.scan(plan, read_point, table, is_turn_over=is_turn_over) as opened,
+            region.scan(plan, read_point, table, is_slice_over=is_slice_over) as opened,
         ):
             yield opened

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rowlock_regionserver.cells import Cell, ReadSpans
+from rowlock_regionserver.cells import Cell, ProtectedReadPoints
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN, RowSegment
 
@@ -48,9 +48,9 @@ class Memstore:
     def _new_segment(self) -> RowSegment:
         return RowSegment(self._versions, recovering=self._is_recovering, prune_cells_min=self._prune_cells_min)
 
-    def apply(self, row: bytes, cells: Sequence[Cell], read_spans: Callable[[], ReadSpans]) -> int:
+    def apply(self, row: bytes, cells: Sequence[Cell], protected_read_points: Callable[[], ProtectedReadPoints]) -> int:
         """Adds one write's cells to the row, as `RowSegment.apply` says. The caller passed the gate shared."""
-        return self.active.apply(row, cells, read_spans)
+        return self.active.apply(row, cells, protected_read_points)
 
     def take_back(self, row: bytes, write_number: int) -> int:
         """Removes what `apply` added to the row for a write that the log refused; gives the growth, 0 or less.

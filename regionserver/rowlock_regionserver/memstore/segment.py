@@ -23,7 +23,7 @@ from itertools import chain, islice
 from sortedcontainers import SortedDict
 
 from rowlock_regionserver.arrow.columns import cells_table
-from rowlock_regionserver.cells import NEWEST, Cell, ReadSpans
+from rowlock_regionserver.cells import NEWEST, Cell, ProtectedReadPoints
 from rowlock_regionserver.memstore.row_reading import ARROW_CELL_BYTES, chunk_of, columns_of, parts_of
 from rowlock_regionserver.sources import NO_LIMIT, Chunk, LongRowError
 from rowlock_regionserver.versions.visibility import retained_cells
@@ -93,11 +93,11 @@ class RowSegment:
 
     # ---- writing
 
-    def apply(self, row: bytes, cells: Sequence[Cell], read_spans: Callable[[], ReadSpans]) -> int:
+    def apply(self, row: bytes, cells: Sequence[Cell], protected_read_points: Callable[[], ProtectedReadPoints]) -> int:
         """Adds one write's cells, sorted, to the row, whose lock the caller holds. Gives the bytes that memory grew by.
 
-        That may be negative, after pruning. `read_spans` says where anybody may read, now or later; it is asked only
-        before pruning, without the segment's lock. About 2 µs for a cell, 7 µs for a new row
+        That may be negative, after pruning. `protected_read_points` says where anybody may read, now or later. It is
+        called only before pruning, without the segment's lock. About 2 µs for a cell, 7 µs for a new row
         of 10 cells.
         """
         grown = CELL_BYTES * len(cells)
@@ -122,10 +122,10 @@ class RowSegment:
                 self._write_number_max = write_number
             must_prune = len(held) > self._prune_cells_min and len(held) > self._prune_above.get(row, 0)
         if must_prune:
-            grown += self._prune(row, held, read_spans())
+            grown += self._prune(row, held, protected_read_points())
         return grown
 
-    def _prune(self, row: bytes, held: list[Cell], spans: ReadSpans) -> int:
+    def _prune(self, row: bytes, held: list[Cell], spans: ProtectedReadPoints) -> int:
         """Drops what no read can need; the growth of memory, which is 0 or less."""
         with self._lock:
             if self._is_recovering:

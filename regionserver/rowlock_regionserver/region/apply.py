@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.cell_columns import CellColumns
 from rowlock_regionserver.arrow.columns import ROW, column, equals_previous, run_starts
-from rowlock_regionserver.cells import Cell, ReadSpans
+from rowlock_regionserver.cells import Cell, ProtectedReadPoints
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
-from rowlock_regionserver.process import give_way
+from rowlock_regionserver.process import yield_now
 from rowlock_regionserver.region.bulk.bulk_cells import stamped
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.stores import Stores
@@ -34,12 +34,12 @@ class Applier:
         self,
         stores: Stores,
         memory: MemoryGauge,
-        read_spans: Callable[[], ReadSpans],
+        protected_read_points: Callable[[], ProtectedReadPoints],
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._stores = stores
         self._memory = memory
-        self._read_spans = read_spans
+        self._protected_read_points = protected_read_points
         self._on_failure = on_failure
 
     def apply_row(self, row: bytes, cells: Sequence[tuple[int, Sequence[Cell]]]) -> None:
@@ -50,7 +50,7 @@ class Applier:
         try:
             for family_number, family_cells in cells:
                 memstore = self._stores.of(family_number).memstore
-                self._memory.add(memstore.apply(row, family_cells, self._read_spans))
+                self._memory.add(memstore.apply(row, family_cells, self._protected_read_points))
         except BaseException as error:
             self._on_failure(error)
             raise
@@ -82,9 +82,9 @@ class Applier:
         take_back = partial(self._take_back, rows, write_number)
         try:
             for count, (row, family_number, cells) in enumerate(rows, 1):
-                self._memory.add(self._stores.of(family_number).memstore.apply(row, cells, self._read_spans))
+                self._memory.add(self._stores.of(family_number).memstore.apply(row, cells, self._protected_read_points))
                 if count % _ROWS_IN_ONE_STRETCH == 0:
-                    give_way()
+                    yield_now()
         except BaseException:
             take_back()
             raise

@@ -7,7 +7,7 @@
 3. Write: each family's sealed segments are merged window by window, freed of what no reader can see any more
    (scan/kept_tables.py), and written as one store file, synced, renamed, and opened.
 4. Commit and show: one edit of the live files (live_files.py). The next manifest generation names the new files and the
-   flushed write number, and keeps the request ids that the log would forget (saved_answers.py). Readers then see the
+   flushed write number, and keeps the request ids that the log would forget (manifest_answers.py). Readers then see the
    files instead of the segments, in one step.
 5. The log may forget what was flushed, and bulk files are removed.
 
@@ -29,12 +29,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rowlock_regionserver.cells import Family, ReadSpans
+from rowlock_regionserver.cells import Family, ProtectedReadPoints
 from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.memstore.segment import RowSegment
-from rowlock_regionserver.process import give_way
-from rowlock_regionserver.region.idempotency.saved_answers import with_answers
+from rowlock_regionserver.process import yield_now
+from rowlock_regionserver.region.idempotency.manifest_answers import with_answers
 from rowlock_regionserver.region.live_files import Edit
 from rowlock_regionserver.region.manifest import Manifest
 from rowlock_regionserver.region.region_parts import RegionParts
@@ -80,7 +80,7 @@ class Flusher:
         self._log = parts.log
         shared = parts.shared
         self._memory = shared.memory
-        self._long_work = shared.long_work
+        self._pacing = shared.pacing
         self._cache = shared.cache
         self._open_files = shared.open_files
         self._files = shared.files
@@ -118,7 +118,7 @@ class Flusher:
     def _flush(self, sealed: _Sealed) -> FlushResult:
         """Steps 2 to 5."""
         self._mvcc.wait_until_published(sealed.write_number, self._log.waits_for_space)
-        spans = self._mvcc.read_spans()
+        spans = self._mvcc.protected_read_points()
         manifest = self._with_answers(sealed.write_number)
         try:
             written = self._write_all(sealed, spans, manifest.next_file_number)
@@ -192,7 +192,9 @@ class Flusher:
         bytes_max = self._config.manifest_answers_bytes_max
         return with_answers(manifest, self._requests, write_number, self._files, self._folder, numbers, bytes_max)
 
-    def _write_all(self, sealed: _Sealed, spans: ReadSpans, first_number: int) -> list[tuple[Family, StoreFile]]:
+    def _write_all(
+        self, sealed: _Sealed, spans: ProtectedReadPoints, first_number: int
+    ) -> list[tuple[Family, StoreFile]]:
         """3. An open store file for each family that has cells; none of them stays when one fails."""
         written: list[tuple[Family, StoreFile]] = []
         paths: list[Path] = []
@@ -211,7 +213,7 @@ class Flusher:
         return written
 
     def _write(
-        self, family: Family, segments: Sequence[Source], number: int, path: Path, spans: ReadSpans
+        self, family: Family, segments: Sequence[Source], number: int, path: Path, spans: ProtectedReadPoints
     ) -> StoreFileInfo | None:
         """3. One store file of the family's segments; None when they hold nothing."""
         with contextlib.closing(self._tables(segments, partial(retained, spans=spans, family=family))) as tables:
@@ -223,8 +225,8 @@ class Flusher:
     def _tables(self, segments: Sequence[Source], judge: Judge) -> Generator[pa.Table, None, None]:
         """What stays of the cells, in a turn that lasts until the last table is written, and not to the sync."""
         window_bytes, merge_bytes = self._config.flush_window_bytes, self._config.flush_merge_window_bytes
-        with self._long_work.turn(frees_memory=True) as turn:
-            yield from kept_tables(segments, judge, window_bytes, merge_bytes, between=turn.give_way)
+        with self._pacing.permit(frees_memory=True) as permit:
+            yield from kept_tables(segments, judge, window_bytes, merge_bytes, between=permit.yield_now)
 
     def close(self) -> None:
         """Waits for the flush that runs; none begins after it, so the folder may be removed."""
@@ -245,7 +247,7 @@ def _taken_apart(sealed: _Sealed) -> list[object]:
         held = segment.pieces() if isinstance(segment, RowSegment) else iter([segment])
         while some := list(itertools.islice(held, _TAKEN_AT_ONCE)):
             pieces += some
-            give_way()
+            yield_now()
     return pieces
 
 
@@ -253,4 +255,4 @@ def _let_go(pieces: list[object]) -> None:
     """Frees flushed segments, so that other threads run in between."""
     while pieces:
         del pieces[-FREED_AT_ONCE:]
-        give_way()
+        yield_now()

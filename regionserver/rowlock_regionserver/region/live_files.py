@@ -21,7 +21,7 @@ from pathlib import Path
 from rowlock_regionserver.errors import DiskFullError, TooManyOpenFilesError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.memstore import Segment
-from rowlock_regionserver.region.idempotency.saved_answers import unnamed_answers
+from rowlock_regionserver.region.idempotency.manifest_answers import unnamed_answers
 from rowlock_regionserver.region.manifest import LiveManifest, Manifest
 from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.region.stores import Store, Stores

@@ -15,8 +15,8 @@ from rowlock_regionserver import generations
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import AnswerCell, RowResult
+from rowlock_regionserver.region.idempotency.answer import SavedAnswer
 from rowlock_regionserver.region.idempotency.answers_file import AnswersFile
-from rowlock_regionserver.region.idempotency.kept_answer import KeptAnswer
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.wal.record import NOWHERE, Position
 
@@ -35,8 +35,8 @@ class Manifest:
     next_file_number: int = 1
     # Store files by family number, newest first.
     store_files: dict[int, tuple[StoreFileInfo, ...]] = field(default_factory=dict)
-    # Kept answers (saved_answers.py), and in which files there are more, the oldest first.
-    answers: tuple[KeptAnswer, ...] = ()
+    # Kept answers (manifest_answers.py), and in which files there are more, the oldest first.
+    answers: tuple[SavedAnswer, ...] = ()
     log_position: Position = NOWHERE  # how far the log was durable when this was written
     answers_files: tuple[AnswersFile, ...] = ()
     # How long before this manifest a client was heard of that had been forgotten by then; None: none had.
@@ -127,7 +127,7 @@ def _cells_from_json(cells: list[tuple[str, str, int, str]]) -> tuple[AnswerCell
     return tuple((decode(cell[0]), decode(cell[1]), cell[2], decode(cell[3])) for cell in cells)
 
 
-def _answer_to_json(answer: KeptAnswer) -> dict[str, object]:
+def _answer_to_json(answer: SavedAnswer) -> dict[str, object]:
     result = answer.result
     return {
         "client": _text(answer.client),
@@ -144,7 +144,7 @@ def _answer_to_json(answer: KeptAnswer) -> dict[str, object]:
     }
 
 
-def _answer_from_json(fields: dict[str, object]) -> KeptAnswer:
+def _answer_from_json(fields: dict[str, object]) -> SavedAnswer:
     text = {name: value for name, value in fields.items() if isinstance(value, str)}
     number = {name: value for name, value in fields.items() if isinstance(value, int)}
     cells = {name: value for name, value in fields.items() if isinstance(value, list)}
@@ -154,7 +154,7 @@ def _answer_from_json(fields: dict[str, object]) -> KeptAnswer:
         results=_cells_from_json(cells["results"]),
         timestamp=number["timestamp"],
     )
-    return KeptAnswer(
+    return SavedAnswer(
         client=base64.b64decode(text["client"]),
         sequence=number["sequence"],
         floor=number["floor"],

@@ -30,7 +30,7 @@ class MemoryGauge:
         self._step = max(1, min(config.memstore_flush_bytes, config.memstore_bytes_max) // 16)
         self._retry_after_ms = config.retry_after_ms
         # Several threads may change these at once; then a wake-up comes a step late, or a pace is not quite right.
-        self._tell_at = self._step
+        self._notify_at = self._step
         self._freed_at = clock.monotonic()
         self._freed_per_second = 0.0
 
@@ -52,9 +52,9 @@ class MemoryGauge:
         self._account.add(byte_count)
         held = self._account.bytes_held
         if byte_count < 0:
-            self._tell_at = held + self._step
-        elif held >= self._tell_at:
-            self._tell_at = held + self._step
+            self._notify_at = held + self._step
+        elif held >= self._notify_at:
+            self._notify_at = held + self._step
             self._on_growth()
 
     def flushed(self, byte_count: int) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.region.idempotency.saved_answers import AnswerSource, Unreadable, with_answers
+from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, Unreadable, with_answers
 from rowlock_regionserver.region.manifest import Manifest, write_manifest
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.table import Table
@@ -27,4 +27,4 @@ def make_region_folder(
 
 def answers_to_take_over(region: Region | None) -> AnswerSource:
     """The kept answers of a region, for the one that replaces it; None: of a damaged one, which can't be read."""
-    return Unreadable() if region is None else region.kept_answers()
+    return Unreadable() if region is None else region.saved_answers()

@@ -161,13 +161,13 @@ class ReadPath:
         read_point: ReadPoint | None = None,
         table_then: Table | None = None,
         *,
-        is_turn_over: Callable[[], bool] = lambda: False,
+        is_slice_over: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[int, Scan]]:
         """The read point and the answers of a scan. Blocking; leaving the context frees the read point.
 
         With a read point it reads at that one, which the caller keeps registered; else at the current one. What the
         plan calls by a name is the family that had it in `table_then`, the table as it was at that read point.
-        When is_turn_over(), which is asked after each window, an answer comes at once; see scanner.scan.
+        When is_slice_over(), which is asked after each window, an answer comes at once; see scanner.scan.
         The view is taken anew for each window, so that a long scan moves from a flushed segment to its file. Families
         that the plan names must be there to the end: if one is dropped, the scan ends with FamilyNotFoundError.
         """
@@ -188,7 +188,7 @@ class ReadPath:
                     window_bytes=self._config.scan_window_bytes,
                     merge_bytes_max=self._config.merge_window_bytes_max,
                     line_bytes_max=self._config.request_bytes_max,
-                    is_turn_over=is_turn_over,
+                    is_slice_over=is_slice_over,
                 )
                 with contextlib.closing(answers):
                     yield at.write_number, answers

@@ -32,7 +32,7 @@ from rowlock_regionserver.errors import (
 from rowlock_regionserver.operations import AnswerCell, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
 from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
 from rowlock_regionserver.region.flush import Flusher, FlushResult
-from rowlock_regionserver.region.idempotency.saved_answers import AnswerSource, TakenOver
+from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, TakenOver
 from rowlock_regionserver.region.live_files import Edit
 from rowlock_regionserver.region.mutate.write_path import Done, DoneEach, WritePath
 from rowlock_regionserver.region.read_path import ReadPath
@@ -62,7 +62,7 @@ class Region:
         self._row_locks = RowLocks(parts.shared.clock)
         self._read_path = ReadPath(parts)
         self._flusher = Flusher(parts, self._flushed)
-        self._long_work = parts.shared.long_work
+        self._pacing = parts.shared.pacing
         self.replay = Replay(parts)  # until the region serves
         # Made by `serve`.
         self._numbering: Numbering
@@ -167,13 +167,13 @@ class Region:
     def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
         """Changes rows, each atomically; see WritePath.mutate."""
         self._check_serving()
-        self._long_work.meet_request()
+        self._pacing.note_request()
         return self._write_path.mutate(mutations, options, done, may_wait=may_wait)
 
     def mutate_each(self, mutations: Sequence[RowMutation], options: WriteOptions, done: DoneEach) -> bool:
         """Changes rows of several requests; see WritePath.mutate_each."""
         self._check_serving()
-        self._long_work.meet_request()
+        self._pacing.note_request()
         return self._write_path.mutate_each(mutations, options, done)
 
     def bulk_put(
@@ -193,7 +193,7 @@ class Region:
     ) -> list[Sequence[AnswerCell]] | None:
         """Reads rows at one read point; see ReadPath.get."""
         self._check_serving()
-        self._long_work.meet_request()
+        self._pacing.note_request()
         return self._read_path.get(rows, selection, may_wait=may_wait, reached=reached)
 
     def scan(
@@ -202,11 +202,11 @@ class Region:
         read_point: ReadPoint | None = None,
         table_then: Table | None = None,
         *,
-        is_turn_over: Callable[[], bool] = lambda: False,
+        is_slice_over: Callable[[], bool] = lambda: False,
     ) -> contextlib.AbstractContextManager[tuple[int, Scan]]:
         """Scans at one read point; see ReadPath.scan. Blocking."""
         self._check_serving()
-        return self._read_path.scan(plan, read_point, table_then, is_turn_over=is_turn_over)
+        return self._read_path.scan(plan, read_point, table_then, is_slice_over=is_slice_over)
 
     def parts(self, plan: ScanPlan, part_bytes: int) -> list[Part]:
         """Where a scan may be cut; see ReadPath.parts."""
@@ -307,7 +307,7 @@ class Region:
         self._parts.requests.discard()
         self._parts.shared.memory.add(-self._parts.stores.memstore_bytes)
 
-    def kept_answers(self) -> AnswerSource:
+    def saved_answers(self) -> AnswerSource:
         """The answers for repeated requests, which the region that replaces this one takes over."""
         return TakenOver(self._parts.requests)
 

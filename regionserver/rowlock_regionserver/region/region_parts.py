@@ -13,7 +13,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.apply import Applier
 from rowlock_regionserver.region.bulk.logged_bulk_files import LoggedBulkFiles
 from rowlock_regionserver.region.idempotency.answers_file import read_answers
-from rowlock_regionserver.region.idempotency.requests import RequestIds
+from rowlock_regionserver.region.idempotency.idempotency_table import IdempotencyTable
 from rowlock_regionserver.region.live_files import LiveFiles
 from rowlock_regionserver.region.manifest import Manifest, read_manifest
 from rowlock_regionserver.region.region_files import greatest_file_number, unnamed_files
@@ -49,7 +49,7 @@ class RegionParts:
     found: FoundFolder
     mvcc: Mvcc
     gate: Gate
-    requests: RequestIds
+    requests: IdempotencyTable
     stores: Stores
     applier: Applier
     log: RegionLog
@@ -71,7 +71,7 @@ def open_parts(
     mvcc = Mvcc(manifest.flushed_write_number, clock)
     # The largest request, and as many small ones as there may be at a time, can be sent again whole.
     answers_max = max(config.rows_per_request_max, config.requests_in_flight_max)
-    requests = RequestIds(clock, shared.request_ids, config.request_ids_forgotten_after_ms, answers_max)
+    requests = IdempotencyTable(clock, shared.request_ids, config.request_ids_forgotten_after_ms, answers_max)
     in_files = (read_answers(files, folder, file, table.name_by_number) for file in manifest.answers_files)
     requests.restore((*itertools.chain.from_iterable(in_files), *manifest.answers), manifest.forgotten_ms_ago)
     stores = Stores(table, _open_store_files(folder, manifest, table, shared))
@@ -85,7 +85,7 @@ def open_parts(
         Gate(region_id, clock),
         requests,
         stores,
-        Applier(stores, shared.memory, mvcc.read_spans, shared.on_fatal),
+        Applier(stores, shared.memory, mvcc.protected_read_points, shared.on_fatal),
         log,
         LiveFiles(replace(live, manifest=_beyond_unnamed(manifest, files, folder)), stores, files, log.committed),
         LoggedBulkFiles(shared.bulk_folder, files),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rowlock_regionserver.commit.mvcc import MvccStatistics
 from rowlock_regionserver.commit.row_locks import RowLocks, RowLockStatistics
-from rowlock_regionserver.region.idempotency.requests import RequestIdStatistics
+from rowlock_regionserver.region.idempotency.idempotency_table import IdempotencyStatistics
 from rowlock_regionserver.region.region_parts import RegionParts
 
 
@@ -21,7 +21,7 @@ class RegionStatistics:
     read_point: int
     mvcc: MvccStatistics
     row_locks: RowLockStatistics
-    request_ids: RequestIdStatistics
+    request_ids: IdempotencyStatistics
 
 
 def region_statistics(parts: RegionParts, row_locks: RowLocks) -> RegionStatistics:

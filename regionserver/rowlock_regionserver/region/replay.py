@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from rowlock_regionserver.cells import ReadSpans, from_then_on
+from rowlock_regionserver.cells import ProtectedReadPoints, from_then_on
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.operations import RowResult
 from rowlock_regionserver.region.apply import Applier
@@ -64,7 +64,9 @@ class Replay:
         shared = parts.shared
         self._memory = shared.memory
         self._answer_memory = shared.request_ids
-        self._applier = Applier(parts.stores, shared.memory, self._read_spans, on_failure=_raised_all_the_same)
+        self._applier = Applier(
+            parts.stores, shared.memory, self._protected_read_points, on_failure=_raised_all_the_same
+        )
         self._bulk_folder = shared.bulk_folder
         self._files = shared.files
         self._last = parts.mvcc.last
@@ -85,7 +87,7 @@ class Replay:
             for family_number, cells in by_family:
                 memstore = self._memstores.get(family_number)
                 if memstore is not None:  # Else the family was dropped since.
-                    self._uncounted_bytes += memstore.active.apply(row, cells, self._read_spans)
+                    self._uncounted_bytes += memstore.active.apply(row, cells, self._protected_read_points)
             if self._uncounted_bytes >= STRIDE_BYTES:
                 self.count_memory()
             if flags & HAS_REQUEST:
@@ -137,7 +139,7 @@ class Replay:
         self._packed_bytes += byte_count
         self._answer_memory.add(byte_count)
 
-    def _read_spans(self) -> ReadSpans:
+    def _protected_read_points(self) -> ProtectedReadPoints:
         """Nobody reads yet, so only the newest state is needed."""
         return from_then_on(self._last)
 

@@ -11,8 +11,8 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.process import open_store_files_of_this_process
-from rowlock_regionserver.region.idempotency.request_id_memory import RequestIdMemory
-from rowlock_regionserver.region.long_work import LongWork, turn_count_of_this_machine
+from rowlock_regionserver.region.background_pacing import BackgroundPacing, permits_of_this_machine
+from rowlock_regionserver.region.idempotency.idempotency_memory import IdempotencyMemory
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.open_files import OpenFiles
@@ -27,9 +27,9 @@ class SharedParts:
     clock: Clock
     files: Files
     memory: MemoryGauge
-    long_work: LongWork
+    pacing: BackgroundPacing
     cache: BlockCache
-    request_ids: RequestIdMemory
+    request_ids: IdempotencyMemory
     open_files: OpenFiles
     # Told when disk or memory failed in a way that nothing may go on after; ends the server.
     on_fatal: Callable[[BaseException], None]
@@ -45,13 +45,13 @@ class SharedParts:
         on_fatal: Callable[[BaseException], None],
     ) -> SharedParts:
         """As configured, on this machine."""
-        long_work = LongWork(config.long_work_pause_percent, memory, clock, turn_count_of_this_machine())
+        pacing = BackgroundPacing(config.long_work_pause_percent, memory, clock, permits_of_this_machine())
         open_files = OpenFiles(files, config.open_store_files_max or open_store_files_of_this_process())
         # Whatever else needs a descriptor, and finds none, gets one of those that no read uses now.
         files.close_idle = open_files.close_idle
         cache = BlockCache(config.block_cache_bytes)
-        request_ids = RequestIdMemory(config.request_ids_bytes_max)
-        return cls(bulk_folder, config, clock, files, memory, long_work, cache, request_ids, open_files, on_fatal)
+        request_ids = IdempotencyMemory(config.request_ids_bytes_max)
+        return cls(bulk_folder, config, clock, files, memory, pacing, cache, request_ids, open_files, on_fatal)
 
     def count_in(self, ledger: Ledger) -> None:
         """Lets the ledger follow what these parts count by themselves."""

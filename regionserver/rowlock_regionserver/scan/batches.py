@@ -31,7 +31,7 @@ class ScanAnswer:
     row_count: int
     row_continues: bool  # the last row goes on in the next batch
     # What was asked before it, or in a reverse scan from it on, was answered with this batch; empty: not told.
-    row_reached: bytes = b""
+    resume_key: bytes = b""
 
 
 class Batches:

@@ -48,7 +48,7 @@ def scan(
     window_bytes: int = 8 * MIB,
     merge_bytes_max: int = 64 * MIB,
     line_bytes_max: int = 64 * MIB,
-    is_turn_over: Callable[[], bool] = lambda: False,
+    is_slice_over: Callable[[], bool] = lambda: False,
 ) -> Scan:
     """The batches of a scan of [start, stop) at a read point; the plan has passed check_plan.
 
@@ -59,7 +59,7 @@ def scan(
     `line_bytes_max` raises LimitExceededError when the scan comes to it.
 
     sources_now() is asked before each window and gives a view that has all the read point sees; it may raise, which
-    ends the scan. is_turn_over() is asked after each window: if so, an answer comes at once, of the rows that there
+    ends the scan. is_slice_over() is asked after each window: if so, an answer comes at once, of the rows that there
     are, perhaps none, with the row reached: the place for signs of life, for other scans and for leaving. Raises
     FilterTypeError when the scan comes to a row where a filter meets a value that doesn't fit its type; a limit that is
     met before it is not disturbed.
@@ -72,7 +72,7 @@ def scan(
         window_bytes,
         merge_bytes_max,
         line_bytes_max,
-        is_turn_over,
+        is_slice_over,
     )
 
 
@@ -88,7 +88,7 @@ class Scan(Iterator[ScanAnswer]):
         window_bytes: int,
         merge_bytes_max: int,
         line_bytes_max: int,
-        is_turn_over: Callable[[], bool],
+        is_slice_over: Callable[[], bool],
     ) -> None:
         self._sources_now = sources_now
         self._plan = plan
@@ -97,7 +97,7 @@ class Scan(Iterator[ScanAnswer]):
         self._window_bytes = window_bytes
         self._merge_bytes_max = merge_bytes_max
         self._line_bytes_max = line_bytes_max
-        self._is_turn_over = is_turn_over
+        self._is_slice_over = is_slice_over
         self._form = None if plan.row_form is None else RowForm(plan.row_form)
         # One line is one row then, and is never cut.
         self._batches = Batches(plan.batch_bytes, plan.batch_rows, None if plan.row_form is None else line_bytes_max)
@@ -121,7 +121,7 @@ class Scan(Iterator[ScanAnswer]):
     def _batched(self) -> Generator[ScanAnswer, None, None]:
         batches = self._batches
         rows_left = self._plan.row_limit
-        for answer, row_reached in self._answers():
+        for answer, resume_key in self._answers():
             table, starts = answer.table, answer.starts
             is_limited = bool(self._plan.row_limit) and len(starts) >= rows_left
             if is_limited and len(starts) > rows_left:
@@ -136,10 +136,10 @@ class Scan(Iterator[ScanAnswer]):
             if answer.error is not None:
                 yield from batches.rest()
                 raise answer.error
-            if row_reached and self._is_turn_over():
+            if resume_key and self._is_slice_over():
                 nothing = ScanAnswer(self._nothing(), 0, row_continues=False)
                 for given in list(batches.rest()) or [nothing]:
-                    yield replace(given, row_reached=row_reached)
+                    yield replace(given, resume_key=resume_key)
         yield from batches.rest()
 
     def _nothing(self) -> pa.Table:
@@ -169,8 +169,8 @@ class Scan(Iterator[ScanAnswer]):
                     continue
                 answer = answer_window(window.families, selection, self._form, reverse=plan.reverse)
                 # A window of many small rows with a costly filter can take longer than a turn by itself.
-                is_slow = self._is_turn_over()
-                yield answer, window.row_reached
+                is_slow = self._is_slice_over()
+                yield answer, window.resume_key
                 bytes_max = bytes_max // WINDOW_GROWTH if is_slow else bytes_max * WINDOW_GROWTH
                 bytes_max = max(bytes_first, min(self._window_bytes, bytes_max))
 
@@ -185,13 +185,13 @@ class Scan(Iterator[ScanAnswer]):
             for part in parts:
                 if part is not None:
                     is_begun = True
-                    yield part, b"" if part.row_continues else wide.row_reached
+                    yield part, b"" if part.row_continues else wide.resume_key
                 elif not is_begun:
                     yield nothing, before
         except InvalidRequestError as error:
             yield replace(nothing, error=error), b""
         if not is_begun:
-            yield nothing, wide.row_reached
+            yield nothing, wide.resume_key
 
 
 def _reads_values(selection: Selection) -> bool:

@@ -71,7 +71,7 @@ class SourceChunks:
         self.bytes_held = 0  # what is kept alive for later steps
 
     @property
-    def row_reached(self) -> bytes:
+    def resume_key(self) -> bytes:
         """What the range has before it was given, or backwards from it on; at last that is the range's own end."""
         start, stop = self._range
         return stop if self._reverse else start

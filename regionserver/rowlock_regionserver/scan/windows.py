@@ -37,19 +37,19 @@ ColumnsRead = Mapping[bytes, frozenset[bytes] | None]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What is seen of whole rows, by family name; perhaps no cell. `row_reached`: see WindowReader."""
+    """What is seen of whole rows, by family name; perhaps no cell. `resume_key`: see WindowReader."""
 
     families: Sequence[FamilyCells]
-    row_reached: bytes
+    resume_key: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class WideRow:
-    """A row that is not read whole, and the sources of the families to read, by name. `row_reached`: once it is."""
+    """A row that is not read whole, and the sources of the families to read, by name. `resume_key`: once it is."""
 
     row: bytes
     view: View
-    row_reached: bytes
+    resume_key: bytes
 
 
 class WindowReader:
@@ -91,7 +91,7 @@ class WindowReader:
     def next(self, bytes_max: int) -> Window | WideRow | None:
         """The next window, for which about `bytes_max` are read; None: the range is exhausted.
 
-        `row_reached` is what the range has before it, or backwards from it on, when the window has been answered; at
+        `resume_key` is what the range has before it, or backwards from it on, when the window has been answered; at
         last that is the range's own end. Blocks on the sources' disks.
         """
         if self._judged:
@@ -104,7 +104,7 @@ class WindowReader:
         row_bytes_max = max(1, min(self._window_bytes, self._bytes_held_max // (len(sources) or 1)))
         by_source = chunks.advance(sources, bytes_max, row_bytes_max)
         if isinstance(by_source, bytes):
-            return WideRow(by_source, view, chunks.row_reached)
+            return WideRow(by_source, view, chunks.resume_key)
         self._window_bytes_held = sum(chunk.bytes_held for chunks in by_source.values() for chunk in chunks)
         families = [
             self._seen(family, [chunk for source in of_family for chunk in by_source.get(id(source), ())])
@@ -145,7 +145,7 @@ class WindowReader:
 
     def _divided(self, families: list[FamilyCells], view: View) -> Window | WideRow:
         """The window, or where values that are away would make it too large the first of several that are not."""
-        reached = self._chunks.row_reached
+        reached = self._chunks.resume_key
         present = [cells for cells in families if len(cells.run)]
         if not (self._reads_values and any(cells.run.values.are_away for cells in present)):
             return Window(families, reached)
@@ -157,11 +157,11 @@ class WindowReader:
         slices = list(slices_within(byte_counts, self._window_bytes))
         for start, stop in reversed(slices) if self._reverse else slices:
             if self._reverse:
-                row_reached = _key(rows.keys, start) if start else reached
+                resume_key = _key(rows.keys, start) if start else reached
             else:
-                row_reached = _key(rows.keys, stop) if stop < len(rows.keys) else reached
+                resume_key = _key(rows.keys, stop) if stop < len(rows.keys) else reached
             if byte_counts[start] > self._window_bytes and cell_counts[start] > 1:
-                self._judged.append(WideRow(_key(rows.keys, start), view, row_reached))
+                self._judged.append(WideRow(_key(rows.keys, start), view, resume_key))
             else:
                 parts = [
                     FamilyCells(
@@ -169,7 +169,7 @@ class WindowReader:
                     )
                     for cells, places in zip(present, rows.of_cells, strict=True)
                 ]
-                self._judged.append(Window(parts, row_reached))
+                self._judged.append(Window(parts, resume_key))
         return self._judged.popleft()
 
 

@@ -25,9 +25,9 @@ from rowlock_regionserver.storefile.block import Block, decoded
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.extents import read_payload_at_once, read_payloads
 from rowlock_regionserver.storefile.index import BlockIndex
+from rowlock_regionserver.storefile.large_values import without_large_values
 from rowlock_regionserver.storefile.open_files import Handle
 from rowlock_regionserver.storefile.row_windows import BlockPart, Load
-from rowlock_regionserver.storefile.slim import without_large_values
 
 # What one read takes at most of neighbouring blocks.
 _RUN_BYTES_MAX = 1 << 20

@@ -21,7 +21,7 @@ from rowlock_regionserver.cells import CELL_SCHEMA, Compression, Family
 from rowlock_regionserver.durable_files import TEMPORARY_SUFFIX as TEMPORARY_SUFFIX
 from rowlock_regionserver.durable_files import durably_named
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.process import give_way
+from rowlock_regionserver.process import yield_now
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile import metadata
 from rowlock_regionserver.storefile.block import encoded
@@ -152,7 +152,7 @@ def _read_back_and_sync(path: Path, files: Files, info: StoreFileInfo, extents: 
         for count, extent in enumerate(extents):
             read_payload(files, descriptor, path, extent)
             if count % _READ_IN_ONE_STRETCH == 0:
-                give_way()
+                yield_now()
         rest = container_checksum(files, descriptor, path, extents, file_bytes)
         # When it fails, the file is removed, never synced again.
         files.fsync(descriptor)

@@ -26,7 +26,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeVar
 
-from rowlock_regionserver.cells import DELETE_FAMILY, DELETE_VERSION, PUT, Cell, Family, ReadPoint, ReadSpans
+from rowlock_regionserver.cells import DELETE_FAMILY, DELETE_VERSION, PUT, Cell, Family, ProtectedReadPoints, ReadPoint
 from rowlock_regionserver.sources import AnyCell
 
 T = TypeVar("T")
@@ -125,7 +125,7 @@ def live_versions(events: Iterable[Event[T]], versions: int) -> list[T]:
     return [live[at] for at in newest_first]
 
 
-def retained_cells(cells: Sequence[Cell], spans: ReadSpans, versions: int) -> list[Cell]:
+def retained_cells(cells: Sequence[Cell], spans: ProtectedReadPoints, versions: int) -> list[Cell]:
     """What of one row and family must be kept so that every read in one of the spans answers the same.
 
     A put goes when it is newer than every tombstone of `cells` that touches its column and no span needs it: it is
@@ -156,7 +156,7 @@ def retained_cells(cells: Sequence[Cell], spans: ReadSpans, versions: int) -> li
     return retained
 
 
-def _retained_puts(puts: list[Cell], spans: ReadSpans, versions: int) -> list[Cell]:
+def _retained_puts(puts: list[Cell], spans: ProtectedReadPoints, versions: int) -> list[Cell]:
     """The same for puts of one column without tombstones between them."""
     needed: set[int] = set()  # places in `puts`
     for first, last in spans:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import Integers, Mask
 from rowlock_regionserver.arrow.sorted_cells import SortedCells, count_before, spread
-from rowlock_regionserver.cells import DELETE_FAMILY, PUT, Family, ReadPoint, ReadSpans
+from rowlock_regionserver.cells import DELETE_FAMILY, PUT, Family, ProtectedReadPoints, ReadPoint
 from rowlock_regionserver.versions.tombstones import live_puts
 
 
@@ -58,7 +58,7 @@ def _newest_versions(puts: SortedCells, now_ms: int, family: Family) -> Mask:
     return newest & alive
 
 
-def retained(cells: SortedCells, family_tombstone: int, *, spans: ReadSpans, family: Family) -> Mask:
+def retained(cells: SortedCells, family_tombstone: int, *, spans: ProtectedReadPoints, family: Family) -> Mask:
     """Which cells a flush must keep so that every read in one of the spans answers the same.
 
     A put goes when it is newer than every tombstone that touches its column and no span needs it: it is later than the
@@ -76,7 +76,7 @@ def retained(cells: SortedCells, family_tombstone: int, *, spans: ReadSpans, fam
     return needed
 
 
-def _needed(puts: SortedCells, spans: ReadSpans, versions: int) -> Mask:
+def _needed(puts: SortedCells, spans: ProtectedReadPoints, versions: int) -> Mask:
     """Which of the puts some span needs; there is no tombstone between those of one column."""
     starts_column = puts.starts_column()
     starts_version = puts.starts_version()

@@ -23,13 +23,13 @@ from rowlock_regionserver.errors import DiskFullError, RegionTooBusyError, Stopp
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.wal.batch import Complete
 from rowlock_regionserver.wal.durable import DurableFile
+from rowlock_regionserver.wal.log_cleaner import LogCleaner
 from rowlock_regionserver.wal.marker import RegionState
 from rowlock_regionserver.wal.opening import begin_segment
 from rowlock_regionserver.wal.pending import Pending
+from rowlock_regionserver.wal.preallocated import PreallocatedSegment
 from rowlock_regionserver.wal.record import Position
 from rowlock_regionserver.wal.recovered import Recovered
-from rowlock_regionserver.wal.spare import Spare
-from rowlock_regionserver.wal.trimmer import Trimmer
 from rowlock_regionserver.wal.writer import Writer
 
 _CHECK_AGAIN_AFTER_FULL_MS = 1000
@@ -60,8 +60,8 @@ class Log:
         config: Config,
         recovered: Recovered,
         pending: Pending,
-        spare: Spare,
-        trimmer: Trimmer,
+        spare: PreallocatedSegment,
+        trimmer: LogCleaner,
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self.log_id = recovered.log_id
@@ -70,8 +70,8 @@ class Log:
         self._folder = folder
         self._config = config
         self._pending = pending
-        self._spare = spare
-        self._trimmer = trimmer
+        self._preallocated = spare
+        self._cleaner = trimmer
         self._on_failure = on_failure
         self._writer: Writer
         self._has_failed = False
@@ -100,8 +100,8 @@ class Log:
         durable.write(Position(begun.header.number, begun.byte_count))
         durable.sync()
         pending = Pending(begun, recovered, config.log_segment_bytes, clock)
-        spare = Spare(folder, files, config.log_segment_bytes, config.disk_free_bytes_min, pending.fail)
-        trimmer = Trimmer(folder, files, recovered.segments, recovered.broken, pending.fail)
+        spare = PreallocatedSegment(folder, files, config.log_segment_bytes, config.disk_free_bytes_min, pending.fail)
+        trimmer = LogCleaner(folder, files, recovered.segments, recovered.broken, pending.fail)
         log = cls(folder, config, recovered, pending, spare, trimmer, on_failure)
         log._writer = Writer(
             folder,
@@ -192,7 +192,7 @@ class Log:
         """
         if self._has_failed or self._is_closed:
             raise StoppingError("The log is closed, the server is going down; nothing was changed.")
-        if self._spare.is_full:
+        if self._preallocated.is_full:
             raise DiskFullError(
                 f"There is no space, or no file descriptor, for the next log segment in {self._folder}; nothing was "
                 "changed. Free some disk space: writes go on by themselves.",
@@ -231,32 +231,32 @@ class Log:
     @property
     def waits_for_space(self) -> bool:
         """Nothing that was appended is completed until there is disk space."""
-        return self._spare.holds_writer
+        return self._preallocated.holds_writer
 
     # Which segments are needed. The caller does not hold `order`.
 
     def flushed(self, region_id: int, write_number: int) -> None:
         """Everything of the region up to this write number is in store files: segments may go."""
-        self._trimmer.flushed(region_id, write_number)
+        self._cleaner.flushed(region_id, write_number)
 
     def give_up(self, region_id: int) -> None:
         """The region is closed because of damage outside the log: it is not flushed, so it must not pin segments.
 
         Those that hold changes of it are set aside for its repair instead of being removed.
         """
-        self._trimmer.give_up(region_id)
+        self._cleaner.give_up(region_id)
 
     def forget(self, region_id: int) -> None:
         """The region was dropped: it pins nothing, and no later segment names it. Nothing is appended for it again."""
         with self.order:
             self._pending.forget(region_id)
-        self._trimmer.forget(region_id)
+        self._cleaner.forget(region_id)
 
     def regions_that_pin(self) -> list[int]:
         """The regions to flush, ascending: those that keep the oldest segment, when there are too many segments."""
-        if self._trimmer.segment_count() + 1 <= self._config.log_segment_count_max:
+        if self._cleaner.segment_count() + 1 <= self._config.log_segment_count_max:
             return []
-        return self._trimmer.pinning_regions()
+        return self._cleaner.pinning_regions()
 
     def known_regions(self) -> dict[int, RegionState]:
         """Where each region's chain ends, and what was reserved for it."""
@@ -269,14 +269,14 @@ class Log:
             segment = pending.end().segment
         return LogStatistics(
             segment=segment,
-            segment_count=self._trimmer.segment_count() + 1,
-            removed_segment_count=self._trimmer.removed_count,
+            segment_count=self._cleaner.segment_count() + 1,
+            removed_segment_count=self._cleaner.removed_count,
             appended_records=pending.appended_records,
             appended_bytes=pending.appended_bytes,
             pending_bytes=pending.pending_bytes(),
             batch_count=writer.batch_count,
             sync_count=writer.sync_count,
-            is_full=self._spare.is_full,
+            is_full=self._preallocated.is_full,
         )
 
     def stop_waiting_for_space(self) -> None:
@@ -284,7 +284,7 @@ class Log:
 
         Nothing of it was completed, and all before it is synced.
         """
-        self._spare.stop_waiting()
+        self._preallocated.stop_waiting()
 
     def close(self) -> None:
         """Writes, syncs and completes what was appended, proves it by a marker, and ends the threads. Blocks.
@@ -294,16 +294,16 @@ class Log:
         with self.order:
             self._is_closed = True
             self._pending.close()
-        self._spare.stop_waiting()
+        self._preallocated.stop_waiting()
         self._writer.thread.join()
-        self._trimmer.close()
-        self._spare.close()
+        self._cleaner.close()
+        self._preallocated.close()
 
     def _check(self) -> None:
         """Asserts what must hold at any moment; costs about as much as a marker."""
         with self.order:
             self._pending._check()
-        self._trimmer._check()
+        self._cleaner._check()
 
     def _fail(self, error: BaseException) -> None:
         with self.order:

@@ -11,6 +11,7 @@ from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.wal.displaced import displaced_proof
 from rowlock_regionserver.wal.durable import DurableNote
+from rowlock_regionserver.wal.log_cleaner import Sealed
 from rowlock_regionserver.wal.marker import is_last_marker
 from rowlock_regionserver.wal.reader import Run, SegmentBytes, cut_run, find_runs, unpack_records
 from rowlock_regionserver.wal.record import ALIGNMENT, MARKER, NOWHERE, RECORD, Position, record_size, segment_seed
@@ -22,7 +23,6 @@ from rowlock_regionserver.wal.segment import (
     decode_segment_header,
     segment_path,
 )
-from rowlock_regionserver.wal.trimmer import Sealed
 
 
 class LogReader:

@@ -16,8 +16,8 @@ from rowlock_regionserver.wal.segment import (
     SEGMENT_HEADER_BYTES,
     SegmentHeader,
     encode_head,
-    make_spare,
-    name_spare,
+    make_preallocated,
+    name_preallocated,
 )
 
 # When the disk is full, a server still starts, in a segment with this much room for reservations and markers.
@@ -50,7 +50,7 @@ def begin_segment(folder: Path, files: Files, config: Config, recovered: Recover
     try:
         write_all(files, descriptor, header.encode() + head[SEGMENT_HEADER_BYTES:] + copies, 0)
         files.fdatasync(descriptor)
-        name_spare(files, folder, header.number)
+        name_preallocated(files, folder, header.number)
     except BaseException:
         files.close(descriptor)
         raise
@@ -60,7 +60,7 @@ def begin_segment(folder: Path, files: Files, config: Config, recovered: Recover
 def _allocate(folder: Path, files: Files, sizes: Iterable[int]) -> tuple[int, int]:
     for size in sizes:
         try:
-            return make_spare(files, folder, size), size
+            return make_preallocated(files, folder, size), size
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from rowlock_regionserver.wal.log_cleaner import Sealed
 from rowlock_regionserver.wal.marker import RegionState
 from rowlock_regionserver.wal.reader import unpack_records
 from rowlock_regionserver.wal.record import GENERATION, Position, Record
 from rowlock_regionserver.wal.replay import Damage
-from rowlock_regionserver.wal.trimmer import Sealed
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ MAGIC = b"rowlkwal"
 FORMAT_VERSION = 2
 _READABLE_VERSIONS = (1, 2)
 LOG_ID_BYTES = 16
-SPARE_NAME = "spare.wal"
+PREALLOCATED_NAME = "spare.wal"
 
 _HEADER = struct.Struct("<8sII16sIII16x")
 _CHECKSUM = struct.Struct("<I")
@@ -110,12 +110,12 @@ def segment_number(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def make_spare(files: Files, folder: Path, byte_count: int) -> int:
+def make_preallocated(files: Files, folder: Path, byte_count: int) -> int:
     """A descriptor of a new spare of `byte_count` preallocated bytes, synced, its name not yet.
 
     Replaces a spare that is there. When it fails, with ENOSPC say, nothing is left that takes space.
     """
-    path = folder / SPARE_NAME
+    path = folder / PREALLOCATED_NAME
     descriptor = files.create(path)
     try:
         files.allocate(descriptor, 0, byte_count)
@@ -127,10 +127,10 @@ def make_spare(files: Files, folder: Path, byte_count: int) -> int:
     return descriptor
 
 
-def name_spare(files: Files, folder: Path, number: int) -> None:
+def name_preallocated(files: Files, folder: Path, number: int) -> None:
     """Makes the spare the segment with this number. Its head must be durable, and its predecessor.
 
     The log already writes to the spare and a failure ends it, so nothing is undone here, as durable_files.py would.
     """
-    files.rename(folder / SPARE_NAME, segment_path(folder, number))
+    files.rename(folder / PREALLOCATED_NAME, segment_path(folder, number))
     files.fsync_folder(folder)

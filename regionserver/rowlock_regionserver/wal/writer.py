@@ -22,11 +22,11 @@ from pathlib import Path
 from rowlock_regionserver.files import NO_SPACE, Files, write_all
 from rowlock_regionserver.wal.batch import Batch
 from rowlock_regionserver.wal.durable import DurableFile
+from rowlock_regionserver.wal.log_cleaner import LogCleaner, Sealed
 from rowlock_regionserver.wal.pending import Pending
+from rowlock_regionserver.wal.preallocated import PreallocatedSegment
 from rowlock_regionserver.wal.record import Position
-from rowlock_regionserver.wal.segment import name_spare
-from rowlock_regionserver.wal.spare import Spare
-from rowlock_regionserver.wal.trimmer import Sealed, Trimmer
+from rowlock_regionserver.wal.segment import name_preallocated
 
 # So much behind a short batch is written with it, as zeros, once: what was written before is synced in five sixths of
 # the time that preallocated space takes, which the file system must mark as written first. Longer batches don't care.
@@ -44,8 +44,8 @@ class Writer:
         folder: Path,
         files: Files,
         pending: Pending,
-        spare: Spare,
-        trimmer: Trimmer,
+        spare: PreallocatedSegment,
+        trimmer: LogCleaner,
         durable: DurableFile,
         descriptor: int,
         segment_bytes: int,
@@ -56,8 +56,8 @@ class Writer:
         self._folder = folder
         self._files = files
         self._pending = pending
-        self._spare = spare
-        self._trimmer = trimmer
+        self._preallocated = spare
+        self._cleaner = trimmer
         self._durable = durable
         self._idle_marker_ms = idle_marker_ms
         self._quick_sync_seconds = quick_sync_us / 1e6
@@ -114,12 +114,12 @@ class Writer:
                 complete()
         self.batch_count += 1
         if self._written.offset * 2 > self._segment_bytes:
-            self._spare.want()
+            self._preallocated.want()
 
     def _make_room(self, stop: int) -> None:
         """Before anything completes: a stop gives up what finds no space, also what waits for no sync."""
         if stop > self._segment_bytes:
-            self._spare.extend(self._descriptor, self._segment_bytes, stop - self._segment_bytes)
+            self._preallocated.extend(self._descriptor, self._segment_bytes, stop - self._segment_bytes)
             self._segment_bytes = stop
 
     def _write_data(self, batch: Batch) -> None:
@@ -144,23 +144,23 @@ class Writer:
     def _roll(self, batch: Batch) -> None:
         assert batch.sealed is not None
         self._sync()
-        descriptor, segment_bytes = self._spare.take()
+        descriptor, segment_bytes = self._preallocated.take()
         old, self._descriptor = self._descriptor, descriptor
         self._files.close(old)
         sealed = Sealed(batch.segment - 1, batch.sealed)
         if len(batch.head) > segment_bytes:
-            self._spare.extend(descriptor, segment_bytes, len(batch.head) - segment_bytes)
+            self._preallocated.extend(descriptor, segment_bytes, len(batch.head) - segment_bytes)
             segment_bytes = len(batch.head)
         write_all(self._files, descriptor, batch.head, 0)
         self._files.fdatasync(descriptor)
-        name_spare(self._files, self._folder, batch.segment)
+        name_preallocated(self._files, self._folder, batch.segment)
         self._segment_bytes = segment_bytes
         self._zeros_until = 0
         self._written = Position(batch.segment, len(batch.head))
         self._durable.write(self._written)
         self._durable.sync()
         self._pending.durable = self._written
-        self._trimmer.add(sealed)
+        self._cleaner.add(sealed)
 
     def _mark_idle(self) -> None:
         """Makes the last record provable: all is synced first, then a marker says so, and is synced itself."""

@@ -159,15 +159,15 @@ def test_each_message_names_the_client_and_its_floor() -> None:
 def test_many_under_way_want_company_and_few_never_do() -> None:
     conversation = Conversation(Sequences())
     Caller(conversation)
-    assert not conversation.wants_company
+    assert not conversation.is_worth_waiting
     for _ in range(15):
         Caller(conversation)
     sent(conversation)
     Caller(conversation)
-    assert conversation.wants_company
+    assert conversation.is_worth_waiting
     for _ in range(3):
         Caller(conversation)
-    assert not conversation.wants_company
+    assert not conversation.is_worth_waiting
 
 
 def test_numbers_rise_and_the_floor_follows_the_lowest_waited_for() -> None:

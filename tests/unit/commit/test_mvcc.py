@@ -8,7 +8,7 @@ import threading
 import pytest
 from rowlock_regionserver.cells import NEWEST
 from rowlock_regionserver.clock import ManualClock
-from rowlock_regionserver.commit.mvcc import READ_SPANS_MAX, Mvcc
+from rowlock_regionserver.commit.mvcc import PROTECTED_SPANS_MAX, Mvcc
 from rowlock_regionserver.errors import UnknownOutcomeError
 
 from tests.seeds import drawn_seed
@@ -108,13 +108,13 @@ def test_a_registered_read_point_is_one_that_may_be_read_at() -> None:
     with mvcc.reading() as read_point:
         mvcc.complete(mvcc.begin())
         assert read_point.write_number == 5
-        assert mvcc.read_spans() == ((5, 5), (6, NEWEST))
+        assert mvcc.protected_read_points() == ((5, 5), (6, NEWEST))
         with mvcc.reading() as later:
             assert later.write_number == 6
-            assert mvcc.read_spans() == ((5, 5), (6, NEWEST))
+            assert mvcc.protected_read_points() == ((5, 5), (6, NEWEST))
             mvcc.complete(mvcc.begin())
-            assert mvcc.read_spans() == ((5, 5), (6, 6), (7, NEWEST))
-    assert mvcc.read_spans() == ((7, NEWEST),)
+            assert mvcc.protected_read_points() == ((5, 5), (6, 6), (7, NEWEST))
+    assert mvcc.protected_read_points() == ((7, NEWEST),)
 
 
 def test_of_many_read_points_neighbours_are_put_together() -> None:
@@ -122,9 +122,9 @@ def test_of_many_read_points_neighbours_are_put_together() -> None:
     for _ in range(100):
         mvcc.open_read_point()
         mvcc.complete(mvcc.begin())
-    spans = mvcc.read_spans()
+    spans = mvcc.protected_read_points()
     assert spans[-1] == (100, NEWEST)
-    assert len(spans) <= READ_SPANS_MAX
+    assert len(spans) <= PROTECTED_SPANS_MAX
     assert all(sum(first <= number <= last for first, last in spans) == 1 for number in range(101))
 
 
@@ -171,8 +171,8 @@ def test_a_read_point_can_be_opened_again_only_while_it_is_registered() -> None:
     mvcc.complete(mvcc.begin())
     mvcc.reopen_read_point(first)
     mvcc.close_read_point(first)
-    assert mvcc.read_spans() == ((5, 5), (6, NEWEST))
+    assert mvcc.protected_read_points() == ((5, 5), (6, NEWEST))
     mvcc.close_read_point(first)
-    assert mvcc.read_spans() == ((6, NEWEST),)
+    assert mvcc.protected_read_points() == ((6, NEWEST),)
     with pytest.raises(AssertionError, match="not registered"):
         mvcc.reopen_read_point(first)

@@ -125,10 +125,10 @@ class FakeRegion:
         return [[mutation.row for mutation in mutations] for mutations in self.changed]
 
     @contextmanager
-    def scan(self, plan: ScanPlan, *, is_turn_over: Callable[[], bool]) -> Iterator[tuple[int, FakeAnswers]]:
+    def scan(self, plan: ScanPlan, *, is_slice_over: Callable[[], bool]) -> Iterator[tuple[int, FakeAnswers]]:
         self.open_scans += 1
         try:
-            yield 11, FakeAnswers(self._answers(plan) if plan.row_limit else self._signs_of_life(is_turn_over))
+            yield 11, FakeAnswers(self._answers(plan) if plan.row_limit else self._signs_of_life(is_slice_over))
         finally:
             self.open_scans -= 1
 
@@ -140,12 +140,12 @@ class FakeRegion:
             self.after_window(number)
             yield answer(number)
 
-    def _signs_of_life(self, is_turn_over: Callable[[], bool]) -> Iterator[ScanAnswer]:
+    def _signs_of_life(self, is_slice_over: Callable[[], bool]) -> Iterator[ScanAnswer]:
         """Windows without end of rows that are not answered."""
         for window in itertools.count():
             self.after_window(window)
-            if is_turn_over():
-                yield ScanAnswer(answer(0).table.slice(0, 0), 0, False, row_reached=b"row%d" % window)
+            if is_slice_over():
+                yield ScanAnswer(answer(0).table.slice(0, 0), 0, False, resume_key=b"row%d" % window)
 
     def bulk_put(
         self,

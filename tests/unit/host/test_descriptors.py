@@ -29,7 +29,7 @@ from rowlock_regionserver.operations import (
     Selection,
     WriteOptions,
 )
-from rowlock_regionserver.wal.segment import SPARE_NAME
+from rowlock_regionserver.wal.segment import PREALLOCATED_NAME
 
 from tests.unit.region.conftest import WAIT_S, Engine, bulk_batch
 from tests.unit.wal.log_case import wait_until
@@ -50,7 +50,7 @@ class ScarceFiles(Files):
         self.may_make_segment.set()
 
     def with_descriptor(self, path: Path, call: Callable[[], T]) -> T:
-        if path.name == SPARE_NAME:
+        if path.name == PREALLOCATED_NAME:
             assert self.may_make_segment.wait(WAIT_S)
         if self.is_scarce:
             self.refused_count += 1
@@ -119,7 +119,7 @@ def test_the_flush_thread_goes_on_when_there_are_descriptors(tmp_path: Path, fil
 
 @pytest.fixture
 def _retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowlock_regionserver.wal.spare.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("rowlock_regionserver.wal.preallocated.RETRY_SECONDS", 0.01)
 
 
 @pytest.mark.usefixtures("_retry_soon")

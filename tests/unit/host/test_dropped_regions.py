@@ -63,7 +63,7 @@ def test_after_a_start_the_log_does_not_keep_the_changes_of_removed_regions(
         put(server, "u", b"v" * 40_000)
     server.flush("u")
     wait_until(lambda: not holds_value(tmp_path))
-    assert server._log._trimmer.pinning_regions() == []
+    assert server._log._cleaner.pinning_regions() == []
     server.stop()
 
 

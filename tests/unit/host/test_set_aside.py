@@ -236,7 +236,7 @@ def test_a_start_says_what_is_damaged_and_what_is_set_aside(with_aside: Path) ->
     path = sorted((with_aside / "regions" / "1").glob("*.store"))[0]
     path.unlink()
     server = opened(with_aside)
-    assert server.told_at_start() == (
+    assert server.startup_report() == (
         f"; damaged and closed: region 1 of table 't' ({path}); set aside in {with_aside / SET_ASIDE}: "
         f"region-1-{STORE_FILE}, region-2; 'rowlock-server verify {with_aside}' says more when the server is stopped"
     )
@@ -247,14 +247,14 @@ def test_of_much_that_is_set_aside_a_start_names_a_few(folder: Path) -> None:
     for number in range(9):
         (folder / "regions" / "1" / f"1-{77 + number:012d}.store").write_bytes(b"x")
     server = opened(folder)
-    assert server.told_at_start().count(".store") == 5
-    assert "000000000081.store and 4 more; " in server.told_at_start()
+    assert server.startup_report().count(".store") == 5
+    assert "000000000081.store and 4 more; " in server.startup_report()
     server.stop()
 
 
 def test_a_start_on_a_whole_folder_says_nothing_more(folder: Path) -> None:
     server = opened(folder)
-    assert server.told_at_start() == ""
+    assert server.startup_report() == ""
     server.stop()
 
 

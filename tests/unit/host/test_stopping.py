@@ -16,7 +16,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.host.stopping import Unflushed, told
 from rowlock_regionserver.operations import Put, RowMutation, RowOutcome, Selection, WriteOptions
-from rowlock_regionserver.wal.spare import Spare
+from rowlock_regionserver.wal.preallocated import PreallocatedSegment
 
 from tests.crash.simulated_files import Call, Loss, SimulatedFiles
 from tests.unit.wal.log_case import wait_until
@@ -150,14 +150,14 @@ def test_a_stop_waits_for_a_segment_that_is_only_not_ready_yet(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_go_on, in_allocation, looked_again = threading.Event(), threading.Event(), threading.Event()
-    check = Spare._check
+    check = PreallocatedSegment._check
 
-    def watched(spare: Spare) -> None:
+    def watched(spare: PreallocatedSegment) -> None:
         check(spare)  # Raises if the writer is to give up.
         if spare._is_stopping:
             looked_again.set()
 
-    monkeypatch.setattr(Spare, "_check", watched)
+    monkeypatch.setattr(PreallocatedSegment, "_check", watched)
 
     def hold(call: Call) -> None:
         if call.name == "allocate":

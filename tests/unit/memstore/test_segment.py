@@ -13,7 +13,7 @@ from rowlock_regionserver.cells import (
     DELETE_VERSION,
     NEWEST,
     Cell,
-    ReadSpans,
+    ProtectedReadPoints,
     from_then_on,
 )
 from rowlock_regionserver.memstore.segment import RowSegment
@@ -23,15 +23,15 @@ def _put(qualifier: bytes, timestamp: int, write_number: int, value: bytes = b"v
     return (qualifier, -timestamp, -write_number, 0, value)
 
 
-def _nothing_published() -> ReadSpans:
+def _nothing_published() -> ProtectedReadPoints:
     return from_then_on(0)
 
 
-def _everything_published() -> ReadSpans:
+def _everything_published() -> ProtectedReadPoints:
     return from_then_on(NEWEST)
 
 
-def _published_up_to(write_number: int) -> Callable[[], ReadSpans]:
+def _published_up_to(write_number: int) -> Callable[[], ProtectedReadPoints]:
     return lambda: from_then_on(write_number)
 
 
@@ -253,13 +253,13 @@ def test_a_counter_stays_short_while_an_old_read_point_is_registered() -> None:
 def test_a_row_that_cannot_be_pruned_is_tried_again_only_when_it_has_doubled() -> None:
     asked = []
 
-    def read_spans() -> ReadSpans:
+    def protected_read_points() -> ProtectedReadPoints:
         asked.append(1)
         return from_then_on(0)
 
     segment = RowSegment(1, prune_cells_min=4)
     for number in range(1, 1025):
-        segment.apply(b"r", [_put(b"q", number, number)], read_spans)
+        segment.apply(b"r", [_put(b"q", number, number)], protected_read_points)
     assert segment.cell_count == 1024
     assert len(asked) <= 9
 

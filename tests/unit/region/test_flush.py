@@ -19,7 +19,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put, ScanPlan, Selection
 from rowlock_regionserver.region import flush
-from rowlock_regionserver.region.long_work import Turn
+from rowlock_regionserver.region.background_pacing import Permit
 from rowlock_regionserver.scan.kept_tables import Judge, kept_tables
 from rowlock_regionserver.sources import Source
 
@@ -302,8 +302,8 @@ def test_a_flush_that_finds_nothing_left_of_what_was_written_goes_on(engine: Eng
 
 def test_a_flush_reads_as_it_is_configured_and_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
-    given_way: list[Turn] = []
-    monkeypatch.setattr(Turn, "give_way", lambda turn: given_way.append(turn))
+    given_way: list[Permit] = []
+    monkeypatch.setattr(Permit, "yield_now", lambda turn: given_way.append(turn))
 
     def recorded(
         sources: Sequence[Source], judge: Judge, bytes_max: int, merge_bytes_max: int, *, between: Callable[[], None]

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 import pytest
-from rowlock_regionserver.cells import Cell, Durability, ReadSpans
+from rowlock_regionserver.cells import Cell, Durability, ProtectedReadPoints
 from rowlock_regionserver.errors import (
     DeadlineError,
     InvalidRequestError,
@@ -17,14 +17,14 @@ from rowlock_regionserver.errors import (
 from rowlock_regionserver.memstore.memstore import Memstore
 from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Increment, Put, RequestId, RowMutation, RowOutcome, RowResult, WriteOptions
-from rowlock_regionserver.region.mutate.stays import CELLS_UNDER_ORDER_MAX, ROWS_IN_ONE_STAY
+from rowlock_regionserver.region.mutate.gate_batches import CELLS_UNDER_ORDER_MAX, ROWS_PER_GATE_HOLD
 from rowlock_regionserver.region.mutate.write_path import Told
 from rowlock_regionserver.table import Table
 
 from .conftest import WAIT_S, Engine, bulk_batch
 from .test_interleavings import Hold, in_background
 
-COUNT = 3 * ROWS_IN_ONE_STAY + 5
+COUNT = 3 * ROWS_PER_GATE_HOLD + 5
 
 
 def increments(count: int = COUNT) -> list[RowMutation]:
@@ -58,7 +58,7 @@ def test_a_request_of_many_rows_leaves_the_gate_every_few_rows(engine: Engine, m
     monkeypatch.setattr(write_path, "_change_row", count_row)
     outcomes = engine.mutate(*increments())
     assert [type(outcome) for outcome in outcomes] == [RowResult] * COUNT
-    assert stays == [ROWS_IN_ONE_STAY] * 3 + [5, 0]
+    assert stays == [ROWS_PER_GATE_HOLD] * 3 + [5, 0]
 
 
 def test_who_wants_the_gate_alone_has_it_in_the_middle_of_a_request(
@@ -83,7 +83,7 @@ def test_who_wants_the_gate_alone_has_it_in_the_middle_of_a_request(
     first_row.let_go.set()
     for thread in (waiting, request):
         thread.join(WAIT_S)
-    assert seen == [before + ROWS_IN_ONE_STAY]
+    assert seen == [before + ROWS_PER_GATE_HOLD]
     assert engine.region.statistics().mvcc.last_write_number == before + COUNT
 
 
@@ -101,11 +101,11 @@ def outcomes_when(engine: Engine, mutations: list[RowMutation], deadline: float)
 
 
 def test_rows_that_were_not_reached_in_time_are_told_so_and_those_before_are_made(engine: Engine) -> None:
-    locked = b"%05d" % (2 * ROWS_IN_ONE_STAY)
+    locked = b"%05d" % (2 * ROWS_PER_GATE_HOLD)
     assert engine.region._row_locks.try_acquire([locked])
     outcomes = outcomes_when(engine, increments(), engine.clock.monotonic() + 0.05)
     engine.region._row_locks.release([locked])
-    made = outcomes[: 2 * ROWS_IN_ONE_STAY]
+    made = outcomes[: 2 * ROWS_PER_GATE_HOLD]
     assert [type(outcome) for outcome in made] == [RowResult] * len(made)
     assert {type(outcome) for outcome in outcomes[len(made) :]} == {DeadlineError}
     assert len(outcomes) == COUNT
@@ -135,7 +135,7 @@ def test_an_alter_in_the_middle_of_a_request_is_obeyed_by_the_rest(
     mutations = [RowMutation(b"%05d" % number, (Put(b"fg"[number % 2 :][:1], b"q", b"v"),)) for number in range(COUNT)]
     outcomes = engine.mutate(*mutations)
     made = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, RowResult)]
-    assert made == [number for number in range(COUNT) if number < ROWS_IN_ONE_STAY or number % 2 == 0]
+    assert made == [number for number in range(COUNT) if number < ROWS_PER_GATE_HOLD or number % 2 == 0]
 
 
 def test_a_region_that_closes_in_the_middle_of_a_request_tells_the_rest(
@@ -161,8 +161,8 @@ def test_a_region_that_closes_in_the_middle_of_a_request_tells_the_rest(
     options = WriteOptions(engine.clock.monotonic() + WAIT_S)
     assert region.mutate(increments(), options, done, may_wait=True)
     assert told.wait(WAIT_S)
-    assert [type(outcome) for outcome in outcomes[:ROWS_IN_ONE_STAY]] == [RowResult] * ROWS_IN_ONE_STAY
-    assert {type(outcome) for outcome in outcomes[ROWS_IN_ONE_STAY:]} == {NotServingRegionError}
+    assert [type(outcome) for outcome in outcomes[:ROWS_PER_GATE_HOLD]] == [RowResult] * ROWS_PER_GATE_HOLD
+    assert {type(outcome) for outcome in outcomes[ROWS_PER_GATE_HOLD:]} == {NotServingRegionError}
 
 
 def test_a_row_that_is_refused_at_check_shortens_no_stay(engine: Engine) -> None:
@@ -179,10 +179,12 @@ def applied_under_order(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list
     apply, order = Memstore.apply, engine.server._log.order
     counts: list[int] = []
 
-    def counted(self: Memstore, row: bytes, cells: Sequence[Cell], read_spans: Callable[[], ReadSpans]) -> int:
+    def counted(
+        self: Memstore, row: bytes, cells: Sequence[Cell], protected_read_points: Callable[[], ProtectedReadPoints]
+    ) -> int:
         if order.locked():
             counts.append(len(cells))
-        return apply(self, row, cells, read_spans)
+        return apply(self, row, cells, protected_read_points)
 
     monkeypatch.setattr(Memstore, "apply", counted)
     return counts

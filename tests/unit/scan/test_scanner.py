@@ -211,14 +211,14 @@ def test_each_time_the_turn_is_over_it_says_from_where_the_rest_is_found(
     assert sorted(whole, reverse=reverse) == whole
     assert len(whole) == len(wanted)
 
-    given = list(scan(lambda: view, plan, b"", b"", READ_POINT, window_bytes=3, is_turn_over=lambda: True))
+    given = list(scan(lambda: view, plan, b"", b"", READ_POINT, window_bytes=3, is_slice_over=lambda: True))
     assert rows_of(given) == whole
     assert len([answer for answer in given if not answer.table.num_rows]) > 10
     assert {answer.table.schema for answer in given if not answer.table.num_rows} == {given[0].table.schema}
     for place, answer in enumerate(given):
-        if answer is given[-1] and not answer.row_reached:
+        if answer is given[-1] and not answer.resume_key:
             break
-        start, stop = (b"", answer.row_reached) if reverse else (answer.row_reached, b"")
+        start, stop = (b"", answer.resume_key) if reverse else (answer.resume_key, b"")
         rest = replace(plan, ranges=tuple(clipped(each, (start, stop)) for each in ranges))
         assert rows_of(list(scan(lambda: view, rest, b"", b"", READ_POINT))) == rows_of(given[place + 1 :])
 
@@ -227,7 +227,7 @@ def test_windows_become_smaller_when_they_take_longer_than_a_turn() -> None:
     source = ListSource(numbered(100), cells_at_once=10)
     asked = source.asked
     view: View = [(FAMILY, [source])]
-    list(scan(lambda: view, ScanPlan(), b"", b"", READ_POINT, is_turn_over=lambda: asked[-1] > 1 << 20))
+    list(scan(lambda: view, ScanPlan(), b"", b"", READ_POINT, is_slice_over=lambda: asked[-1] > 1 << 20))
     first = FIRST_WINDOW_BYTES
     # Of the first window a little is read before it is known that no other source comes in.
     assert asked[:8] == [SOURCE_BYTES_MIN, first, 4 * first, 16 * first, 4 * first, 16 * first, 4 * first, 16 * first]
@@ -236,14 +236,14 @@ def test_windows_become_smaller_when_they_take_longer_than_a_turn() -> None:
 def test_while_the_turn_lasts_batches_are_as_large_as_asked() -> None:
     view: View = [(FAMILY, [ListSource(numbered(100))])]
     given = list(scan(lambda: view, ScanPlan(batch_rows=10), b"", b"", READ_POINT, window_bytes=3))
-    assert [(answer.row_count, answer.row_reached) for answer in given] == [(10, b"")] * 10
+    assert [(answer.row_count, answer.resume_key) for answer in given] == [(10, b"")] * 10
 
 
 def test_a_row_cut_in_two_is_whole_with_the_row_reached() -> None:
     view: View = [(FAMILY, [ListSource([put("a", b"1" * 20), Write(b"a", b"f", b"r", 100, 1, PUT, b""), put("b")])])]
     plan = ScanPlan(batch_bytes=50)
-    given = list(scan(lambda: view, plan, b"", b"", READ_POINT, window_bytes=2, is_turn_over=lambda: True))
-    assert [(rows_of([answer]), answer.row_continues, answer.row_reached) for answer in given] == [
+    given = list(scan(lambda: view, plan, b"", b"", READ_POINT, window_bytes=2, is_slice_over=lambda: True))
+    assert [(rows_of([answer]), answer.row_continues, answer.resume_key) for answer in given] == [
         (["a"], True, b""),
         (["a"], False, b"b"),
         (["b"], False, b""),

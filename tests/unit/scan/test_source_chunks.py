@@ -124,7 +124,7 @@ def test_a_wide_row_is_one_step_between_those_of_other_rows(reverse: bool) -> No
         assert not chunks.is_exhausted
         step = chunks.advance(sources, MIB, 20)
         given_rows = step if isinstance(step, bytes) else [rows_of(of_source) for of_source in step.values()]
-        found.append((given_rows, chunks.row_reached))
+        found.append((given_rows, chunks.resume_key))
     assert chunks.is_exhausted
     if reverse:
         assert found == [([[3], [3]], b"00002\x00"), (b"00002", b"00002"), ([[1], [1]], b"")]

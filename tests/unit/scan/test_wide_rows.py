@@ -40,8 +40,8 @@ def wide(row: bytes, count: int, **others: bytes) -> list[Write]:
     return [put(row, column, **others) for column in range(count)]  # type: ignore[arg-type]  # families
 
 
-def begun(view: View, plan: ScanPlan, is_turn_over: Callable[[], bool] = lambda: False) -> Scan:
-    return scan(lambda: view, plan, b"", b"", READ_POINT, window_bytes=WINDOW, is_turn_over=is_turn_over)
+def begun(view: View, plan: ScanPlan, is_slice_over: Callable[[], bool] = lambda: False) -> Scan:
+    return scan(lambda: view, plan, b"", b"", READ_POINT, window_bytes=WINDOW, is_slice_over=is_slice_over)
 
 
 def cells(answers: Sequence[ScanAnswer]) -> list[tuple[bytes, bytes, bytes]]:
@@ -226,7 +226,7 @@ def test_a_wide_row_that_answers_nothing_gives_signs_of_life() -> None:
     source = ListSource([put(b"a", 1), tombstone, *wide(b"b", 2000), put(b"c", 1)])
     for reverse in (False, True):
         answers = list(begun([(FAMILY, [source])], ScanPlan(reverse=reverse), lambda: True))
-        reached = [answer.row_reached for answer in answers]
+        reached = [answer.resume_key for answer in answers]
         assert reached.count(b"b\x00" if reverse else b"b") > 5
         assert [row for row, _, _ in cells(answers)] == ([b"c", b"a"] if reverse else [b"a", b"c"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from rowlock_regionserver.arrow.columns import keep
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
-from rowlock_regionserver.cells import Family, ReadPoint, ReadSpans
+from rowlock_regionserver.cells import Family, ProtectedReadPoints, ReadPoint
 from rowlock_regionserver.versions import visibility_columns as visibility
 
 
@@ -14,6 +14,6 @@ def visible(table: pa.Table, read_point: ReadPoint, family: Family) -> pa.Table:
     return keep(table, visibility.visible(table, read_point, family))
 
 
-def retained(table: pa.Table, spans: ReadSpans, family: Family) -> pa.Table:
+def retained(table: pa.Table, spans: ProtectedReadPoints, family: Family) -> pa.Table:
     """The cells that a flush keeps; the table itself when that is all."""
     return keep(table, visibility.retained(SortedCells.of(table), 0, spans=spans, family=family))

@@ -15,7 +15,7 @@ from tests.unit.wal.log_case import LogCase, read_all, small_config, wait_until
 
 @pytest.fixture(autouse=True)
 def _retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowlock_regionserver.wal.spare.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("rowlock_regionserver.wal.preallocated.RETRY_SECONDS", 0.01)
 
 
 def fill(disk: SimulatedFiles) -> None:
@@ -56,7 +56,7 @@ def test_writes_are_refused_when_the_next_segment_can_not_be_made_and_go_on_when
 def test_a_failed_allocation_leaves_no_file_that_takes_space(
     case: LogCase, disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowlock_regionserver.wal.spare.RETRY_SECONDS", 1000.0)
+    monkeypatch.setattr("rowlock_regionserver.wal.preallocated.RETRY_SECONDS", 1000.0)
     fill(disk)
     case.append_synced(1, b"x" * 600)
     wait_until(lambda: case.log.statistics().is_full)

@@ -56,7 +56,7 @@ class BulkStream:
     async def _judging(self, late: str) -> AsyncIterator[None]:
         """Around a wait for the stream: raises what its end, or the time that it took, means."""
         try:
-            with self._servers.closing_is_told():
+            with self._servers.reports_closing():
                 async with asyncio.timeout(self._timeout_s):
                     yield
         except TimeoutError:

@@ -130,7 +130,7 @@ class Connections:
         return channel
 
     @contextmanager
-    def closing_is_told(self) -> Iterator[None]:
+    def reports_closing(self) -> Iterator[None]:
         """Around a wait for a call: raises ClosedError if the client was closed meanwhile.
 
         grpc cancels the calls of a channel that is closed, and whoever waits for one meets CancelledError, as if their
@@ -154,7 +154,7 @@ class Connections:
         call = self.channel(address).unary_unary(
             method.path, request_serializer=method.serialize, response_deserializer=method.parse
         )
-        with self.closing_is_told():
+        with self.reports_closing():
             answer: A = await call(request, timeout=max(0.001, timeout_s), metadata=self.metadata(region))
         return answer
 

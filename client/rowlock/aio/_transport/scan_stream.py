@@ -33,7 +33,7 @@ class ScanStream:
     async def next(self, timeout_s: float) -> ScanMessage | None:
         """The next batch, None at the region's end; raises DeadlineError, or what the stream ended with."""
         try:
-            with self._servers.closing_is_told():
+            with self._servers.reports_closing():
                 async with asyncio.timeout(timeout_s):
                     batch = await self._call.read()
         except grpc.aio.AioRpcError as failed:

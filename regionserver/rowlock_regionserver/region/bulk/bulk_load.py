@@ -28,10 +28,10 @@ from rowlock_regionserver.commit.commit import Commit, TakeBack
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.errors import DeadlineError, DiskFullError, RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.operations import RequestId, RowResult, WriteOptions
+from rowlock_regionserver.region.background_pacing import Permit
 from rowlock_regionserver.region.bulk.bulk_cells import BulkCells, arrange
 from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path, encode_tables, write_bulk_file
 from rowlock_regionserver.region.idempotency.repeated import is_definite_without_change
-from rowlock_regionserver.region.long_work import Turn
 from rowlock_regionserver.region.mutate.check import check_in_region
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.table import Table
@@ -100,7 +100,7 @@ class BulkLoad:
         self._files = shared.files
         self._config = shared.config
         self._clock = shared.clock
-        self._long_work = shared.long_work
+        self._pacing = shared.pacing
         self._on_fatal = shared.on_fatal
 
     def put(
@@ -125,9 +125,9 @@ class BulkLoad:
         else:
             return
         # Not raised, because a kept error must not hold the frames that it passed, and with them the batch.
-        done(self._kept_refusal(request, refusal, options.deadline))
+        done(self._saved_refusal(request, refusal, options.deadline))
 
-    def _kept_refusal(self, request: RequestId, refusal: RegionServerError, deadline: float) -> RegionServerError:
+    def _saved_refusal(self, request: RequestId, refusal: RegionServerError, deadline: float) -> RegionServerError:
         """Keeps the refusal as the answer for late copies; gives the kept answer if there is one already."""
         with self._gate.exclusive(deadline):
             kept = self._requests.find(request, None, is_bulk=True)
@@ -145,7 +145,7 @@ class BulkLoad:
     ) -> bool:
         """False: what the batch was arranged by has changed since, and nothing was done."""
         record: BulkRecord | None = None
-        with self._long_work.turn(deadline=options.deadline) as turn:
+        with self._pacing.permit(deadline=options.deadline) as permit:
             table = self._stores.served.table
             durability = table.durability_of(options.durability)
             is_logged = durability is not Durability.SKIP
@@ -157,7 +157,7 @@ class BulkLoad:
             is_large = cells.byte_count >= self._config.bulk_file_bytes_min
             self._log.check_space(2 * cells.byte_count + 4096 if is_logged and not is_large else 4096)
             if is_logged:
-                record = self._written(cells, request, turn) if is_large else _inline(cells, request)
+                record = self._written(cells, request, permit) if is_large else _inline(cells, request)
         try:
             applied = self._pass_gate(table, cells, request, record, durability, options.deadline, as_segments=is_large)
         except BaseException:
@@ -212,7 +212,7 @@ class BulkLoad:
             return _Applied(kept.write_number, 0, is_repeated=True, refusal=kept.outcome)
         return _Applied(kept.write_number, kept.outcome.timestamp, is_repeated=True)
 
-    def _written(self, cells: BulkCells, request: RequestId | None, turn: Turn) -> BulkRecord:
+    def _written(self, cells: BulkCells, request: RequestId | None, permit: Permit) -> BulkRecord:
         """The cells in a bulk file, which is durable before the batch is logged.
 
         Also when the batch asks for less than `fsync`: the next writer's sync makes the record durable, and a record
@@ -221,7 +221,7 @@ class BulkLoad:
         if self._files.free_bytes(self._folder) < cells.byte_count + self._config.disk_free_bytes_min:
             raise self._disk_full(cells)  # What is left is for flushes.
         try:
-            written = write_bulk_file(self._files, self._folder, self._numbers.next(), cells.tables, turn.set_down)
+            written = write_bulk_file(self._files, self._folder, self._numbers.next(), cells.tables, permit.released)
         except DiskFullError as error:
             raise self._disk_full(cells) from error
         except OSError as error:

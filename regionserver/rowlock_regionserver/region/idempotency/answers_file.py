@@ -1,6 +1,6 @@
 """Answers files: kept answers of one region on disk, which its manifest names. Written once, read when it is opened.
 
-A manifest is written at each flush, so it lists only few answers itself (saved_answers.py). Layout, integers
+A manifest is written at each flush, so it lists only few answers itself (manifest_answers.py). Layout, integers
 little-endian:
 
     magic      8 bytes  "rowlkans"
@@ -28,8 +28,8 @@ from rowlock_regionserver.durable_files import new_file
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import RequestId
-from rowlock_regionserver.process import give_way
-from rowlock_regionserver.region.idempotency.kept_answer import IS_BULK, IS_CUT, OF_ANY_KIND, KeptAnswer, kind_of
+from rowlock_regionserver.process import yield_now
+from rowlock_regionserver.region.idempotency.answer import IS_BULK, IS_CUT, OF_ANY_KIND, SavedAnswer, kind_of
 from rowlock_regionserver.wal.mutation import decode_cells, decode_request, encode_row
 
 MAGIC = b"rowlkans"
@@ -73,7 +73,7 @@ def write_answers(
     folder: Path,
     number: int,
     write_number_max: int,
-    answers: Iterable[Iterable[KeptAnswer]],
+    answers: Iterable[Iterable[SavedAnswer]],
     family_numbers: Mapping[bytes, int],
 ) -> AnswersFile:
     """Writes the answers, which come in lists; file and name are durable when it returns.
@@ -90,11 +90,11 @@ def write_answers(
             listed = list(some)
             file.append(b"".join([_encode(answer, family_numbers) for answer in listed]))
             count += len(listed)
-            give_way()
+            yield_now()
     return AnswersFile(number, write_number_max, count, file.byte_count, file.checksum)
 
 
-def _encode(answer: KeptAnswer, family_numbers: Mapping[bytes, int]) -> bytes:
+def _encode(answer: SavedAnswer, family_numbers: Mapping[bytes, int]) -> bytes:
     request = RequestId(answer.client, answer.sequence, answer.floor)
     result = answer.result
     if not all(cell[0] in family_numbers for cell in (*result.seen, *result.results)):  # A family was dropped since.
@@ -106,7 +106,7 @@ def _encode(answer: KeptAnswer, family_numbers: Mapping[bytes, int]) -> bytes:
 
 def read_answers(
     files: Files, folder: Path, written: AnswersFile, family_names: Mapping[int, bytes]
-) -> Iterator[KeptAnswer]:
+) -> Iterator[SavedAnswer]:
     """The answers in the file. CorruptionError when it is not what the manifest says."""
     data = read_checked(files, folder, written)
     position = _HEAD.size
@@ -132,9 +132,9 @@ def read_checked(files: Files, folder: Path, written: AnswersFile) -> bytes:
     return data
 
 
-def _decode(payload: bytes, write_number: int, kind: int, family_names: Mapping[int, bytes]) -> KeptAnswer:
+def _decode(payload: bytes, write_number: int, kind: int, family_names: Mapping[int, bytes]) -> SavedAnswer:
     row, cells, position, flags = decode_cells(payload, write_number)
     request, result = decode_request(payload, position, flags, cells, family_names)
     is_bulk = None if kind & OF_ANY_KIND else bool(kind & IS_BULK)
     client, sequence, floor, _ = request
-    return KeptAnswer(client, sequence, floor, row, write_number, result, bool(kind & IS_CUT), is_bulk)
+    return SavedAnswer(client, sequence, floor, row, write_number, result, bool(kind & IS_CUT), is_bulk)

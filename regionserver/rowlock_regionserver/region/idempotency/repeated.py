@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rowlock_regionserver.errors import RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.operations import RequestId, RowOutcome, RowResult
+from rowlock_regionserver.region.idempotency.answer import RepeatedAnswer
 from rowlock_regionserver.region.idempotency.answer_size import bytes_of_cells
-from rowlock_regionserver.region.idempotency.kept_answer import RepeatedAnswer
 
 
 def repeated(request: RequestId, kept: RepeatedAnswer, room: int) -> tuple[RowOutcome, int, int]:

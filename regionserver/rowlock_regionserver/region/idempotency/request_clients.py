@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from rowlock_regionserver.region.idempotency.kept_answer import Answer
+from rowlock_regionserver.region.idempotency.answer import Answer
 
 # What a client takes in memory beside its answers, measured.
 CLIENT_BYTES = 265

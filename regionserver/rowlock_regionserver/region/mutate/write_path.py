@@ -69,9 +69,9 @@ from rowlock_regionserver.region.mutate.conditional import (
     families_read,
     reads_whole_rows,
 )
+from rowlock_regionserver.region.mutate.gate_batches import distinct_ascending, next_gate_batch
 from rowlock_regionserver.region.mutate.row_commit import RowCommit
 from rowlock_regionserver.region.mutate.row_state import RowState
-from rowlock_regionserver.region.mutate.stays import distinct_ascending, next_stay
 from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.region.stores import INLINE_CELLS_MAX, is_row_in_memory, row_cell_count
 from rowlock_regionserver.table import Table
@@ -145,7 +145,7 @@ class WritePath:
             done(at_once, [told[i][0] for i in at_once])
         if len(at_once) < len(mutations):
             later = [i for i in range(len(mutations)) if told[i][1] > read_point]
-            self._tell_when_published(partial(done, later), [told[i] for i in later])
+            self._notify_when_published(partial(done, later), [told[i] for i in later])
         return True
 
     def _mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
@@ -153,10 +153,10 @@ class WritePath:
         told = self._make(mutations, options, may_wait=may_wait, is_one_answer=True)
         if told is None:
             return False
-        self._tell_when_published(done, [told[i] for i in range(len(mutations))])
+        self._notify_when_published(done, [told[i] for i in range(len(mutations))])
         return True
 
-    def _tell_when_published(self, done: Done, told: Sequence[Told]) -> None:
+    def _notify_when_published(self, done: Done, told: Sequence[Told]) -> None:
         newest = max([number for _, number, _ in told], default=0)
         self._mvcc.when_published(newest, partial(self._tell, done, told))
 
@@ -194,7 +194,7 @@ class WritePath:
                     refused.clear()
                     left = self._check(mutations, left, table, told, refused)
                     continue
-                stay, is_alone = next_stay(mutations, left) if may_wait else (left, False)
+                stay, is_alone = next_gate_batch(mutations, left) if may_wait else (left, False)
                 rows = distinct_ascending([mutations[i].row for i in stay])
                 stamp = self._lock_and_stamp(rows, options.deadline, may_wait=may_wait, is_alone=is_alone)
                 if stamp is None:

@@ -69,7 +69,7 @@ class _State(enum.Enum):
     CLOSED = enum.auto()
 
 
-class Door:
+class Listener:
     """A gRPC server on one address. Used on the event loop."""
 
     def __init__(self, config: Config, *, is_unix: bool) -> None:

@@ -92,7 +92,7 @@ def statistics_message(region: Region, server: str, data_folder_id: str) -> cata
         store_file_bytes=statistics.store_file_bytes,
         store_file_cells=statistics.store_file_cells,
         read_point=statistics.read_point,
-        kept_answer_count=statistics.request_ids.kept_answers,
+        kept_answer_count=statistics.request_ids.saved_answers,
         kept_answer_bytes=statistics.request_ids.bytes_held,
     )
 

@@ -50,10 +50,10 @@ class Answers(Protocol):
 class ScannedRegion(Protocol):
     """A region as scans see it."""
 
-    def scan(self, plan: ScanPlan, *, is_turn_over: Callable[[], bool]) -> AbstractContextManager[tuple[int, Answers]]:
+    def scan(self, plan: ScanPlan, *, is_slice_over: Callable[[], bool]) -> AbstractContextManager[tuple[int, Answers]]:
         """The read point and the answers; blocking, for worker threads. Leaving frees the read point.
 
-        is_turn_over() is asked after each window: when it holds an answer comes, with or without rows.
+        is_slice_over() is asked after each window: when it holds an answer comes, with or without rows.
         """
 
 
@@ -63,18 +63,18 @@ class OpenScan:
     def __init__(self, region: ScannedRegion, plan: ScanPlan, account: Account, config: Config, clock: Clock) -> None:
         self._account = account
         self._window_bytes = config.scan_window_bytes
-        self._turn_seconds = config.scan_heartbeat_ms / 1000
+        self._slice_seconds = config.scan_heartbeat_ms / 1000
         self._clock = clock
         self._lock = threading.Lock()  # held for a whole step
         # Guarded by self._lock:
         self._context: AbstractContextManager[tuple[int, Answers]] | None = region.scan(
-            plan, is_turn_over=self._is_turn_over
+            plan, is_slice_over=self._is_slice_over
         )
         self._answers: Answers | None = None
         self._read_point = 0
         self._holding = Holding(account)
         self._failure: Exception | None = None
-        self._turn_ends_at = 0.0
+        self._slice_ends_at = 0.0
         # Raised by whoever leaves the scan, read after each window and each step.
         self._is_left = False
 
@@ -97,11 +97,11 @@ class OpenScan:
         if self._failure is not None:
             raise self._failure
         batches: list[bytes] = []
-        self._begin_turn()
+        self._begin_slice()
         try:
             while (batch := self._next()) is not None:
                 batches.append(batch)
-                if len(batches) == count or self._is_turn_over():
+                if len(batches) == count or self._is_slice_over():
                     break
         except Exception as error:
             if not batches:
@@ -109,11 +109,11 @@ class OpenScan:
             self._failure = error
         return batches
 
-    def _begin_turn(self) -> None:
-        self._turn_ends_at = self._clock.monotonic() + self._turn_seconds
+    def _begin_slice(self) -> None:
+        self._slice_ends_at = self._clock.monotonic() + self._slice_seconds
 
-    def _is_turn_over(self) -> bool:
-        is_over = self._is_left or self._clock.monotonic() >= self._turn_ends_at
+    def _is_slice_over(self) -> bool:
+        is_over = self._is_left or self._clock.monotonic() >= self._slice_ends_at
         # Windows become smaller with each turn that ends, and what was read is sent.
         return is_over or self._account.is_half_full
 
@@ -128,9 +128,9 @@ class OpenScan:
         if answer is None or self._is_left:
             self._is_left = True
             return None
-        if not answer.row_reached:
+        if not answer.resume_key:
             # While there are full batches, their number is what ends the step.
-            self._begin_turn()
+            self._begin_slice()
         # The windows that this batch and the next ones are cut from, and what was read ahead.
         self._holding.set(self._answers.bytes_held)
         return scan_batch(
@@ -138,7 +138,7 @@ class OpenScan:
             answer.row_count,
             row_continues=answer.row_continues,
             read_point=self._read_point,
-            row_reached=answer.row_reached,
+            row_reached=answer.resume_key,
         )
 
     def leave(self) -> None:

@@ -24,10 +24,10 @@ from typing import Protocol
 
 from rowlock_regionserver.cells import NEWEST
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.process import give_way
+from rowlock_regionserver.process import yield_now
+from rowlock_regionserver.region.idempotency.answer import SavedAnswer
 from rowlock_regionserver.region.idempotency.answer_size import bytes_of_cells
 from rowlock_regionserver.region.idempotency.answers_file import AnswersFile, answers_path, write_answers
-from rowlock_regionserver.region.idempotency.kept_answer import KeptAnswer
 from rowlock_regionserver.region.manifest import Manifest
 
 # What an answer takes in a manifest beside its row and cells.
@@ -36,9 +36,9 @@ _BEFORE_ALL = -1
 
 
 class AnswerSource(Protocol):
-    """The kept answers of a region; see RequestIds."""
+    """The kept answers of a region; see IdempotencyTable."""
 
-    def kept(self, after: int, through: int) -> Iterator[list[KeptAnswer]]: ...
+    def kept(self, after: int, through: int) -> Iterator[list[SavedAnswer]]: ...
 
     def forgotten_ms_ago(self) -> int | None: ...
 
@@ -51,7 +51,7 @@ class _Live:
     answer_count: int = 0
     byte_count: int = 0
 
-    def add(self, answer: KeptAnswer) -> None:
+    def add(self, answer: SavedAnswer) -> None:
         self.answer_count += 1
         self.byte_count += _ANSWER_BYTES + len(answer.row)
         if answer.result.seen or answer.result.results:
@@ -95,7 +95,7 @@ def _count(answers_files: Sequence[AnswersFile], requests: AnswerSource, through
     for some in requests.kept(_BEFORE_ALL, through):
         for answer in some:
             parts[bisect_left(bounds, answer.write_number)].add(answer)
-        give_way()
+        yield_now()
     return [part for part in parts[:-1] if part.answer_count], parts[-1]
 
 
@@ -122,7 +122,7 @@ class TakenOver:
     def __init__(self, requests: AnswerSource) -> None:
         self._requests = requests
 
-    def kept(self, after: int, through: int) -> Iterator[list[KeptAnswer]]:
+    def kept(self, after: int, through: int) -> Iterator[list[SavedAnswer]]:
         assert after < 0 <= through, (after, through)
         for answers in self._requests.kept(_BEFORE_ALL, NEWEST):
             yield [replace(answer, write_number=0) for answer in answers]
@@ -134,7 +134,7 @@ class TakenOver:
 class Unreadable:
     """The answers of a damaged region for the empty one that replaces it: none, and all were forgotten just now."""
 
-    def kept(self, after: int, through: int) -> Iterator[list[KeptAnswer]]:
+    def kept(self, after: int, through: int) -> Iterator[list[SavedAnswer]]:
         return iter(())
 
     def forgotten_ms_ago(self) -> int | None:

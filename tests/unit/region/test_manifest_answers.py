@@ -18,9 +18,9 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.verify import verify
 from rowlock_regionserver.operations import Append, Increment, Put, RequestId, RowMutation, RowResult
 from rowlock_regionserver.region.idempotency.answers_file import read_answers
-from rowlock_regionserver.region.idempotency.request_id_memory import RequestIdMemory
-from rowlock_regionserver.region.idempotency.requests import RequestIds
-from rowlock_regionserver.region.idempotency.saved_answers import with_answers
+from rowlock_regionserver.region.idempotency.idempotency_memory import IdempotencyMemory
+from rowlock_regionserver.region.idempotency.idempotency_table import IdempotencyTable
+from rowlock_regionserver.region.idempotency.manifest_answers import with_answers
 from rowlock_regionserver.region.manifest import Manifest
 
 from tests.seeds import generator_of
@@ -64,8 +64,8 @@ class Region:
         self.listed_bytes_max = LISTED_BYTES_MAX
         self.requests = self._empty()
 
-    def _empty(self) -> RequestIds:
-        return RequestIds(self.clock, RequestIdMemory(1 << 30), HOUR_MS, 1 << 20)
+    def _empty(self) -> IdempotencyTable:
+        return IdempotencyTable(self.clock, IdempotencyMemory(1 << 30), HOUR_MS, 1 << 20)
 
     def keep(self, name: bytes, sequence: int, floor: int = 1, row: bytes = b"row") -> None:
         self.write_number += 1
@@ -292,7 +292,7 @@ def test_nobody_waits_for_answers_that_are_written(held: Engine) -> None:
     (again,) = held.mutate(mutations[0])
     assert isinstance(again, RowResult)
     assert again.repeated_request
-    assert held.region.statistics().request_ids.kept_answers == MANY + 1
+    assert held.region.statistics().request_ids.saved_answers == MANY + 1
     files.may_go_on.set()
     flushing.join()
     held.crash()

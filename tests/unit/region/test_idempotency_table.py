@@ -11,10 +11,10 @@ import pytest
 from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.errors import InvalidRequestError, NotACounterError, UnknownOutcomeError
 from rowlock_regionserver.operations import RequestId, RowResult
-from rowlock_regionserver.region.idempotency.kept_answer import ANSWER_BYTES, KeptAnswer
+from rowlock_regionserver.region.idempotency.answer import ANSWER_BYTES, SavedAnswer
+from rowlock_regionserver.region.idempotency.idempotency_memory import IdempotencyMemory
+from rowlock_regionserver.region.idempotency.idempotency_table import IdempotencyTable
 from rowlock_regionserver.region.idempotency.request_clients import CLIENT_BYTES
-from rowlock_regionserver.region.idempotency.request_id_memory import RequestIdMemory
-from rowlock_regionserver.region.idempotency.requests import RequestIds
 from rowlock_regionserver.region.manifest import Manifest
 
 from tests.seeds import generator_of
@@ -26,12 +26,19 @@ HOUR_MS = 3600 * 1000
 
 def request_ids(
     clock: Clock | None = None, bytes_max: int = 1 << 30, per_client_max: int = 100, cell_bytes_max: int = 1 << 30
-) -> RequestIds:
-    return RequestIds(clock or ManualClock(), RequestIdMemory(bytes_max), HOUR_MS, per_client_max, cell_bytes_max)
+) -> IdempotencyTable:
+    return IdempotencyTable(
+        clock or ManualClock(), IdempotencyMemory(bytes_max), HOUR_MS, per_client_max, cell_bytes_max
+    )
 
 
 def kept_by(
-    ids: RequestIds, sequence: int, floor: int = 1, write_number: int = 9, value: bytes = b"", client: bytes = CLIENT
+    ids: IdempotencyTable,
+    sequence: int,
+    floor: int = 1,
+    write_number: int = 9,
+    value: bytes = b"",
+    client: bytes = CLIENT,
 ) -> RowResult:
 
     cells = ((b"f", b"q", sequence, value),) if value else ()
@@ -40,7 +47,9 @@ def kept_by(
     return result
 
 
-def found(ids: RequestIds, sequence: int, floor: int = 1, client: bytes = CLIENT, age_ms: int = 0) -> RowResult | None:
+def found(
+    ids: IdempotencyTable, sequence: int, floor: int = 1, client: bytes = CLIENT, age_ms: int = 0
+) -> RowResult | None:
     kept = ids.find(RequestId(client, sequence, floor, age_ms), ROW)
     if kept is None:
         return None
@@ -48,7 +57,7 @@ def found(ids: RequestIds, sequence: int, floor: int = 1, client: bytes = CLIENT
     return kept.outcome
 
 
-def all_kept(ids: RequestIds, through: int = 100) -> list[KeptAnswer]:
+def all_kept(ids: IdempotencyTable, through: int = 100) -> list[SavedAnswer]:
     return list(itertools.chain.from_iterable(ids.kept(-1, through)))
 
 
@@ -68,12 +77,12 @@ def test_an_id_below_the_floor_is_answered_with_unknown_outcome() -> None:
 
 
 def test_of_a_client_that_waits_for_one_change_at_a_time_one_answer_is_kept_and_counted() -> None:
-    memory = RequestIdMemory(1 << 30)
-    ids = RequestIds(ManualClock(), memory, HOUR_MS, 100)
+    memory = IdempotencyMemory(1 << 30)
+    ids = IdempotencyTable(ManualClock(), memory, HOUR_MS, 100)
     for sequence, row in enumerate((b"a", b"a longer row", b"b"), 1):
         ids.keep(RequestId(CLIENT, sequence, sequence), row, 9, RowResult(timestamp=sequence))
         statistics = ids.statistics()
-        assert (statistics.kept_answers, statistics.bytes_held) == (1, CLIENT_BYTES + ANSWER_BYTES + len(row))
+        assert (statistics.saved_answers, statistics.bytes_held) == (1, CLIENT_BYTES + ANSWER_BYTES + len(row))
         assert memory.bytes_held == ids.bytes_held
     assert found(ids, 4) is None
     assert ids.find(RequestId(CLIENT, 3, 3), b"b") == (9, RowResult(timestamp=3), False)
@@ -85,14 +94,14 @@ def test_what_is_kept_is_bounded_by_what_is_in_flight() -> None:
     ids = request_ids()
     for sequence in range(1, 10_000):
         kept_by(ids, sequence, floor=max(1, sequence - 8))
-        assert ids.statistics().kept_answers <= 100
+        assert ids.statistics().saved_answers <= 100
 
 
 def test_of_a_client_that_never_raises_its_floor_the_newest_answers_are_kept() -> None:
     ids = request_ids()
     for sequence in range(1, 1001):
         kept_by(ids, sequence, floor=0)
-        assert ids.statistics().kept_answers <= 200
+        assert ids.statistics().saved_answers <= 200
     assert [answer.sequence for answer in all_kept(ids)] == list(range(901, 1001))
     assert found(ids, 901) is not None
     with pytest.raises(UnknownOutcomeError):
@@ -126,7 +135,7 @@ def test_a_manifest_gets_only_answers_of_flushed_writes_and_gives_them_back() ->
         found(again, 0)
 
 
-def large_answers() -> RequestIds:
+def large_answers() -> IdempotencyTable:
     """Of requests 1 to 9 of one client; three of them have room for their cells."""
     ids = request_ids(cell_bytes_max=3500)
     for sequence in range(1, 10):
@@ -134,7 +143,7 @@ def large_answers() -> RequestIds:
     return ids
 
 
-def cut_ones(ids: RequestIds) -> list[bool]:
+def cut_ones(ids: IdempotencyTable) -> list[bool]:
     answers = [ids.find(RequestId(CLIENT, sequence, 1), ROW) for sequence in range(1, 10)]
     cut = []
     for answer in answers:
@@ -221,7 +230,7 @@ def test_one_shot_clients_take_no_more_than_the_bound_and_the_newest_are_known()
         clock.advance(100)
     statistics = ids.statistics()
     assert statistics.bytes_held == ids.bytes_held > 3 << 18
-    assert 1000 < statistics.clients == statistics.kept_answers < 5000
+    assert 1000 < statistics.clients == statistics.saved_answers < 5000
     assert found(ids, 1, client=b"%016d" % 19_999)
     forgotten_ms = (20_000 - statistics.clients) * 100
     with pytest.raises(UnknownOutcomeError, match="may be forgotten"):
@@ -231,8 +240,8 @@ def test_one_shot_clients_take_no_more_than_the_bound_and_the_newest_are_known()
 
 
 def test_of_all_regions_the_one_that_holds_most_forgets() -> None:
-    clock, memory = ManualClock(), RequestIdMemory(1 << 20)
-    small, large = (RequestIds(clock, memory, HOUR_MS, 1000) for _ in range(2))
+    clock, memory = ManualClock(), IdempotencyMemory(1 << 20)
+    small, large = (IdempotencyTable(clock, memory, HOUR_MS, 1000) for _ in range(2))
     kept_by(small, 1)
     for number in range(5000):
         kept_by(large, 1, client=b"%016d" % number)
@@ -321,5 +330,5 @@ def test_any_order_of_sequences_and_floors_keeps_what_is_waited_for() -> None:
                 result = found(ids, sequence)
                 assert (result.timestamp if result else None) == known.get(sequence), f"seed {seed}"
         count = sum(sequence >= top for sequence in known)
-        assert ids.statistics().kept_answers == count
+        assert ids.statistics().saved_answers == count
         assert ids.bytes_held == CLIENT_BYTES + count * (ANSWER_BYTES + len(ROW))

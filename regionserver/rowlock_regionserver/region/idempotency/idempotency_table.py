@@ -9,15 +9,15 @@ request below it with UnknownOutcomeError. Further bounds:
   newest answers, as if the floor were just below them.
 - An answer may list large cells: the new cells of appends, and what a condition saw. A region keeps CELL_BYTES_KEPT_MAX
   of them, the newest. Older answers are cut: the region still knows that the change was made, but not the cells.
-- All regions together keep `request_ids_bytes_max` (request_id_memory.py). Beyond that they forget the clients that
+- All regions together keep `request_ids_bytes_max` (idempotency_memory.py). Beyond that they forget the clients that
   they have not heard of for longest.
 
 A client says how long ago it first sent a change that it sends again. If that was before the newest answer that the
 region has forgotten, and the id is not found, the change may have been made: UnknownOutcomeError.
 
 An answer is kept with the write number of its change, which must be published before the answer is given again. The
-log has each answer with its change, and a flush saves it (saved_answers.py). A definite refusal and a condition's "no"
-change nothing and are not logged: a restart forgets them, and with them any copy of the request that was still waiting.
+log has each answer with its change, and a flush saves it (manifest_answers.py). A definite refusal and an unmet
+condition change nothing and are not logged: a restart forgets them, and any copy of the request that still waited.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import InvalidRequestError, UnknownOutcomeError
 from rowlock_regionserver.operations import RequestId, RowOutcome, RowResult
-from rowlock_regionserver.region.idempotency.answer_size import bytes_of_cells
-from rowlock_regionserver.region.idempotency.kept_answer import (
+from rowlock_regionserver.region.idempotency.answer import (
     IS_BULK,
     IS_CUT,
     LARGE_BYTES,
     OF_ANY_KIND,
     Answer,
-    KeptAnswer,
     RepeatedAnswer,
-    answer_kept,
+    SavedAnswer,
     answer_of,
     changed_something,
     kind_of,
     listed,
+    new_answer,
     outcome_of,
     without_cells,
 )
+from rowlock_regionserver.region.idempotency.answer_size import bytes_of_cells
+from rowlock_regionserver.region.idempotency.idempotency_memory import IdempotencyMemory
 from rowlock_regionserver.region.idempotency.request_clients import CLIENT_BYTES, Client, Clients
-from rowlock_regionserver.region.idempotency.request_id_memory import RequestIdMemory
 
 # Of the large cells in kept answers of one region.
 CELL_BYTES_KEPT_MAX = 16 * MIB
@@ -64,13 +64,13 @@ _AT_ONCE = 256
 _LISTED_AT_ONCE = 1024
 
 
-class RequestIds:
+class IdempotencyTable:
     """The kept answers of one region. Thread-safe; the row lock orders calls about one row."""
 
     def __init__(
         self,
         clock: Clock,
-        memory: RequestIdMemory,
+        memory: IdempotencyMemory,
         forgotten_after_ms: int,
         answers_per_client_max: int,
         cell_bytes_max: int = CELL_BYTES_KEPT_MAX,
@@ -140,7 +140,7 @@ class RequestIds:
     def _keep(self, request: RequestId, row: bytes | None, write_number: int, outcome: RowOutcome, kind: int) -> bool:
         """Whether the region holds more than before."""
         name, sequence, floor, _ = request
-        answer = answer_kept(sequence, row, write_number, outcome, kind)
+        answer = new_answer(sequence, row, write_number, outcome, kind)
         now = self._clock.monotonic()
         with self._lock:
             before = self._bytes_held
@@ -257,7 +257,7 @@ class RequestIds:
         self._memory.add(-freed)
         return freed > 0
 
-    def kept(self, after: int, through: int) -> Iterator[list[KeptAnswer]]:
+    def kept(self, after: int, through: int) -> Iterator[list[SavedAnswer]]:
         """The answers of writes beyond `after` and up to `through`, which the manifest needs when the log drops them.
 
         Gives them in lists, and holds no lock in between. Forgets silent clients first.
@@ -304,7 +304,7 @@ class RequestIds:
             until = self._forgotten_until
         return None if until == float("-inf") else int((self._clock.monotonic() - until) * 1000)
 
-    def restore(self, answers: Iterable[KeptAnswer], forgotten_ms_ago: int | None = None) -> None:
+    def restore(self, answers: Iterable[SavedAnswer], forgotten_ms_ago: int | None = None) -> None:
         """Takes over what a manifest held, as if the region had heard of each client just now."""
         if forgotten_ms_ago is not None:
             self._forgotten_until = self._clock.monotonic() - forgotten_ms_ago / 1000
@@ -322,19 +322,19 @@ class RequestIds:
             freed, self._bytes_held, self._cell_bytes, self._answer_count = self._bytes_held, 0, 0, 0
         self._memory.add(-freed)
 
-    def statistics(self) -> RequestIdStatistics:
+    def statistics(self) -> IdempotencyStatistics:
         with self._lock:
-            return RequestIdStatistics(
+            return IdempotencyStatistics(
                 len(self._clients), self._answer_count, self._cell_bytes, self._bytes_held, self._repeated
             )
 
 
 @dataclass(frozen=True, slots=True)
-class RequestIdStatistics:
+class IdempotencyStatistics:
     """Clients known, answers kept, bytes of their large cells and of all, and how many requests they answered."""
 
     clients: int
-    kept_answers: int
+    saved_answers: int
     cell_bytes: int
     bytes_held: int
     repeated: int

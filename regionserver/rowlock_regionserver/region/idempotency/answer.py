@@ -27,7 +27,7 @@ Answer = tuple[int, bytes | None, int, int | RowOutcome, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class KeptAnswer:
+class SavedAnswer:
     """The answer to a request, and the write number that must be published before it is given again."""
 
     client: bytes
@@ -48,7 +48,7 @@ class RepeatedAnswer(NamedTuple):
     is_cut: bool = False
 
 
-def answer_kept(sequence: int, row: bytes | None, write_number: int, outcome: RowOutcome, kind: int) -> Answer:
+def new_answer(sequence: int, row: bytes | None, write_number: int, outcome: RowOutcome, kind: int) -> Answer:
     """The answer as a region holds it."""
     byte_count = ANSWER_BYTES + (len(row) if row else 0)
     if isinstance(outcome, RowResult):
@@ -79,7 +79,7 @@ def without_cells(answer: Answer) -> Answer:
     """The answer as it is kept without its cells."""
     sequence, row, write_number, outcome, kind, _ = answer
     assert isinstance(outcome, RowResult), outcome
-    return answer_kept(sequence, row, write_number, outcome._replace(seen=(), results=()), kind | IS_CUT)
+    return new_answer(sequence, row, write_number, outcome._replace(seen=(), results=()), kind | IS_CUT)
 
 
 def changed_something(answer: Answer) -> bool:
@@ -88,17 +88,17 @@ def changed_something(answer: Answer) -> bool:
     return (outcome if isinstance(outcome, int) else isinstance(outcome, RowResult) and outcome.timestamp) != 0
 
 
-def listed(client: bytes, floor: int, answer: Answer) -> KeptAnswer:
+def listed(client: bytes, floor: int, answer: Answer) -> SavedAnswer:
     """The answer, which changed something, as a manifest lists it."""
     sequence, row, write_number, _, kind, _ = answer
     result = outcome_of(answer)
     assert isinstance(result, RowResult), result
     assert row is not None, "a change of an unknown row"
     is_bulk = None if kind & OF_ANY_KIND else bool(kind & IS_BULK)
-    return KeptAnswer(client, sequence, floor, row, write_number, result, bool(kind & IS_CUT), is_bulk)
+    return SavedAnswer(client, sequence, floor, row, write_number, result, bool(kind & IS_CUT), is_bulk)
 
 
-def kind_of(answer: KeptAnswer) -> int:
+def kind_of(answer: SavedAnswer) -> int:
     """What the answer is, of one that a manifest has listed."""
     kind = OF_ANY_KIND if answer.is_bulk is None else IS_BULK if answer.is_bulk else 0
     return kind | IS_CUT if answer.is_cut else kind

@@ -13,7 +13,7 @@ from rowlock_regionserver.host.set_aside import SET_ASIDE, SetAside
 _NAMED_MAX = 5
 
 
-def told_at_start(
+def startup_report(
     folder: Path, state: CatalogState, damaged: Mapping[int, RegionServerError], set_aside: Sequence[SetAside]
 ) -> str:
     """The end of the line that says that the server is ready; empty when all is well."""

@@ -15,8 +15,8 @@ from rowlock_regionserver.errors import DeadlineError, DiskFullError, InvalidReq
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.operations import Put
-from rowlock_regionserver.process import GIVE_WAY_SECONDS
-from rowlock_regionserver.region.long_work import LongWork
+from rowlock_regionserver.process import YIELD_SECONDS
+from rowlock_regionserver.region.background_pacing import BackgroundPacing
 from rowlock_regionserver.region.memory import MemoryGauge
 
 from .conftest import WAIT_S, Engine, bulk_batch
@@ -29,7 +29,7 @@ class Case:
         self.clock = ManualClock()
         self.slept: list[float] = []
         self.memory = MemoryGauge(Ledger(Config()).memstores, Config(), self.clock, lambda: None)
-        self.long_work = LongWork(pause_percent, self.memory, self.clock, 1, self.slept.append)
+        self.pacing = BackgroundPacing(pause_percent, self.memory, self.clock, 1, self.slept.append)
 
     def work(self, seconds: float) -> None:
         self.clock.advance(round(1000 * seconds))
@@ -41,128 +41,128 @@ def case() -> Case:
 
 
 def test_it_pauses_beside_requests_for_as_long_as_it_worked(case: Case) -> None:
-    case.long_work.meet_request()
-    with case.long_work.turn() as turn:
+    case.pacing.note_request()
+    with case.pacing.permit() as permit:
         case.work(0.002)
-        turn.give_way()
+        permit.yield_now()
         case.work(0.005)
-    assert case.slept == pytest.approx([0.002, GIVE_WAY_SECONDS, 0.005])
+    assert case.slept == pytest.approx([0.002, YIELD_SECONDS, 0.005])
 
 
 def test_it_only_gives_way_when_no_request_came_lately(case: Case) -> None:
-    case.long_work.meet_request()
+    case.pacing.note_request()
     case.work(1)
-    with case.long_work.turn() as turn:
+    with case.pacing.permit() as permit:
         case.work(0.002)
-        turn.give_way()
+        permit.yield_now()
         case.work(0.005)
-    assert case.slept == [GIVE_WAY_SECONDS]
+    assert case.slept == [YIELD_SECONDS]
 
 
 def test_what_frees_memory_only_gives_way_when_memory_is_scarce(case: Case) -> None:
-    case.long_work.meet_request()
+    case.pacing.note_request()
     case.memory.add(Config().memstore_bytes_max * 3 // 4)
-    with case.long_work.turn(frees_memory=True) as turn:
+    with case.pacing.permit(frees_memory=True) as permit:
         case.work(0.002)
-        turn.give_way()
-    assert case.slept == [GIVE_WAY_SECONDS]
-    with case.long_work.turn():
+        permit.yield_now()
+    assert case.slept == [YIELD_SECONDS]
+    with case.pacing.permit():
         case.work(0.003)
-    assert case.slept == pytest.approx([GIVE_WAY_SECONDS, 0.003])
+    assert case.slept == pytest.approx([YIELD_SECONDS, 0.003])
 
 
 def test_no_pause_is_long_and_none_is_made_when_it_is_configured_so() -> None:
     for percent, slept in ((100, [0.1]), (0, [])):
         case = Case(percent)
-        with case.long_work.turn():
+        with case.pacing.permit():
             case.work(30)
-            case.long_work.meet_request()
+            case.pacing.note_request()
         assert case.slept == slept
 
 
 def test_waiting_for_a_disk_counts_as_a_pause(case: Case) -> None:
-    case.long_work.meet_request()
-    with case.long_work.turn() as turn:
+    case.pacing.note_request()
+    with case.pacing.permit() as permit:
         case.work(0.008)
-        with turn.set_down():
+        with permit.released():
             case.work(0.003)
         case.work(0.001)
     assert case.slept == pytest.approx([0.006])
 
 
 def test_others_have_the_turn_while_one_waits_for_a_disk_which_is_no_pause_then(case: Case) -> None:
-    case.long_work.meet_request()
-    with case.long_work.turn() as turn:
+    case.pacing.note_request()
+    with case.pacing.permit() as permit:
         case.work(0.008)
-        with turn.set_down():
-            with case.long_work.turn(deadline=case.clock.monotonic()):
+        with permit.released():
+            with case.pacing.permit(deadline=case.clock.monotonic()):
                 case.work(0.003)
             assert case.slept == pytest.approx([0.003])
-        assert case.long_work.permits.statistics().free == 0
+        assert case.pacing.permits.statistics().free == 0
         case.work(0.001)
     assert case.slept == pytest.approx([0.003, 0.009])
-    assert case.long_work.permits.statistics().free == 1
+    assert case.pacing.permits.statistics().free == 1
 
 
 def test_an_error_of_the_disk_waits_for_no_turn(case: Case) -> None:
     def fail() -> None:
-        case.long_work.permits.acquire()  # and never given back
+        case.pacing.permits.acquire()  # and never given back
         raise OSError(errno.EIO, "lost")
 
-    case.long_work.meet_request()
-    with pytest.raises(OSError, match="lost"), case.long_work.turn() as turn, turn.set_down():
+    case.pacing.note_request()
+    with pytest.raises(OSError, match="lost"), case.pacing.permit() as permit, permit.released():
         fail()
 
 
 def test_who_gets_no_turn_gives_up_at_its_deadline(case: Case) -> None:
-    case.long_work.meet_request()
-    with case.long_work.turn(), pytest.raises(DeadlineError, match=r"timed out after 0 s waiting for a permit"):
-        case.long_work.turn(deadline=case.clock.monotonic()).__enter__()
-    with case.long_work.turn(deadline=case.clock.monotonic()):
+    case.pacing.note_request()
+    with case.pacing.permit(), pytest.raises(DeadlineError, match=r"timed out after 0 s waiting for a permit"):
+        case.pacing.permit(deadline=case.clock.monotonic()).__enter__()
+    with case.pacing.permit(deadline=case.clock.monotonic()):
         pass
 
 
 def test_nor_does_who_waited_for_a_disk_wait_for_a_turn_beyond_its_deadline(case: Case) -> None:
     def wait_for_the_disk() -> None:
-        case.long_work.permits.acquire()  # by another one, which keeps it for long
+        case.pacing.permits.acquire()  # by another one, which keeps it for long
         given_back.start()
 
-    given_back = threading.Timer(1, case.long_work.permits.release)
-    case.long_work.meet_request()
+    given_back = threading.Timer(1, case.pacing.permits.release)
+    case.pacing.note_request()
     with (
         pytest.raises(DeadlineError),
-        case.long_work.turn(deadline=case.clock.monotonic()) as turn,
-        turn.set_down(),
+        case.pacing.permit(deadline=case.clock.monotonic()) as permit,
+        permit.released(),
     ):
         wait_for_the_disk()
     given_back.join()
     # It had none to give back.
-    assert case.long_work.permits.statistics().free == 1
+    assert case.pacing.permits.statistics().free == 1
 
 
 def test_nobody_works_in_a_pause(case: Case) -> None:
     def nobody_works(seconds: float) -> None:
-        assert case.long_work.permits.statistics().free == 0
+        assert case.pacing.permits.statistics().free == 0
         case.slept.append(seconds)
 
-    case.long_work.sleep = nobody_works
-    case.long_work.meet_request()
-    with case.long_work.turn():
+    case.pacing.sleep = nobody_works
+    case.pacing.note_request()
+    with case.pacing.permit():
         case.work(0.002)
     assert case.slept == pytest.approx([0.002])
 
 
 def test_one_waits_for_the_other_beside_requests(case: Case) -> None:
     begun = threading.Event()
-    permits = case.long_work.permits
+    permits = case.pacing.permits
 
     def other() -> None:
-        with case.long_work.turn():
+        with case.pacing.permit():
             begun.set()
 
-    case.long_work.meet_request()
+    case.pacing.note_request()
     thread = threading.Thread(target=other)
-    with case.long_work.turn():
+    with case.pacing.permit():
         thread.start()
         while not permits.statistics().waiting:
             threading.Event().wait(0.001)
@@ -172,9 +172,9 @@ def test_one_waits_for_the_other_beside_requests(case: Case) -> None:
 
 
 def test_nobody_waits_for_another_without_requests(case: Case) -> None:
-    with case.long_work.turn(), case.long_work.turn():
-        case.long_work.meet_request()
-    assert case.long_work.permits.statistics().free == 1
+    with case.pacing.permit(), case.pacing.permit():
+        case.pacing.note_request()
+    assert case.pacing.permits.statistics().free == 1
 
 
 class FullForStoreFiles(Files):
@@ -204,11 +204,11 @@ def test_a_flush_waits_for_no_batch_that_waits_for_a_disk_or_a_gate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    monkeypatch.setattr(LongWork, "is_beside_requests", lambda long_work: True)
+    monkeypatch.setattr(BackgroundPacing, "has_active_requests", lambda pacing: True)
     files = BulkFilesOnAHungDisk()
     engine = Engine(tmp_path, Config(bulk_file_bytes_min=0), Clock(), files, Durability.OS)
     gate = engine.region._parts.gate
-    long_work = engine.region._parts.shared.long_work
+    pacing = engine.region._parts.shared.pacing
     engine.change(b"r", Put(b"f", b"q", b"v"))
     batch = threading.Thread(target=engine.bulk, args=(bulk_batch((b"s", b"f", b"q", None, b"v")),), name="hung")
     batch.start()
@@ -218,8 +218,8 @@ def test_a_flush_waits_for_no_batch_that_waits_for_a_disk_or_a_gate(
     files.may_go_on.set()
     while not gate.statistics().exclusive_waiting:
         threading.Event().wait(0.001)
-    long_work.permits.acquire(engine.clock.monotonic() + WAIT_S)
-    long_work.permits.release()
+    pacing.permits.acquire(engine.clock.monotonic() + WAIT_S)
+    pacing.permits.release()
     gate.leave()
     batch.join()
     assert len(engine.scan()) == 2
@@ -228,7 +228,7 @@ def test_a_flush_waits_for_no_batch_that_waits_for_a_disk_or_a_gate(
 
 def test_a_flush_or_a_batch_that_fails_gives_its_turn_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    monkeypatch.setattr(LongWork, "is_beside_requests", lambda long_work: True)
+    monkeypatch.setattr(BackgroundPacing, "has_active_requests", lambda pacing: True)
     files = FullForStoreFiles()
     engine = Engine(tmp_path, Config(bulk_file_bytes_min=0), Clock(), files, Durability.OS)
     engine.change(b"r", Put(b"f", b"q", b"v"))

@@ -9,15 +9,15 @@ from rowlock_regionserver.region.mutate.changes import are_puts
 
 # Rows of one request that are changed in one stay inside the gate. Who wants the gate alone, a flush say, waits for no
 # more, and until then nobody else comes in: with 100,000 increments in one stay other rows waited 2.5 s.
-ROWS_IN_ONE_STAY = 64
+ROWS_PER_GATE_HOLD = 64
 # A mutation of more puts is applied before its record is appended, by who is alone inside the gate: under the order
 # lock, for which the writers of all regions wait, it would take a millisecond for each thousand.
 CELLS_UNDER_ORDER_MAX = 1000
 
 
-def next_stay(mutations: Sequence[RowMutation], left: Sequence[int]) -> tuple[Sequence[int], bool]:
+def next_gate_batch(mutations: Sequence[RowMutation], left: Sequence[int]) -> tuple[Sequence[int], bool]:
     """Which of those that are left are changed in one stay inside the gate, and whether alone: one long one is."""
-    stay = left[:ROWS_IN_ONE_STAY]
+    stay = left[:ROWS_PER_GATE_HOLD]
     for count, i in enumerate(stay):
         mutation = mutations[i]
         if len(mutation.changes) > CELLS_UNDER_ORDER_MAX and mutation.condition is None and are_puts(mutation.changes):

@@ -19,7 +19,7 @@ class AnswerHolder(Protocol):
         """Forgets about so many bytes, the oldest first; False when nothing is left."""
 
 
-class RequestIdMemory:
+class IdempotencyMemory:
     """Counts the bytes that the kept answers of all regions hold, and keeps them below the bound. Thread-safe."""
 
     def __init__(self, bytes_max: int) -> None:

@@ -30,7 +30,7 @@ class Sealed:
     has_damage: bool = False
 
 
-class Trimmer:
+class LogCleaner:
     """The segments before the one that is written. Any thread may call; file removal is the own thread's."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Trimmer:
         self._broken = set(broken_regions)
         self._is_closing = False
         self.removed_count = 0
-        self.thread = threading.Thread(target=self._run, name="log-trimmer", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="log-cleaner", daemon=True)
 
     def add(self, sealed: Sealed) -> None:
         """A segment was sealed, and its successor is durable."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rowlock_regionserver.errors import TooManyOpenFilesError
 from rowlock_regionserver.files import NO_SPACE, Files
-from rowlock_regionserver.wal.segment import SPARE_NAME, make_spare
+from rowlock_regionserver.wal.segment import PREALLOCATED_NAME, make_preallocated
 
 RETRY_SECONDS = 1.0
 
@@ -24,7 +24,7 @@ class NoSpaceToStopError(OSError):
     """What was appended finds no space, and the server stops: nobody waits for space any more. Nothing was damaged."""
 
 
-class Spare:
+class PreallocatedSegment:
     """At most one preallocated file. `take` and `extend` are the writer's; the rest may be called by any thread."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Spare:
         self._disk_free_bytes_min = disk_free_bytes_min
         self._on_failure = on_failure
         # Each is written by one thread, and read without a lock.
-        self._spare_lacks_space = False
+        self._lacks_space = False
         self._extension_lacks_space = False
         self._is_waited_for = False
         self._lock = threading.Lock()
@@ -52,17 +52,17 @@ class Spare:
         self._is_stopping = False
         self._is_closing = False
         self._failure: BaseException | None = None
-        self.thread = threading.Thread(target=self._run, name="log-spare", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="log-preallocate", daemon=True)
 
     @property
     def is_full(self) -> bool:
         """There is no space for what the log needs next, or no descriptor."""
-        return self._spare_lacks_space or self._extension_lacks_space
+        return self._lacks_space or self._extension_lacks_space
 
     @property
     def holds_writer(self) -> bool:
         """The writer waits for space: until there is some, nothing that was appended is completed."""
-        return self._extension_lacks_space or (self._is_waited_for and self._spare_lacks_space)
+        return self._extension_lacks_space or (self._is_waited_for and self._lacks_space)
 
     def want(self) -> None:
         """Asks for a spare; does not wait for it."""
@@ -119,7 +119,7 @@ class Spare:
         if self._descriptor is not None:
             self._files.close(self._descriptor)
             self._descriptor = None
-            self._files.remove_if_there(self._folder / SPARE_NAME)
+            self._files.remove_if_there(self._folder / PREALLOCATED_NAME)
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -135,7 +135,7 @@ class Spare:
                 descriptor = self._make()
                 with self._lock:
                     self._descriptor = descriptor
-                    self._spare_lacks_space = descriptor is None
+                    self._lacks_space = descriptor is None
                     self._changed.notify_all()
                     if descriptor is None and not self._is_closing:
                         self._changed.wait(RETRY_SECONDS)
@@ -156,7 +156,7 @@ class Spare:
         if self._files.free_bytes(self._folder) < self._segment_bytes + self._disk_free_bytes_min:
             return None
         try:
-            return make_spare(self._files, self._folder, self._segment_bytes)
+            return make_preallocated(self._files, self._folder, self._segment_bytes)
         except TooManyOpenFilesError:
             return None
         except OSError as error:
