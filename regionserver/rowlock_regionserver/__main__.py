@@ -62,8 +62,10 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
     from rowlock_regionserver.errors import FolderInUseError, RegionServerError
     from rowlock_regionserver.host.stopping import told
     from rowlock_regionserver.rpc.grpc.addresses import ListenError
+    from rowlock_regionserver.rpc.grpc.cancelled_calls import ignore_cancelled_calls
     from rowlock_regionserver.server import Server
 
+    ignore_cancelled_calls()
     process.limit_arrow()
     try:
         if not asked.data:

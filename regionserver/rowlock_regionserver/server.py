@@ -34,6 +34,7 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.data_folder import DataFolder
 from rowlock_regionserver.embedded import SOCKET, AddressFile, Presence
+from rowlock_regionserver.engine.engine import Engine, EngineStatistics
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
@@ -87,6 +88,7 @@ class ServerStatistics:
     """What the server is at."""
 
     region_server: RegionServerStatistics
+    engine: EngineStatistics
     region_service: RegionServiceStatistics
 
 
@@ -137,6 +139,7 @@ class Server:
         self._address: AnyAddress | None = None
         self._region_server: RegionServer | None = None
         self._unflushed: list[Unflushed] = []
+        self._engine: Engine | None = None
         self._region_service: RegionService | None = None
 
     @property
@@ -194,8 +197,11 @@ class Server:
 
     def statistics(self) -> ServerStatistics:
         """Of a server that has started."""
+        assert self._engine is not None, "the server has not started"
         assert self._region_service is not None, "the server has not started"
-        return ServerStatistics(self.region_server.statistics(), self._region_service.statistics())
+        return ServerStatistics(
+            self.region_server.statistics(), self._engine.statistics(), self._region_service.statistics()
+        )
 
     def __enter__(self) -> Server:
         return self.start()
@@ -246,8 +252,9 @@ class Server:
             workers = Workers(self._config.worker_threads)
             undo.callback(workers.stop)
             self._region_server = region_server
-            regions = RegionService(region_server, workers, calls, self._config, self._clock, ledger)
-            self._region_service = regions
+            engine = Engine(region_server, workers, self._config, self._clock, ledger, lambda: calls.open_count)
+            regions = RegionService(region_server, engine, calls, self._config)
+            self._engine, self._region_service = engine, regions
             catalog = CatalogService(region_server, workers, self._advertised_address(), folder.folder_id, self._config)
             calls.serve({CATALOG: catalog.methods(), REGION_SERVICE: regions.methods()})
             watch = self._watch(ledger, listener, calls.connections)
@@ -255,6 +262,7 @@ class Server:
             await self._serve_clients(listener, folder, presence, stopping)
             calls.stop()
             regions.stop()
+            engine.stop()
             region_server.stop_waiting_for_space()
             await listener.close(presence.nobody, STOP_GRACE_SECONDS)
             # From here on nothing is left for the loop to do, so it may be blocked.

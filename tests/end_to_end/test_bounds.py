@@ -92,7 +92,7 @@ def test_large_messages_of_several_connections_share_one_bound(server: Server, m
             waiting = [RawConversation(client) for client in (one, two)]
             for number, conversation in enumerate(waiting):
                 conversation.send(large_put(number, region_id))
-            while server.statistics().region_service.points.in_flight < 2:
+            while server.statistics().engine.points.in_flight < 2:
                 threading.Event().wait(0.001)
             refused = RawConversation(three)
             refused.send(large_put(7, region_id), large_put(8, region_id))

@@ -129,7 +129,7 @@ def test_a_client_that_vanishes_leaves_nothing_behind(server: Server, client: Ra
     conversation.cancel()
     with RawClient(server.address) as other:
         fresh = RawConversation(other)
-        while server.statistics().region_service.points.in_flight:
+        while server.statistics().engine.points.in_flight:
             fresh.ask(get(1, region_id, b"hot"))
         while server.statistics().region_service.conversations_open > 1:
             fresh.ask(get(1, region_id, b"hot"))

@@ -124,9 +124,9 @@ def test_a_scan_that_meets_no_row_says_how_far_it_has_come(tmp_path: Path) -> No
 def test_a_scan_that_is_closed_frees_its_read_point_at_once(server: Server, client: RawClient, filled: int) -> None:
     scan = client.regions.Scan(region_pb2.ScanRequest(region_id=filled, batch_rows=1))
     next(iter(scan))
-    assert server.statistics().region_service.scans.open_count == 1
+    assert server.statistics().engine.scans.open_count == 1
     scan.cancel()
-    until(client, filled, lambda: server.statistics().region_service.scans.open_count == 0)
+    until(client, filled, lambda: server.statistics().engine.scans.open_count == 0)
     until(client, filled, lambda: readers(server, filled) == 0)
 
 
@@ -135,7 +135,7 @@ def test_a_scan_whose_client_stops_reading_loses_its_lease_and_is_told(
 ) -> None:
     scan = client.regions.Scan(region_pb2.ScanRequest(region_id=filled, batch_bytes=1 << 20))
     next(iter(scan))
-    until(client, filled, lambda: server.statistics().region_service.scans.lease_expired_count == 1)
+    until(client, filled, lambda: server.statistics().engine.scans.lease_expired_count == 1)
     until(client, filled, lambda: readers(server, filled) == 0)
     with pytest.raises(grpc.RpcError) as failed:
         list(scan)

@@ -6,7 +6,7 @@ from .broken_build import Mutant
 
 CALLS = "unit/rpc/test_calls.py"
 FAILURES = "unit/rpc/test_failures.py"
-FLUSHES = "unit/rpc/test_flushes.py"
+FLUSHES = "unit/engine/test_flushes.py"
 
 EDGES = [
     Mutant(

@@ -10,7 +10,7 @@ LEDGER = "unit/test_ledger.py"
 LIMIT = "unit/test_memory_limit.py"
 PLAN = "unit/test_memory_plan.py"
 RECEIVING = "unit/rpc/test_receiving.py"
-SCANS = "unit/rpc/test_scans.py"
+SCANS = "unit/engine/test_scans.py"
 SERVER = "unit/host/test_region_server.py"
 
 MEMORY = [

@@ -9,10 +9,23 @@ bytes the engine counts, because the memory of answers is bounded.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
+import pyarrow as pa
+
 from rowlock_regionserver.cells import Durability
-from rowlock_regionserver.operations import AnswerCell, RowMutation, RowOutcome, Selection, WriteOptions
+from rowlock_regionserver.operations import (
+    AnswerCell,
+    RequestId,
+    RowMutation,
+    RowOutcome,
+    ScanPlan,
+    Selection,
+    WriteOptions,
+)
+from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
+from rowlock_regionserver.scan.batches import ScanAnswer
 
 
 class Request(Protocol):
@@ -117,3 +130,62 @@ class PointRegion(Protocol):
         done: Callable[[list[int], list[RowOutcome]], None],
     ) -> bool:
         """Makes changes of several requests without waiting. Calls `done` with the places of some, until all came."""
+
+
+class ScanAnswers(Protocol):
+    """The answers of an open scan."""
+
+    @property
+    def bytes_held(self) -> int:
+        """Memory held for the answers to come. From any thread."""
+
+    def __next__(self) -> ScanAnswer:
+        """The next answer; blocks."""
+
+
+class ScannedRegion(Protocol):
+    """A region as scans see it."""
+
+    def scan(
+        self, plan: ScanPlan, *, is_slice_over: Callable[[], bool]
+    ) -> AbstractContextManager[tuple[int, ScanAnswers]]:
+        """The read point and the answers; blocks, for worker threads. Its end frees the read point.
+
+        The scan calls is_slice_over() after each window. True: it gives an answer, with or without rows.
+        """
+
+
+class BulkRequest(Protocol):
+    """One batch of a bulk stream. A worker thread uses it."""
+
+    @property
+    def region_id(self) -> int: ...
+
+    def read(self) -> tuple[pa.Table, RequestId | None, Durability | None]:
+        """The cells, the request id, and the durability, or None for the table's.
+
+        Raises a RegionServerError if the batch makes no sense.
+        """
+
+
+class BulkCodec(Protocol):
+    """How a front end encodes bulk batches and their answers."""
+
+    def parse(self, data: bytes) -> BulkRequest:
+        """The batch as it came. Raises InvalidRequestError if the bytes are none, which ends the stream."""
+
+    def answer(self, outcome: BulkOutcome | Exception) -> bytes:
+        """The encoded answer. From any thread."""
+
+
+class BulkRegion(Protocol):
+    """A region as bulk streams see it. Thread-safe."""
+
+    def bulk_put(
+        self,
+        batch: pa.Table,
+        request: RequestId | None,
+        options: WriteOptions,
+        done: Callable[[BulkOutcome], None],
+    ) -> None:
+        """Blocks up to APPLY. Calls `done` once, from any thread, when the batch is published."""

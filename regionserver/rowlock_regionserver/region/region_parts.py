@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rowlock_regionserver.commit.gate import Gate
 from rowlock_regionserver.commit.mvcc import Mvcc
+from rowlock_regionserver.durable_files import TEMPORARY_SUFFIX
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.apply import Applier
@@ -22,7 +23,6 @@ from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.region.stores import Stores
 from rowlock_regionserver.storefile.reader import StoreFile
-from rowlock_regionserver.storefile.writer import TEMPORARY_SUFFIX
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.record import Position
 

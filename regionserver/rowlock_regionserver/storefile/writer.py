@@ -18,7 +18,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from rowlock_regionserver.cells import CELL_SCHEMA, Compression, Family
-from rowlock_regionserver.durable_files import TEMPORARY_SUFFIX as TEMPORARY_SUFFIX
 from rowlock_regionserver.durable_files import durably_named
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.process import yield_now

@@ -7,7 +7,6 @@ import gc
 import sys
 import threading
 import weakref
-from typing import NoReturn
 
 import pyarrow as pa
 import pytest
@@ -15,14 +14,14 @@ from rowlock_proto.v1.region_pb2 import BulkAnswer, BulkBatch
 from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.bulk_streams import BulkStreams
+from rowlock_regionserver.engine.interfaces import BulkCodec
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import InvalidRequestError, RegionTooBusyError, StoppingError
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.memory_plan import REQUEST_COST
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
-from rowlock_regionserver.rpc.messages.bulk_batches import BULK_SCHEMA
-from rowlock_regionserver.rpc.services import bulk
-from rowlock_regionserver.rpc.services.bulk import BulkStreams
+from rowlock_regionserver.rpc.messages.bulk_batches import BULK_SCHEMA, BulkMessages, BulkPut
 
 from tests.unit.engine.fakes import REGION_ID, FakeRegion
 from tests.unit.engine.loops import run, until
@@ -43,7 +42,12 @@ class Stream:
     """A bulk stream and its client."""
 
     def __init__(
-        self, region: FakeRegion, workers: Workers, config: Config | None = None, streams: BulkStreams | None = None
+        self,
+        region: FakeRegion,
+        workers: Workers,
+        config: Config | None = None,
+        streams: BulkStreams | None = None,
+        codec: BulkCodec | None = None,
     ) -> None:
         config = config or Config()
         self.ledger = Ledger(config)
@@ -51,7 +55,8 @@ class Stream:
         self._sent: asyncio.Queue[bytes | None] = asyncio.Queue()
         self.answers: list[BulkAnswer] = []
         self._arrived = asyncio.Event()
-        self.serving = asyncio.create_task(self.streams.serve(self._sent.get, self._write))
+        codec = codec or BulkMessages(config.request_bytes_max)
+        self.serving = asyncio.create_task(self.streams.serve(codec, self._sent.get, self._write))
 
     async def _write(self, data: bytes) -> None:
         self.answers.append(BulkAnswer.FromString(data))
@@ -178,20 +183,25 @@ def test_bytes_that_are_no_batch_end_the_stream_after_the_answers_before(region:
     run(test)
 
 
-def test_a_batch_that_can_not_even_be_read_gives_its_bytes_back(
-    region: FakeRegion, workers: Workers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class OutOfMemoryOnce(BulkMessages):
+    def __init__(self) -> None:
+        super().__init__(Config().request_bytes_max)
+        self._has_failed = False
+
+    def parse(self, data: bytes) -> BulkPut:
+        if not self._has_failed:
+            self._has_failed = True
+            raise MemoryError
+        return super().parse(data)
+
+
+def test_a_batch_that_can_not_even_be_read_gives_its_bytes_back(region: FakeRegion, workers: Workers) -> None:
     """For want of memory: then of all times nothing may stay counted."""
 
-    def parsed(*_: object) -> NoReturn:
-        raise MemoryError
-
     async def test() -> None:
-        stream = Stream(region, workers)
-        with monkeypatch.context() as patched:
-            patched.setattr(bulk, "parsed", parsed)
-            stream.send(batch(b"1"))
-            await until(lambda: len(stream.answers) == 1)
+        stream = Stream(region, workers, codec=OutOfMemoryOnce())
+        stream.send(batch(b"1"))
+        await until(lambda: len(stream.answers) == 1)
         assert stream.ledger.requests.bytes_held == 0
         assert [answer.error.code for answer in stream.answers] == [Error.INTERNAL]
         stream.send(batch(b"2"), None)

@@ -12,6 +12,8 @@ from rowlock_proto.v1 import catalog_pb2, region_pb2
 from rowlock_regionserver.cells import Family
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.engine import Engine
+from rowlock_regionserver.engine.scans import Scans
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
@@ -20,7 +22,6 @@ from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.rpc.grpc.calls import Calls
 from rowlock_regionserver.rpc.services.catalog_service import CatalogService
 from rowlock_regionserver.rpc.services.region_service import RegionService
-from rowlock_regionserver.rpc.services.scans import Scans
 
 from tests.unit.engine.fakes import FakeRegion
 from tests.unit.engine.loops import run, until
@@ -67,7 +68,8 @@ def test_slow_table_operations_do_not_hold_up_who_connects(engine: RegionServer,
         await methods["EndSnapshot"](renewal, NO_CONTEXT)
         ledger = Ledger(config)
         calls = Calls(config, ledger, lambda _: None)
-        regions = RegionService(engine, busy_workers, calls, config, Clock(), ledger)
+        admission = Engine(engine, busy_workers, config, Clock(), ledger, lambda: calls.open_count)
+        regions = RegionService(engine, admission, calls, config)
         await regions.methods()["PlanScan"](region_pb2.PlanScanRequest(region_id=1).SerializeToString(), NO_CONTEXT)
 
     run(test)
@@ -82,7 +84,7 @@ def test_slow_table_operations_do_not_keep_the_read_points_of_scans_that_were_le
     async def test() -> None:
         scans = Scans(busy_workers, Config(), Clock(), Ledger(Config()))
         with pytest.raises(ConnectionError):
-            await scans.serve(region, ScanPlan(row_limit=5), write)
+            await scans.serve(region, ScanPlan(row_limit=5), lambda *_: b"", write)
         await until(lambda: region.open_scans == 0)
 
     run(test)

@@ -13,6 +13,7 @@ from pathlib import Path
 import lmdb
 import pytest
 from rowlock_regionserver.cells import PUT, Kind
+from rowlock_regionserver.durable_files import TEMPORARY_SUFFIX
 from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.storefile import container
@@ -23,7 +24,7 @@ from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.sorting import OutOfOrderError
 from rowlock_regionserver.storefile.verify import verify_store_file
-from rowlock_regionserver.storefile.writer import TEMPORARY_SUFFIX, write_store_file
+from rowlock_regionserver.storefile.writer import write_store_file
 
 from tests.crash.simulated_files import Call, Loss, Moment, SimulatedCrash, SimulatedFiles
 from tests.unit.storefile.store_file_case import (

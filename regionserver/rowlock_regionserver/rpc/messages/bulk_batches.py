@@ -19,8 +19,15 @@ from __future__ import annotations
 import struct
 
 import pyarrow as pa
+from rowlock_proto.v1.region_pb2 import BulkAnswer, BulkBatch
 
+from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
+from rowlock_regionserver.operations import RequestId
+from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
+from rowlock_regionserver.rpc.messages.changes import check_client_id, request_id
+from rowlock_regionserver.rpc.messages.enums import durability
+from rowlock_regionserver.rpc.messages.failures import error_message, parsed
 
 BULK_SCHEMA = pa.schema(
     (
@@ -35,6 +42,44 @@ BULK_SCHEMA = pa.schema(
 # Positions in the flatbuffer tables Message and RecordBatch, from Arrow's format/Message.fbs.
 _MESSAGE_HEADER = 2
 _RECORD_BATCH_COMPRESSION = 3
+
+
+class BulkMessages:
+    """The messages of a bulk stream: engine.interfaces.BulkCodec."""
+
+    def __init__(self, request_bytes_max: int) -> None:
+        self._request_bytes_max = request_bytes_max
+
+    def parse(self, data: bytes) -> BulkPut:
+        return BulkPut(parsed(BulkBatch, data), self._request_bytes_max)
+
+    def answer(self, outcome: BulkOutcome | Exception) -> bytes:
+        if isinstance(outcome, Exception):
+            answer = BulkAnswer(error=error_message(outcome, "applying a bulk batch"))
+        else:
+            answer = BulkAnswer(
+                cell_count=outcome.cell_count,
+                row_count=outcome.row_count,
+                timestamp=outcome.timestamp,
+                repeated_request=outcome.repeated_request,
+            )
+        return answer.SerializeToString()
+
+
+class BulkPut:
+    """One batch: engine.interfaces.BulkRequest."""
+
+    def __init__(self, message: BulkBatch, request_bytes_max: int) -> None:
+        self._message = message
+        self._request_bytes_max = request_bytes_max
+        self.region_id = message.region_id
+
+    def read(self) -> tuple[pa.Table, RequestId | None, Durability | None]:
+        message = self._message
+        check_client_id(message.client_id)
+        request = request_id(message.client_id, message.sequence, message.sequence_floor, message.age_ms)
+        wanted = durability(message.durability)
+        return bulk_table(message.arrow, message.uncompressed_bytes, self._request_bytes_max), request, wanted
 
 
 def bulk_table(data: bytes, uncompressed_bytes: int, bytes_max: int) -> pa.Table:

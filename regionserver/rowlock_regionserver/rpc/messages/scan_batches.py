@@ -10,19 +10,24 @@ from __future__ import annotations
 import pyarrow as pa
 from rowlock_proto.v1.region_pb2 import ScanBatch
 
+from rowlock_regionserver.scan.batches import ScanAnswer
+
 # Field 1 (ScanBatch.arrow) of wire type 2 (length and bytes).
 _ARROW_TAG = b"\x0a"
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
-def scan_batch(
-    table: pa.Table, row_count: int, *, row_continues: bool, read_point: int, row_reached: bytes = b""
-) -> bytes:
+def scan_batch(answer: ScanAnswer, read_point: int) -> bytes:
     """The message. The table's chunks become record batches of one Arrow IPC stream; each byte is copied twice."""
-    parts: list[bytes | pa.Buffer] = [table.schema.serialize()]
-    parts.extend(batch.serialize() for batch in table.to_batches())
+    parts: list[bytes | pa.Buffer] = [answer.table.schema.serialize()]
+    parts.extend(batch.serialize() for batch in answer.table.to_batches())
     parts.append(_END_OF_STREAM)
-    rest = ScanBatch(row_continues=row_continues, read_point=read_point, row_count=row_count, row_reached=row_reached)
+    rest = ScanBatch(
+        row_continues=answer.row_continues,
+        read_point=read_point,
+        row_count=answer.row_count,
+        row_reached=answer.resume_key,
+    )
     head = _ARROW_TAG + _varint(sum(len(part) for part in parts))
     return b"".join([head, *parts, rest.SerializeToString()])
 

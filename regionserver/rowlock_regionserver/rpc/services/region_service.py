@@ -10,25 +10,21 @@ from typing import Protocol, TypeVar
 from google.protobuf.message import Message
 from rowlock_proto.v1 import region_pb2
 
-from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.engine.interfaces import PointRegion
-from rowlock_regionserver.engine.points import Points, PointStatistics
-from rowlock_regionserver.engine.workers import Workers
+from rowlock_regionserver.engine.engine import Engine
+from rowlock_regionserver.engine.interfaces import ScannedRegion
 from rowlock_regionserver.errors import StoppingError
-from rowlock_regionserver.ledger import Account, Ledger
+from rowlock_regionserver.ledger import Account
 from rowlock_regionserver.memory_plan import ANSWER_COST
 from rowlock_regionserver.operations import ScanPlan
-from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.rpc.grpc.calls import Calls, Context, Method
+from rowlock_regionserver.rpc.messages.bulk_batches import BulkMessages
 from rowlock_regionserver.rpc.messages.failures import end_call, parsed
 from rowlock_regionserver.rpc.messages.point_requests import PointChange, PointGet
 from rowlock_regionserver.rpc.messages.reads import scan_plan
+from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
 from rowlock_regionserver.rpc.messages.scan_parts import parts_message, plan_to_cut
-from rowlock_regionserver.rpc.services.bulk import BulkRegion, BulkStreams
 from rowlock_regionserver.rpc.services.conversation import INLINE_MESSAGE_BYTES_MAX, Conversation
-from rowlock_regionserver.rpc.services.flushes import Flushes
-from rowlock_regionserver.rpc.services.scans import ScannedRegion, Scans, ScanStatistics
 from rowlock_regionserver.scan.split_points import Part
 
 M = TypeVar("M", bound=Message)
@@ -37,8 +33,8 @@ M = TypeVar("M", bound=Message)
 _TIMEOUT_MS_MAX = (1 << 32) - 1
 
 
-class ServedRegion(PointRegion, ScannedRegion, BulkRegion, Protocol):
-    """A region as this service sees it."""
+class ServedRegion(ScannedRegion, Protocol):
+    """A region as this service sees it. The engine sees more of it."""
 
     def parts(self, plan: ScanPlan, part_bytes: int) -> Sequence[Part]:
         """Where a scan may be cut."""
@@ -53,34 +49,26 @@ class RegionHost(Protocol):
     def region_at(self, region_id: int, snapshot_id: bytes) -> ScannedRegion:
         """The region as a snapshot sees it. SnapshotEndedError when that is not there; else as `region`."""
 
-    def flush(self, name: str) -> FlushResult:
-        """Writes a table's memstores to store files; blocking."""
-
 
 @dataclass(frozen=True, slots=True)
 class RegionServiceStatistics:
     """What the service is at."""
 
     conversations_open: int
-    points: PointStatistics
-    scans: ScanStatistics
 
 
 class RegionService:
     """The methods of rowlock.v1.RegionService. Used on the event loop."""
 
-    def __init__(
-        self, host: RegionHost, workers: Workers, calls: Calls, config: Config, clock: Clock, ledger: Ledger
-    ) -> None:
+    def __init__(self, host: RegionHost, engine: Engine, calls: Calls, config: Config) -> None:
         self._host = host
-        self._workers = workers
+        self._engine = engine
+        self._points = engine.points
+        self._workers = engine.workers
         self._calls = calls
         self._config = config
+        self._bulk_messages = BulkMessages(config.request_bytes_max)
         self._loop = asyncio.get_running_loop()
-        self._points = Points(host.region, workers, config, clock, ledger, lambda: calls.open_count)
-        self._scans = Scans(workers, config, clock, ledger)
-        self._flushes = Flushes(host.flush, workers.tables)
-        self._bulk = BulkStreams(host.region, workers, ledger, config, clock)
         self._stopping: asyncio.Future[None] = self._loop.create_future()
         self._conversations_open = 0
 
@@ -98,14 +86,12 @@ class RegionService:
 
     def statistics(self) -> RegionServiceStatistics:
         """From any thread."""
-        return RegionServiceStatistics(self._conversations_open, self._points.statistics(), self._scans.statistics())
+        return RegionServiceStatistics(self._conversations_open)
 
     def stop(self) -> None:
-        """Ends the streams: what was begun is answered, the rest is told SERVER_STOPPING."""
+        """Ends the conversations with SERVER_STOPPING, when the requests that they read are answered."""
         if not self._stopping.done():
             self._stopping.set_result(None)
-        self._scans.stop()
-        self._bulk.stop()
 
     async def _converse(self, _: bytes, context: Context) -> None:
         conversation = Conversation(self._points, context.write)
@@ -176,7 +162,7 @@ class RegionService:
         plan = scan_plan(message, self._config)
         # Sent first, because a batch that is given up while it waits would leave it unknown whether it was.
         await context.send_initial_metadata(())
-        await self._scans.serve(region, plan, context.write)
+        await self._engine.scans.serve(region, plan, scan_batch, context.write)
 
     async def _plan_scan(self, data: bytes, _: Context) -> bytes:
         return await self._loop.run_in_executor(self._workers.quick, self._parts, data)
@@ -187,11 +173,11 @@ class RegionService:
         return parts_message(region.parts(*plan_to_cut(message, self._config))).SerializeToString()
 
     async def _bulk_put(self, _: bytes, context: Context) -> None:
-        await self._bulk.serve(self._calls.reader(context), context.write)
+        await self._engine.bulk.serve(self._bulk_messages, self._calls.reader(context), context.write)
 
     async def _flush(self, data: bytes, _: Context) -> bytes:
         message = parsed(region_pb2.FlushRequest, data)
-        result = await self._flushes.flush(message.table)
+        result = await self._engine.flushes.flush(message.table)
         answer = region_pb2.FlushResponse(store_file_count=result.store_file_count, cell_count=result.cell_count)
         return answer.SerializeToString()
 

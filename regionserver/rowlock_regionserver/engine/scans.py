@@ -20,57 +20,41 @@ import threading
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.interfaces import ScanAnswers, ScannedRegion
+from rowlock_regionserver.engine.tasks import cancel
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import LeaseExpiredError, RegionTooBusyError, StoppingError
 from rowlock_regionserver.ledger import Account, Holding, Ledger
 from rowlock_regionserver.operations import ScanPlan
-from rowlock_regionserver.rpc.grpc.tasks import cancel
-from rowlock_regionserver.rpc.messages.scan_batches import scan_batch
 from rowlock_regionserver.scan.batches import ScanAnswer
 
 # A step's batches; a window of the default size is cut into twice as many.
 STEP_BATCHES_MAX = 4
 
-
-class Answers(Protocol):
-    """The answers of a scan that is under way."""
-
-    @property
-    def bytes_held(self) -> int:
-        """Memory that is held for those to come. From any thread."""
-
-    def __next__(self) -> ScanAnswer:
-        """The next one; blocking."""
-
-
-class ScannedRegion(Protocol):
-    """A region as scans see it."""
-
-    def scan(self, plan: ScanPlan, *, is_slice_over: Callable[[], bool]) -> AbstractContextManager[tuple[int, Answers]]:
-        """The read point and the answers; blocking, for worker threads. Leaving frees the read point.
-
-        is_slice_over() is asked after each window: when it holds an answer comes, with or without rows.
-        """
+# Encodes an answer, read at this read point, for the front end that sends it. Called by worker threads.
+Encode = Callable[[ScanAnswer, int], bytes]
 
 
 class OpenScan:
     """One scan, stepped by worker threads. Thread-safe."""
 
-    def __init__(self, region: ScannedRegion, plan: ScanPlan, account: Account, config: Config, clock: Clock) -> None:
+    def __init__(
+        self, region: ScannedRegion, plan: ScanPlan, encode: Encode, account: Account, config: Config, clock: Clock
+    ) -> None:
+        self._encode = encode
         self._account = account
         self._window_bytes = config.scan_window_bytes
         self._slice_seconds = config.scan_heartbeat_ms / 1000
         self._clock = clock
         self._lock = threading.Lock()  # held for a whole step
         # Guarded by self._lock:
-        self._context: AbstractContextManager[tuple[int, Answers]] | None = region.scan(
+        self._context: AbstractContextManager[tuple[int, ScanAnswers]] | None = region.scan(
             plan, is_slice_over=self._is_slice_over
         )
-        self._answers: Answers | None = None
+        self._answers: ScanAnswers | None = None
         self._read_point = 0
         self._holding = Holding(account)
         self._failure: Exception | None = None
@@ -79,7 +63,7 @@ class OpenScan:
         self._is_left = False
 
     def step(self, count: int = 1) -> list[bytes]:
-        """The next ScanBatches, at most `count`; none at the end and once the scan is left. Blocks.
+        """The next encoded answers, at most `count`; none at the end and once the scan is left. Blocks.
 
         Closes the scan when it fails. What comes before a failure is given, and the failure by the next step.
         """
@@ -133,13 +117,7 @@ class OpenScan:
             self._begin_slice()
         # The windows that this batch and the next ones are cut from, and what was read ahead.
         self._holding.set(self._answers.bytes_held)
-        return scan_batch(
-            answer.table,
-            answer.row_count,
-            row_continues=answer.row_continues,
-            read_point=self._read_point,
-            row_reached=answer.resume_key,
-        )
+        return self._encode(answer, self._read_point)
 
     def leave(self) -> None:
         """Frees the read point and all else, at the latest when the step that is running ends. Doesn't wait for it."""
@@ -156,7 +134,7 @@ class OpenScan:
                 self._lock.release()
 
 
-def _next(answers: Answers) -> ScanAnswer | None:
+def _next(answers: ScanAnswers) -> ScanAnswer | None:
     try:
         return next(answers)
     except StopIteration:
@@ -197,9 +175,13 @@ class Scans:
             self._stopping.set_result(None)
 
     async def serve(
-        self, region: ScannedRegion, plan: ScanPlan, write: Callable[[bytes], Coroutine[None, None, None]]
+        self,
+        region: ScannedRegion,
+        plan: ScanPlan,
+        encode: Encode,
+        write: Callable[[bytes], Coroutine[None, None, None]],
     ) -> None:
-        """Writes the scan's batches. Raises RegionServerError when it ends early; its read point is free then."""
+        """Writes the scan's encoded answers. Raises RegionServerError if it ends early; its read point is then free."""
         if self._open_count >= self._config.scans_open_max:
             raise RegionTooBusyError(
                 f"{self._open_count} scans are open, which is scans_open_max; close those you leave and try again",
@@ -207,7 +189,7 @@ class Scans:
             )
         self._open_count += 1
         self._opened_count += 1
-        scan = OpenScan(region, plan, self._account, self._config, self._clock)
+        scan = OpenScan(region, plan, encode, self._account, self._config, self._clock)
         try:
             await self._write_batches(scan, write)
         finally:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from rowlock_regionserver.engine.flushes import Flushes
 from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.region.flush import FlushResult
-from rowlock_regionserver.rpc.services.flushes import Flushes
 
 from tests.unit.engine.loops import run, until
 

@@ -5,7 +5,7 @@
 2. At most two batches are in the server unanswered; the third is read when the first is answered.
 3. A batch that came waits, as its bytes, until there is room for arranging it and in the memstores; meanwhile nothing
    more is read, so the client waits too. If there is none in time, or no room even to wait, it is told to come again.
-4. A batch that is refused is answered with its error, and the stream goes on. Bytes that are no BulkBatch end it.
+4. A batch that is refused is answered with its error, and the stream goes on. Bytes that are no batch end it.
 5. A batch that was begun is carried out, whether its client is still there or not.
 """
 
@@ -14,42 +14,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
-from typing import Protocol
-
-import pyarrow as pa
-from rowlock_proto.v1.region_pb2 import BulkAnswer, BulkBatch
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.bulk_rooms import Rooms
+from rowlock_regionserver.engine.interfaces import BulkCodec, BulkRegion
+from rowlock_regionserver.engine.tasks import cancel
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, StoppingError
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.memory_plan import REQUEST_COST
-from rowlock_regionserver.operations import RequestId, WriteOptions
-from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome, BulkResult
-from rowlock_regionserver.rpc.grpc.tasks import cancel
-from rowlock_regionserver.rpc.messages.bulk_batches import bulk_table
-from rowlock_regionserver.rpc.messages.changes import check_client_id, request_id
-from rowlock_regionserver.rpc.messages.enums import durability
-from rowlock_regionserver.rpc.messages.failures import error_message, parsed
-from rowlock_regionserver.rpc.services.bulk_rooms import Rooms
+from rowlock_regionserver.operations import WriteOptions
+from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
 
 UNANSWERED_BATCHES_MAX = 2
 # Longer than that a batch is not kept waiting: its client would take the silence for a server that is gone.
 _ROOM_WAIT_SECONDS = 1.0
-
-
-class BulkRegion(Protocol):
-    """A region as bulk streams see it."""
-
-    def bulk_put(
-        self,
-        batch: pa.Table,
-        request: RequestId | None,
-        options: WriteOptions,
-        done: Callable[[BulkOutcome], None],
-    ) -> None:
-        """Blocks up to APPLY; `done` is told once the batch is published, from any thread."""
 
 
 class BulkStreams:
@@ -80,18 +60,19 @@ class BulkStreams:
 
     async def serve(
         self,
+        codec: BulkCodec,
         read: Callable[[], Coroutine[None, None, bytes | None]],
         write: Callable[[bytes], Coroutine[None, None, None]],
     ) -> None:
         """Reads batches until `read` gives None, and writes an answer for each.
 
-        Raises InvalidRequestError for bytes that are no BulkBatch, once the answers to those before are written.
+        Raises InvalidRequestError for bytes that are no batch, after the answers to those before are written.
         """
         slots = asyncio.Semaphore(UNANSWERED_BATCHES_MAX)
         arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
-        begun: asyncio.Queue[asyncio.Future[BulkAnswer] | None] = asyncio.Queue()
+        begun: asyncio.Queue[asyncio.Future[bytes] | None] = asyncio.Queue()
         reader = self._loop.create_task(self._read_all(read, slots, arrived))
-        beginner = self._loop.create_task(self._begin_all(arrived, begun))
+        beginner = self._loop.create_task(self._begin_all(codec, arrived, begun))
         answerer = self._loop.create_task(self._answer_all(begun, slots, write))
         try:
             refusal, _ = await asyncio.gather(beginner, answerer)
@@ -127,12 +108,15 @@ class BulkStreams:
             arrived.put_nowait(None)
 
     async def _begin_all(
-        self, arrived: asyncio.Queue[bytes | None], begun: asyncio.Queue[asyncio.Future[BulkAnswer] | None]
+        self,
+        codec: BulkCodec,
+        arrived: asyncio.Queue[bytes | None],
+        begun: asyncio.Queue[asyncio.Future[bytes] | None],
     ) -> InvalidRequestError | None:
         """What was wrong with the bytes that ended the stream; None when it ended by itself."""
         try:
             while (data := await arrived.get()) is not None:
-                beginning = self._begin(data)
+                beginning = self._begin(codec, data)
                 del data
                 begun.put_nowait(await beginning)
         except InvalidRequestError as error:
@@ -141,27 +125,27 @@ class BulkStreams:
             begun.put_nowait(None)
         return None
 
-    async def _begin(self, data: bytes) -> asyncio.Future[BulkAnswer]:
-        answered: asyncio.Future[BulkAnswer] = self._loop.create_future()
+    async def _begin(self, codec: BulkCodec, data: bytes) -> asyncio.Future[bytes]:
+        answered: asyncio.Future[bytes] = self._loop.create_future()
         byte_count = REQUEST_COST * len(data)
         try:
             await self._rooms.take(byte_count, len(data))
         except RegionServerError as refusal:
-            answered.set_result(_answer(refusal))
+            answered.set_result(codec.answer(refusal))
             return answered
 
-        def give_answer(answer: BulkAnswer) -> None:
+        def give_answer(answer: bytes) -> None:
             self._ledger.requests.give(byte_count)
             answered.set_result(answer)
 
-        def tell(outcome: BulkResult | Exception) -> None:
+        def done(outcome: BulkOutcome | Exception) -> None:
             # Only the answer goes on: an error's frames hold the batch, and this function, so an error that waited
             # here would hold itself, and a refused batch its memory, until the cyclic collector comes by.
-            answer = _answer(outcome)
+            answer = codec.answer(outcome)
             with contextlib.suppress(RuntimeError):  # The loop is closed: nobody is there to be told.
                 self._loop.call_soon_threadsafe(give_answer, answer)
 
-        applying = self._loop.run_in_executor(self._workers.streams, self._apply, data, tell)
+        applying = self._loop.run_in_executor(self._workers.streams, self._apply, codec, data, done)
         del data
         # Shielded, so that it is carried out, and what it holds given back, when this stream is cancelled.
         not_a_batch = await asyncio.shield(applying)
@@ -169,46 +153,33 @@ class BulkStreams:
             raise not_a_batch
         return answered
 
-    def _apply(self, data: bytes, told: Callable[[BulkResult | Exception], None]) -> InvalidRequestError | None:
-        """Carries out a batch up to APPLY, in a worker; `told` is called once. Gives why the bytes are no BulkBatch."""
+    def _apply(
+        self, codec: BulkCodec, data: bytes, done: Callable[[BulkOutcome | Exception], None]
+    ) -> InvalidRequestError | None:
+        """Makes a batch's steps up to APPLY, in a worker; calls `done` once. Returns why the bytes are no batch."""
         try:
-            message = parsed(BulkBatch, data)
+            request = codec.parse(data)
             del data
         except Exception as error:
-            told(error)
+            done(error)
             return error.without_frames() if isinstance(error, InvalidRequestError) else None
         try:
-            config = self._config
-            check_client_id(message.client_id)
-            request = request_id(message.client_id, message.sequence, message.sequence_floor, message.age_ms)
-            deadline = self._clock.monotonic() + config.row_lock_wait_ms / 1000
-            options = WriteOptions(deadline, durability(message.durability))
-            region = self._region(message.region_id)
-            table = bulk_table(message.arrow, message.uncompressed_bytes, config.request_bytes_max)
-            region.bulk_put(table, request, options, told)
+            region = self._region(request.region_id)
+            cells, request_id, durability = request.read()
+            del request
+            deadline = self._clock.monotonic() + self._config.row_lock_wait_ms / 1000
+            region.bulk_put(cells, request_id, WriteOptions(deadline, durability), done)
         except Exception as error:
-            told(error)
+            done(error)
         return None
 
     async def _answer_all(
         self,
-        begun: asyncio.Queue[asyncio.Future[BulkAnswer] | None],
+        begun: asyncio.Queue[asyncio.Future[bytes] | None],
         slots: asyncio.Semaphore,
         write: Callable[[bytes], Coroutine[None, None, None]],
     ) -> None:
         while (answered := await begun.get()) is not None:
             # Shielded, because the region tells its outcome also when nobody waits for it any more.
-            answer = await asyncio.shield(answered)
-            await write(answer.SerializeToString())
+            await write(await asyncio.shield(answered))
             slots.release()
-
-
-def _answer(outcome: BulkResult | Exception) -> BulkAnswer:
-    if isinstance(outcome, Exception):
-        return BulkAnswer(error=error_message(outcome, "applying a bulk batch"))
-    return BulkAnswer(
-        cell_count=outcome.cell_count,
-        row_count=outcome.row_count,
-        timestamp=outcome.timestamp,
-        repeated_request=outcome.repeated_request,
-    )

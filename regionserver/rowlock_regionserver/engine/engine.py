@@ -1,0 +1,69 @@
+"""The engine: everything that front ends share. A second front end is built on the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from rowlock_regionserver.clock import Clock
+from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.bulk_streams import BulkStreams
+from rowlock_regionserver.engine.flushes import Flushes
+from rowlock_regionserver.engine.interfaces import BulkRegion, PointRegion, ScannedRegion
+from rowlock_regionserver.engine.points import Points, PointStatistics
+from rowlock_regionserver.engine.scans import Scans, ScanStatistics
+from rowlock_regionserver.engine.workers import Workers
+from rowlock_regionserver.ledger import Ledger
+from rowlock_regionserver.region.flush import FlushResult
+
+
+class EngineRegion(PointRegion, ScannedRegion, BulkRegion, Protocol):
+    """A region as the engine sees it."""
+
+
+class EngineHost(Protocol):
+    """The host of regions as the engine sees it. Thread-safe."""
+
+    def region(self, region_id: int) -> EngineRegion:
+        """Raises NotServingRegionError if the region is not here."""
+
+    def flush(self, name: str) -> FlushResult:
+        """Writes a table's memstores to store files; blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatistics:
+    """What the engine is doing."""
+
+    points: PointStatistics
+    scans: ScanStatistics
+
+
+class Engine:
+    """Admits requests of all front ends of one server. Built and used on the event loop."""
+
+    def __init__(
+        self,
+        host: EngineHost,
+        workers: Workers,
+        config: Config,
+        clock: Clock,
+        ledger: Ledger,
+        open_calls: Callable[[], int],
+    ) -> None:
+        """`open_calls`: how many calls of any kind the server is serving."""
+        self.workers = workers
+        self.points = Points(host.region, workers, config, clock, ledger, open_calls)
+        self.scans = Scans(workers, config, clock, ledger)
+        self.flushes = Flushes(host.flush, workers.tables)
+        self.bulk = BulkStreams(host.region, workers, ledger, config, clock)
+
+    def statistics(self) -> EngineStatistics:
+        """From any thread."""
+        return EngineStatistics(self.points.statistics(), self.scans.statistics())
+
+    def stop(self) -> None:
+        """Ends scans and begins no bulk batch. What was begun is answered."""
+        self.scans.stop()
+        self.bulk.stop()
