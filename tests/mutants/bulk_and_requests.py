@@ -258,8 +258,8 @@ BULK_AND_REQUESTS = [
     Mutant(
         "a bulk batch that can't be read is counted for ever",
         "BulkStreams._apply",
-        "        except Exception as error:\n            told(error)\n            return error.without",
-        "        except InvalidRequestError as error:\n            told(error)\n            return error.without",
+        "        except Exception as error:\n            done(error)\n            return error.without",
+        "        except InvalidRequestError as error:\n            done(error)\n            return error.without",
         "unit/rpc/test_bulk.py::test_a_batch_that_can_not_even_be_read_gives_its_bytes_back",
     ),
 ]

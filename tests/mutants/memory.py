@@ -66,7 +66,7 @@ MEMORY = [
     Mutant(
         "all that sent something are closed when memory is full",
         "ReceiveWatch.look",
-        "            if too_much > 0 and sender.peer",
+        "            if excess > 0 and sender.peer",
         "            if sender.peer",
         f"{RECEIVING}::test_those_that_sent_most_are_closed_and_no_more_than_make_up_for_it",
     ),
@@ -108,7 +108,7 @@ MEMORY = [
     ),
     Mutant(
         "messages that were read count as unread",
-        "Connection.met",
+        "Connection.count_message",
         "        self.message_bytes += len(message)\n",
         "",
         f"{RECEIVING}::test_what_was_sent_and_not_read_is_told_of_each_connection",

@@ -71,5 +71,5 @@ def test_errors_after_the_first_ones_are_told_in_short_with_all_their_evidence()
     answer = mutate_answer(1, outcomes)
     errors = [result.error for result in PointAnswers.FromString(answer).answers[0].mutate.results]
     assert {len(error.message) for error in errors[:ERRORS_IN_FULL_MAX]} == {500}
-    assert errors[-1].message == "NOT_A_COUNTER; the first errors of this answer say more"
+    assert errors[-1].message == "NOT_A_COUNTER; see the first errors of this answer for full messages"
     assert (errors[-1].row, errors[-1].table, errors[-1].code) == (b"101", "t", Error.NOT_A_COUNTER)

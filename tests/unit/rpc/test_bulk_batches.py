@@ -65,7 +65,7 @@ def test_the_size_is_checked_before_anything_is_read() -> None:
 
 def test_a_batch_larger_than_it_declares_is_refused() -> None:
     sent = batch(1000)
-    with pytest.raises(InvalidRequestError, match="uncompressed_bytes says 1000"):
+    with pytest.raises(InvalidRequestError, match="uncompressed_bytes is 1000"):
         read(encoded(sent), 1000)
 
 

@@ -109,7 +109,7 @@ def test_an_empty_condition_is_told_from_none() -> None:
 @pytest.mark.parametrize(
     ("mutation", "said"),
     [
-        (region_pb2.RowMutation(changes=[types_pb2.Change()]), "a change says nothing"),
+        (region_pb2.RowMutation(changes=[types_pb2.Change()]), "a change is empty"),
         (
             region_pb2.RowMutation(changes=[types_pb2.Change(delete=types_pb2.Delete(kind=unknown(9)))]),
             "Delete.kind is 9",
@@ -125,7 +125,7 @@ def test_an_empty_condition_is_told_from_none() -> None:
             ),
             "no operand",
         ),
-        (region_pb2.RowMutation(condition=region_pb2.Condition(filter=types_pb2.Filter())), "a filter says nothing"),
+        (region_pb2.RowMutation(condition=region_pb2.Condition(filter=types_pb2.Filter())), "a filter is empty"),
     ],
 )
 def test_what_says_nothing_or_is_unknown_is_refused_with_its_row(mutation: region_pb2.RowMutation, said: str) -> None:
@@ -168,7 +168,7 @@ def test_a_sequence_needs_a_client() -> None:
 
 @pytest.mark.parametrize("client_id", [b"c", b"c" * 15, b"c" * 17])
 def test_a_client_id_of_another_length_is_refused(client_id: bytes) -> None:
-    with pytest.raises(InvalidRequestError, match=f"client_id is {len(client_id)} bytes"):
+    with pytest.raises(InvalidRequestError, match=f"client_id has {len(client_id)} bytes"):
         check_client_id(client_id)
     check_client_id(CLIENT)
     check_client_id(b"")

@@ -111,7 +111,7 @@ def test_one_by_itself_goes_the_way_of_all_others(run: Run, region: FakeRegion) 
 def test_whoever_leaves_while_the_loop_turns_leaves_nothing_half_begun(
     run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation, "_LOOP_HELD_MAX", -1)  # The loop turns after each request.
+    monkeypatch.setattr(conversation, "_LOOP_HELD_SECONDS_MAX", -1)  # The loop turns after each request.
 
     async def test(client: Client) -> None:
         taking = asyncio.ensure_future(client.send(*numbered([b"later"] * 5)))

@@ -323,7 +323,7 @@ def test_nor_is_one_whose_answers_pile_up_behind_a_message_that_is_being_written
 def test_no_more_of_a_message_is_begun_than_the_client_takes(
     run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowlock_regionserver.rpc.services.conversation._LOOP_HELD_MAX", -1.0)
+    monkeypatch.setattr("rowlock_regionserver.rpc.services.conversation._LOOP_HELD_SECONDS_MAX", -1.0)
     region.value = b"v" * 1000
 
     async def test(client: Client) -> None:
@@ -524,7 +524,7 @@ def test_the_end_waits_for_every_answer(run: Run, region: FakeRegion) -> None:
 
 
 def test_a_long_message_lets_the_loop_turn(run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowlock_regionserver.rpc.services.conversation._LOOP_HELD_MAX", -1.0)
+    monkeypatch.setattr("rowlock_regionserver.rpc.services.conversation._LOOP_HELD_SECONDS_MAX", -1.0)
 
     async def test(client: Client) -> None:
         turns = 0

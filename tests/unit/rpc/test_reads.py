@@ -229,7 +229,7 @@ def test_every_kind_of_filter_arrives(message: types_pb2.Filter, value: RowFilte
         (types_pb2.Filter(row=types_pb2.RowComparison(op=unknown(6))), "RowComparison.op is 6"),
         (types_pb2.Filter(column=types_pb2.ColumnComparison(type=unknown(11))), "ColumnComparison.type is 11"),
         (types_pb2.Filter(pattern=types_pb2.ColumnPattern(kind=unknown(3))), "ColumnPattern.kind is 3"),
-        (negated(types_pb2.Filter()), "a filter says nothing"),
+        (negated(types_pb2.Filter()), "a filter is empty"),
     ],
 )
 def test_unknown_numbers_in_filters_are_refused_and_the_known_ones_told(message: types_pb2.Filter, said: str) -> None:

@@ -130,7 +130,7 @@ def test_what_was_sent_and_not_read_is_told_of_each_connection(
     connection = connections.enter(peer)
     (sender,) = senders(port, connections)
     assert (sender.peer, sender.unread_bytes) == (peer, 3 * MIB)
-    connection.met(bytes(2 * MIB + MIB // 2))
+    connection.count_message(bytes(2 * MIB + MIB // 2))
     assert senders(port, connections) == []
     assert senders(port + 1, Connections(10, 100)) == []  # another's port
 

@@ -139,7 +139,7 @@ def test_leaving_and_stepping_at_once_always_closes(region: FakeRegion) -> None:
     for _ in range(300):
         scan = open_scan(region)
         assert scan.step()
-        threads = [threading.Thread(target=scan.step), threading.Thread(target=scan.leave)]
+        threads = [threading.Thread(target=scan.step), threading.Thread(target=scan.close)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -150,7 +150,7 @@ def test_leaving_and_stepping_at_once_always_closes(region: FakeRegion) -> None:
 
 def test_a_scan_that_is_left_before_its_first_step_opens_nothing(region: FakeRegion) -> None:
     scan = open_scan(region)
-    scan.leave()
+    scan.close()
     assert scan.step() == []
     assert region.begun == []
 
@@ -225,7 +225,7 @@ def test_a_scan_that_meets_no_row_tells_how_far_it_has_come_when_its_time_is_ove
         (message,) = scan.step(4)
         batch = ScanBatch.FromString(message)
         assert (batch.row_reached, batch.row_count, batch.read_point) == (row_reached, 0, 11)
-    scan.leave()
+    scan.close()
     assert region.open_scans == 0
 
 
@@ -237,7 +237,7 @@ def test_while_scans_hold_half_of_what_they_may_each_turn_ends_with_its_window(r
     scan = OpenScan(region, ScanPlan(), scans, Config(scan_heartbeat_ms=100), clock)
     row_reached = [ScanBatch.FromString(message).row_reached for _ in range(2) for message in scan.step(4)]
     assert row_reached == [b"row0", b"row1"]
-    scan.leave()
+    scan.close()
 
 
 def test_while_there_are_batches_a_step_lasts_until_it_has_as_many_as_asked(region: FakeRegion) -> None:
