@@ -99,10 +99,10 @@ DURABILITY = [
         f"{QUICK}::test_what_is_appended_while_the_log_is_held_is_written_when_it_is_released",
     ),
     Mutant(
-        "a lone caller waits for a disk that hangs",
+        "a single caller waits for a disk that hangs",
         "BriefWait.end",
-        "        self._came.acquire(timeout=WAIT_SECONDS)\n",
-        "        self._came.acquire(timeout=300)\n",
+        "        self._arrived.acquire(timeout=WAIT_SECONDS)\n",
+        "        self._arrived.acquire(timeout=300)\n",
         "end_to_end/test_hanging_disk.py",
     ),
     Mutant(

@@ -39,10 +39,10 @@ LOCK_MUTANTS = [
     ),
     Mutant(
         "a released permit is free for newcomers although a thread waits",
-        "Permits.release",
+        "FairSemaphore.release",
         "            if not self._queue.hand_over():\n                self._free += 1\n",
         "            self._queue.hand_over()\n            self._free += 1\n",
-        "unit/region/test_permits.py::test_a_released_permit_passes_to_the_thread_that_waits_and_not_to_a_newcomer",
+        "unit/region/test_fair_semaphore.py::test_a_released_permit_passes_to_the_thread_that_waits_and_not_to_a_newcomer",
     ),
     Mutant(
         "who gives up to have the gate alone leaves the others waiting",

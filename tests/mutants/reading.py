@@ -244,7 +244,7 @@ READING = [
     ),
     Mutant(
         "segments go before their file is shown",
-        "LiveFiles._show.exchange",
+        "LiveFiles._publish.exchange",
         "                store.files = (file, *store.files)\n",
         "                pass\n",
         f"{FLUSH}::test_a_flush_makes_one_store_file_a_family_and_empties_the_memstore",
@@ -260,11 +260,11 @@ READING = [
         "a flush that does not commit drops its segments",
         "LiveFiles.apply_edit",
         "        self._commit(_edited(self.manifest if manifest is None else manifest, edit))\n"
-        "        self._show(edit)\n",
+        "        self._publish(edit)\n",
         "        try:\n"
         "            self._commit(_edited(self.manifest if manifest is None else manifest, edit))\n"
         "        finally:\n"
-        "            self._show(replace(edit, added={}))\n",
+        "            self._publish(replace(edit, added={}))\n",
         f"{FLUSH}::test_a_flush_without_space_loses_nothing_and_the_next_one_takes_all[manifest-*]",
     ),
     Mutant(
@@ -290,7 +290,7 @@ READING = [
     ),
     Mutant(
         "what was sealed later goes with what a failed flush left",
-        "Flusher._left",
+        "Flusher._unflushed",
         " if s.write_number_max <= write_number)",
         ")",
         f"{FLUSH}::test_what_a_failed_flush_left_goes_on_its_own_when_the_rest_fails_too",

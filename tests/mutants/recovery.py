@@ -305,8 +305,8 @@ RECOVERY = [
     Mutant(
         "a row is pruned as the log brought it",
         "RowSegment._prune",
-        "            if self._is_recovering:\n                held.sort()\n            kept",
-        "            kept",
+        "            if self._is_recovering:\n                held.sort()\n            retained",
+        "            retained",
         f"{SEGMENT}::test_cells_that_come_in_any_order_in_recovery_are_sorted_before_pruning_and_at_its_end",
     ),
     Mutant(

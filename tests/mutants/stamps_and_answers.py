@@ -59,12 +59,12 @@ STAMPS_AND_ANSWERS = [
     Mutant(
         "a call waits for its stamp with its locks held",
         "WritePath._lock_and_stamp",
-        "            self._unlock(rows, is_alone=is_alone)\n"
+        "            self._unlock(rows, is_exclusive=is_exclusive)\n"
         "            if not may_wait:\n"
         "                return None\n",
         "            if not may_wait:\n"
         "                return None\n"
-        "            self._unlock(rows, is_alone=is_alone)\n",
+        "            self._unlock(rows, is_exclusive=is_exclusive)\n",
         f"{STAMPS}::test_a_call_that_may_not_wait_does_nothing_in_a_millisecond_that_gives_no_stamp",
     ),
     Mutant(
@@ -129,7 +129,7 @@ STAMPS_AND_ANSWERS = [
     ),
     Mutant(
         "a bulk batch lies behind old cells",
-        "BulkLoad._pass_gate",
+        "BulkLoad._apply_in_gate",
         "                    self._numbering.pass_over_cells()  # Their rows are not read.\n",
         "                    pass\n",
         f"{OLD}::test_who_does_not_read_rows_writes_beyond_all_old_cells_and_so_does_everybody_from_then_on",
@@ -201,13 +201,13 @@ STAMPS_AND_ANSWERS = [
     Mutant(
         "a refusal of a bulk batch is not kept",
         "BulkLoad._saved_refusal",
-        "                self._requests.keep(request, None, 0, refusal, is_bulk=True)\n",
+        "                self._requests.save(request, None, 0, refusal, is_bulk=True)\n",
         "",
         f"{REPEATED}::test_a_bulk_batch_that_was_refused_is_not_applied_by_a_copy_that_comes_late",
     ),
     Mutant(
         "an overflow of a counter that was never published is reported as final",
-        "WritePath._tell",
+        "WritePath._notify",
         "failure if number > published else outcome",
         "failure if isinstance(outcome, RowResult) else outcome",
         f"{REPEATED}::test_an_outcome_that_depends_on_an_unpublished_write_is_unknown",
@@ -286,7 +286,7 @@ STAMPS_AND_ANSWERS = [
     ),
     Mutant(
         "replay holds answers below their client's floor",
-        "Replay._keep_packed",
+        "Replay._defer_answer",
         "            grown -= client.raise_floor(floor)\n",
         "            client.floor = floor\n",
         f"{MEMORY}::test_replay_holds_no_more_of_a_client_than_it_still_waits_for",

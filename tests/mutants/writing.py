@@ -96,9 +96,9 @@ WRITING = [
     Mutant(
         "unlock before compare",
         "WritePath._make",
-        "                    for i in stay:\n                        told[i] = ",
+        "                    for i in batch:\n                        pending[i] = ",
         "                    self._row_locks.release(rows)\n                    rows = []\n"
-        "                    for i in stay:\n                        told[i] = ",
+        "                    for i in batch:\n                        pending[i] = ",
         f"{INTERLEAVINGS}::test_a_writer_compares_after_the_one_before_it_has_applied",
     ),
     Mutant(
@@ -206,10 +206,10 @@ WRITING = [
     Mutant(
         "a write that has its number is given up at its deadline",
         "WritePath._mutate",
-        "        self._notify_when_published(done, [told[i] for i in range",
+        "        self._notify_when_published(done, [pending[i] for i in range",
         "        if self._clock.monotonic() > options.deadline:\n"
         "            raise RegionServerError('too late')\n"
-        "        self._notify_when_published(done, [told[i] for i in range",
+        "        self._notify_when_published(done, [pending[i] for i in range",
         f"{INTERLEAVINGS}::test_a_write_that_has_its_number_is_not_given_up_at_its_deadline",
     ),
     Mutant(
@@ -229,14 +229,14 @@ WRITING = [
     Mutant(
         "a request of many rows holds the gate to its end",
         "next_gate_batch",
-        "    stay = left[:ROWS_PER_GATE_HOLD]\n",
-        "    stay = left\n",
+        "    batch = remaining[:ROWS_PER_GATE_HOLD]\n",
+        "    batch = remaining\n",
         "unit/region/test_long_requests.py::test_who_wants_the_gate_alone_has_it_in_the_middle_of_a_request",
     ),
     Mutant(
         "a row of very many puts is applied under the order lock",
         "WritePath._change_row",
-        "self._commit.commit_alone if is_alone else self._commit.commit",
+        "self._commit.commit_exclusive if is_exclusive else self._commit.commit",
         "self._commit.commit",
         "unit/region/test_long_requests.py"
         "::test_a_row_of_very_many_puts_is_applied_without_the_order_lock_and_by_its_place_in_the_request",
@@ -266,8 +266,8 @@ WRITING = [
     Mutant(
         "the answer goes out before the sync",
         "WritePath._notify_when_published",
-        "        self._mvcc.when_published(newest, partial(self._tell, done, told))\n",
-        "        self._tell(done, told, None)\n",
+        "        self._mvcc.when_published(newest, partial(self._notify, done, pending))\n",
+        "        self._notify(done, pending, None)\n",
         f"{WRITES}::test_an_unsynced_write_is_neither_answered_nor_read",
     ),
     Mutant(
@@ -294,8 +294,8 @@ WRITING = [
     Mutant(
         "a delete of nothing is answered without waiting",
         "WritePath._compare_and_change",
-        "that are not there.\n            return RowResult(is_met, seen), state.newest_write_number, ",
-        "that are not there.\n            return RowResult(is_met, seen), 0, ",
+        "that do not exist.\n            return RowResult(is_met, seen), state.newest_write_number, ",
+        "that do not exist.\n            return RowResult(is_met, seen), 0, ",
         f"{WAITS}[no_version]",
     ),
     Mutant(
@@ -308,8 +308,8 @@ WRITING = [
     Mutant(
         "a repeated request is answered without waiting",
         "WritePath._change_row",
-        "                return repeated(request, kept, room)\n",
-        "                return repeated(request, kept._replace(write_number=0), room)\n",
+        "                return repeated(request, saved, budget)\n",
+        "                return repeated(request, saved._replace(write_number=0), budget)\n",
         f"{WAITS}[repeated]",
     ),
     Mutant(
@@ -322,7 +322,7 @@ WRITING = [
     ),
     Mutant(
         "after a failed sync writes are answered as done",
-        "WritePath._tell",
+        "WritePath._notify",
         "        if failure is None:\n",
         "        if True:\n",
         f"{WRITES}::test_after_a_failed_sync_nothing_is_acknowledged_and_the_server_ends",
@@ -330,8 +330,8 @@ WRITING = [
     Mutant(
         "coalesced puts are answered before they are published",
         "WritePath.mutate_each",
-        "            self._notify_when_published(partial(done, later), [told[i] for i in later])\n",
-        "            done(later, [told[i][0] for i in later])\n",
+        "            self._notify_when_published(partial(done, later), [pending[i] for i in later])\n",
+        "            done(later, [pending[i][0] for i in later])\n",
         f"{EACH}::test_a_repeat_of_what_is_not_published_waits_for_it",
     ),
 ]

@@ -222,7 +222,7 @@ class RegionServer:
                 for before, after in zip(old.regions, entry.regions, strict=True):
                     region = replaced[after.region_id] = self._regions.get(before.region_id)
                     if region is not None:
-                        closing.enter_context(region.without_writes_any_more())
+                        closing.enter_context(region.closing_to_writes())
                 with self._new_regions(entry, state, replaced, f"table {name!r} was truncated"):
                     self._remove_regions(old, "its table was truncated")
             return old.table

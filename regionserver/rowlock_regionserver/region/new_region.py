@@ -1,4 +1,4 @@
-"""The folder of a new region, which may take the place of another one."""
+"""The folder of a new region, which may replace another region."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rowlock_regionserver.table import Table
 def make_region_folder(
     files: Files, folder: Path, region_id: int, table: Table, config: Config, answers: AnswerSource | None = None
 ) -> None:
-    """A new region's folder with its first manifest; durable when it returns. `answers`: of the region it replaces."""
+    """Makes a region's folder with its first manifest; durable when it returns. `answers`: of the replaced region."""
     files.make_folder(folder)
     manifest = Manifest(region_id, table.table_id)
     if answers is not None:
@@ -26,5 +26,5 @@ def make_region_folder(
 
 
 def answers_to_take_over(region: Region | None) -> AnswerSource:
-    """The kept answers of a region, for the one that replaces it; None: of a damaged one, which can't be read."""
+    """Returns the saved answers of a region for the one that replaces it. None means a damaged, unreadable region."""
     return Unreadable() if region is None else region.saved_answers()

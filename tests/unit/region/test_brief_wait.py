@@ -19,7 +19,7 @@ def waiting(done: Done) -> BriefWait[str]:
 def test_an_outcome_that_came_before_is_given_by_the_thread_that_waits() -> None:
     done: Done = []
     wait = waiting(done)
-    thread = threading.Thread(target=wait.told, args=("yes",))
+    thread = threading.Thread(target=wait.set_outcome, args=("yes",))
     thread.start()
     thread.join()
     assert done == []
@@ -33,7 +33,7 @@ def test_an_outcome_that_comes_while_it_waits_is_given_by_the_thread_that_waits(
     monkeypatch.setattr(brief_wait, "WAIT_SECONDS", WAIT_S)
     done: Done = []
     wait = waiting(done)
-    thread = threading.Thread(target=wait.told, args=("yes",))
+    thread = threading.Thread(target=wait.set_outcome, args=("yes",))
     wait._lock.acquire()  # It can't be told before the other one waits.
     thread.start()
     wait._lock.release()
@@ -47,7 +47,7 @@ def test_an_outcome_that_comes_too_late_is_given_by_the_thread_that_tells() -> N
     wait = waiting(done)
     wait.end()
     assert done == []
-    thread = threading.Thread(target=wait.told, args=("late",))
+    thread = threading.Thread(target=wait.set_outcome, args=("late",))
     thread.start()
     thread.join()
     assert done == [("late", thread)]

@@ -42,7 +42,7 @@ def test_nobody_but_the_pieces_holds_what_is_flushed_when_it_is_freed(
     engine.change(b"r", Put(b"f", b"q", b"1"))
     segments = [weakref.ref(store.memstore.active) for store in engine.region._parts.stores.all()]
     held: list[bool] = []
-    monkeypatch.setattr(flush, "_let_go", lambda _: held.extend(segment() is not None for segment in segments))
+    monkeypatch.setattr(flush, "_free_slowly", lambda _: held.extend(segment() is not None for segment in segments))
     engine.server.flush("t")
     assert held == [False, False]
 

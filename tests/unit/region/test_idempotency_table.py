@@ -43,7 +43,7 @@ def kept_by(
 
     cells = ((b"f", b"q", sequence, value),) if value else ()
     result = RowResult(results=cells, timestamp=sequence)
-    ids.keep(RequestId(client, sequence, floor), ROW, write_number, result)
+    ids.save(RequestId(client, sequence, floor), ROW, write_number, result)
     return result
 
 
@@ -58,7 +58,7 @@ def found(
 
 
 def all_kept(ids: IdempotencyTable, through: int = 100) -> list[SavedAnswer]:
-    return list(itertools.chain.from_iterable(ids.kept(-1, through)))
+    return list(itertools.chain.from_iterable(ids.saved(-1, through)))
 
 
 def test_a_kept_answer_is_found_with_its_write_number() -> None:
@@ -80,7 +80,7 @@ def test_of_a_client_that_waits_for_one_change_at_a_time_one_answer_is_kept_and_
     memory = IdempotencyMemory(1 << 30)
     ids = IdempotencyTable(ManualClock(), memory, HOUR_MS, 100)
     for sequence, row in enumerate((b"a", b"a longer row", b"b"), 1):
-        ids.keep(RequestId(CLIENT, sequence, sequence), row, 9, RowResult(timestamp=sequence))
+        ids.save(RequestId(CLIENT, sequence, sequence), row, 9, RowResult(timestamp=sequence))
         statistics = ids.statistics()
         assert (statistics.saved_answers, statistics.bytes_held) == (1, CLIENT_BYTES + ANSWER_BYTES + len(row))
         assert memory.bytes_held == ids.bytes_held
@@ -213,7 +213,7 @@ def test_what_is_counted_is_about_what_python_holds() -> None:
                 cells = ((b"f", b"column %d" % sequence, 1 << 40, value + b"%d" % number),) if value else ()
                 result = RowResult(results=cells, timestamp=(1 << 40) + number)
                 row = b"row %08d" % (number * per_client + sequence)
-                ids.keep(RequestId(b"%016d" % number, sequence, 0), row, (1 << 31) + sequence, result)
+                ids.save(RequestId(b"%016d" % number, sequence, 0), row, (1 << 31) + sequence, result)
         gc.collect()
         held, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
@@ -298,9 +298,9 @@ def test_clients_that_are_heard_of_again_and_again_are_not_those_that_are_forgot
 
 def test_refusals_are_counted_and_are_not_for_a_manifest() -> None:
     ids = request_ids()
-    ids.keep(RequestId(CLIENT, 1, 1), ROW, 9, NotACounterError("x" * 1000))
-    ids.keep(RequestId(CLIENT, 2, 1), ROW, 9, RowResult(condition_met=False))
-    ids.keep(RequestId(CLIENT, 3, 1), None, 0, NotACounterError("y"), is_bulk=True)
+    ids.save(RequestId(CLIENT, 1, 1), ROW, 9, NotACounterError("x" * 1000))
+    ids.save(RequestId(CLIENT, 2, 1), ROW, 9, RowResult(condition_met=False))
+    ids.save(RequestId(CLIENT, 3, 1), None, 0, NotACounterError("y"), is_bulk=True)
     assert ids.bytes_held > 1000
     assert all_kept(ids) == []
     kept = ids.find(RequestId(CLIENT, 1, 1), ROW)

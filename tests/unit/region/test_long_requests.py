@@ -18,7 +18,7 @@ from rowlock_regionserver.memstore.memstore import Memstore
 from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Increment, Put, RequestId, RowMutation, RowOutcome, RowResult, WriteOptions
 from rowlock_regionserver.region.mutate.gate_batches import CELLS_UNDER_ORDER_MAX, ROWS_PER_GATE_HOLD
-from rowlock_regionserver.region.mutate.write_path import Told
+from rowlock_regionserver.region.mutate.write_path import PendingOutcome
 from rowlock_regionserver.table import Table
 
 from .conftest import WAIT_S, Engine, bulk_batch
@@ -47,12 +47,12 @@ def test_a_request_of_many_rows_leaves_the_gate_every_few_rows(engine: Engine, m
         refusal: RegionServerError | None,
         stamp: int,
         durability: Durability,
-        room: int,
+        budget: int,
         *,
-        is_alone: bool,
-    ) -> Told:
+        is_exclusive: bool,
+    ) -> PendingOutcome:
         stays[-1] += 1
-        return change_row(table, mutation, refusal, stamp, durability, room, is_alone=is_alone)
+        return change_row(table, mutation, refusal, stamp, durability, budget, is_exclusive=is_exclusive)
 
     monkeypatch.setattr(gate, "leave", count_stay)
     monkeypatch.setattr(write_path, "_change_row", count_row)

@@ -69,7 +69,7 @@ class Region:
 
     def keep(self, name: bytes, sequence: int, floor: int = 1, row: bytes = b"row") -> None:
         self.write_number += 1
-        self.requests.keep(RequestId(name, sequence, floor), row, self.write_number, RowResult(timestamp=sequence))
+        self.requests.save(RequestId(name, sequence, floor), row, self.write_number, RowResult(timestamp=sequence))
 
     def flush(self) -> None:
         self.manifest = with_answers(
@@ -84,7 +84,7 @@ class Region:
     def found(self) -> list[tuple[object, ...]]:
         return sorted(
             (answer.client, answer.sequence, answer.write_number, answer.result, answer.is_bulk, answer.is_cut)
-            for some in self.requests.kept(-1, self.write_number)
+            for some in self.requests.saved(-1, self.write_number)
             for answer in some
         )
 

@@ -125,11 +125,11 @@ def test_a_number_that_comes_with_another_row_or_kind_is_refused(engine: Engine,
     if ended:
         engine.crash()
     for row, number in ((b"s", 1), (b"b", 2), (b"s", 2)):
-        with pytest.raises(InvalidRequestError, match="number of its own"):
+        with pytest.raises(InvalidRequestError, match="sequence of its own"):
             engine.change(row, Put(b"f", b"q", b"other"), request=request(number))
-    with pytest.raises(InvalidRequestError, match="number of its own"):
+    with pytest.raises(InvalidRequestError, match="sequence of its own"):
         raise_error(engine, bulk_batch((b"r", b"f", b"q", None, b"other")), request(1))
-    with pytest.raises(InvalidRequestError, match="number of its own"):
+    with pytest.raises(InvalidRequestError, match="sequence of its own"):
         raise_error(engine, bulk_batch((b"c", b"f", b"q", None, b"other")), request(2))
     assert engine.change(b"r", Put(b"f", b"q", b"1"), request=request(1)).repeated_request
     assert {cell[0]: cell[4] for cell in engine.scan()} == {b"r": b"1", b"b": b"2"}

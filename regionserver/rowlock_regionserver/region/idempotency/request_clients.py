@@ -1,7 +1,7 @@
 """The clients that a region knows, roughly in the order in which it last heard of them.
 
-A request only notes the time. A client gets its place in a queue once; `oldest` moves it to the end when it finds it in
-front and the region has heard of it since. Not thread-safe.
+A request only records the time. A client enters a queue once; when `oldest` finds it at the front and the region has
+heard of it since, it moves the client to the end. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections import deque
 
 from rowlock_regionserver.region.idempotency.answer import Answer
 
-# What a client takes in memory beside its answers, measured.
+# A client's bytes in memory without its answers, measured.
 CLIENT_BYTES = 265
-# After so many clients `oldest` gives the next one, whenever the region heard of it.
+# After moving this many clients `oldest` returns the next one, whenever the region heard of it.
 _LOOKED_AT_MAX = 256
 
 
 class Client:
-    """What is known of one client."""
+    """One client's answers and floor."""
 
     __slots__ = ("answers", "floor", "heard", "name", "queued")
 
@@ -25,7 +25,7 @@ class Client:
         self.name = name
         self.answers: list[Answer] = []  # by sequence; none below the floor
         self.floor = 0
-        # On the monotonic clock: when the region last heard of it, now and when it took its place in the queue.
+        # On the monotonic clock: when the region last heard of it, as of now and as of its entry into the queue.
         self.heard = self.queued = now
 
 
@@ -49,7 +49,7 @@ class Clients:
         return list(self._by_name)
 
     def oldest(self) -> Client | None:
-        """The client that has been silent for longest, or nearly; None when there is none."""
+        """Returns the client that has been silent for longest, or nearly so; None if there is none."""
         queue = self._queue
         for _ in range(min(len(queue), _LOOKED_AT_MAX)):
             client = queue[0]
@@ -60,9 +60,9 @@ class Clients:
         return queue[0] if queue else None
 
     def forget(self, oldest: Client) -> None:
-        """Removes the client that `oldest` has just given."""
+        """Removes the client that `oldest` has just returned."""
         client = self._queue.popleft()
-        assert client is oldest, "another client stands in front"
+        assert client is oldest, "another client is at the front"
         del self._by_name[client.name]
 
     def clear(self) -> None:
