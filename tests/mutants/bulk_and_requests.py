@@ -40,7 +40,7 @@ BULK_AND_REQUESTS = [
         "_survivors",
         "    survives[:-1] = ~repeats[1:]\n",
         "    survives = ~repeats\n",
-        f"{BULK}::test_of_cells_with_one_key_and_timestamp_the_later_stays",
+        f"{BULK}::test_the_later_of_two_cells_with_one_key_and_timestamp_wins",
     ),
     Mutant(
         "a bulk batch passes the gate with others inside",
@@ -54,7 +54,7 @@ BULK_AND_REQUESTS = [
         "BulkLoad._apply_in_gate",
         "                if self._stores.served.table is not table:\n",
         "                if False:\n",
-        f"{BULK}::test_a_batch_that_meets_an_alter_is_judged_by_the_families_there_are_then",
+        f"{BULK}::test_a_batch_that_meets_an_alter_is_checked_against_the_new_families",
     ),
     Mutant(
         "a bulk batch keeps the order of an earlier stamp",
@@ -75,14 +75,14 @@ BULK_AND_REQUESTS = [
         "Permit.released",
         "        self._release()\n        try:\n            yield\n",
         "        try:\n            yield\n",
-        "unit/region/test_background_pacing.py::test_others_have_the_turn_while_one_waits_for_a_disk_which_is_no_pause_then",
+        "unit/region/test_background_pacing.py::test_the_permit_is_free_during_a_wait_for_a_disk_which_is_no_pause_if_other_work_took_it",
     ),
     Mutant(
         "a bulk batch that is synced waits for a turn beyond its deadline",
         "Permit.released",
         "        self._begin(self._deadline)  # Not",
         "        self._begin()  # Not",
-        "unit/region/test_background_pacing.py::test_nor_does_who_waited_for_a_disk_wait_for_a_turn_beyond_its_deadline",
+        "unit/region/test_background_pacing.py::test_waiting_for_a_permit_after_a_disk_ends_at_the_deadline",
     ),
     Mutant(
         "a failed append of a bulk batch leaves its number open",
@@ -182,7 +182,7 @@ BULK_AND_REQUESTS = [
         "IdempotencyTable._replaces_only_answer",
         "            and answers[0][0] < floor <= answer[0]\n",
         "            and answers[0][0] < answer[0]\n",
-        "unit/region/test_idempotency_table.py::test_any_order_of_sequences_and_floors_keeps_what_is_waited_for",
+        "unit/region/test_idempotency_table.py::test_answers_that_a_client_waits_for_are_saved_in_any_order_of_sequences_and_floors",
     ),
     Mutant(
         "request ids are not kept",
@@ -196,7 +196,7 @@ BULK_AND_REQUESTS = [
         "is_definite_without_change",
         "        return not outcome.timestamp\n",
         "        return False\n",
-        "unit/region/test_conditions.py::test_a_no_stays_no_for_the_request_that_was_answered_so",
+        "unit/region/test_conditions.py::test_an_unmet_condition_stays_unmet_for_copies_of_the_request",
     ),
     Mutant(
         "request ids are not in the log",
@@ -217,22 +217,21 @@ BULK_AND_REQUESTS = [
         "IdempotencyTable.saved",
         "after < answer[2] <= through and",
         "after < answer[2] and",
-        f"{REQUESTS}::test_a_manifest_gets_only_answers_of_flushed_writes_and_gives_them_back",
+        f"{REQUESTS}::test_a_manifest_gets_only_answers_of_flushed_writes_and_restores_them",
     ),
     Mutant(
         "a manifest forgets floors",
         "IdempotencyTable.saved",
         "saved_answer(name, floor, answer)",
         "saved_answer(name, 0, answer)",
-        f"{REQUESTS}::test_a_manifest_gets_only_answers_of_flushed_writes_and_gives_them_back",
+        f"{REQUESTS}::test_a_manifest_gets_only_answers_of_flushed_writes_and_restores_them",
     ),
     Mutant(
         "an answer that was cut is given without its cells",
         "repeated",
         "    if not saved.is_cut and byte_count <= budget:\n",
         "    if byte_count <= budget:\n",
-        "unit/region/test_answer_size.py"
-        "::test_a_repeated_request_whose_cells_are_not_kept_any_more_tells_that_it_was_made",
+        "unit/region/test_answer_size.py::test_a_repeated_request_whose_cells_were_dropped_reports_that_it_was_applied",
     ),
     Mutant(
         "an id below the floor is applied",
@@ -253,13 +252,13 @@ BULK_AND_REQUESTS = [
         "IdempotencyTable._raise_floor",
         "            self._drop(client, bisect_left(answers, (floor,)))\n",
         "            pass\n",
-        f"{REQUESTS}::test_what_is_kept_is_bounded_by_what_is_in_flight",
+        f"{REQUESTS}::test_saved_answers_are_bounded_by_the_requests_in_flight",
     ),
     Mutant(
         "a bulk batch that can't be read is counted for ever",
         "BulkStreams._apply",
         "        except Exception as error:\n            done(error)\n            return error.without",
         "        except InvalidRequestError as error:\n            done(error)\n            return error.without",
-        "unit/rpc/test_bulk.py::test_a_batch_that_can_not_even_be_read_gives_its_bytes_back",
+        "unit/rpc/test_bulk.py::test_a_batch_that_can_not_be_parsed_releases_its_bytes",
     ),
 ]

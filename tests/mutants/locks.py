@@ -49,7 +49,7 @@ LOCK_MUTANTS = [
         "Gate.enter_alone",
         "                    self._begin_shared_phase()",
         "                    pass",
-        f"{CLOSES}::test_who_gives_up_waiting_for_the_gate_alone_lets_the_others_in",
+        f"{CLOSES}::test_a_thread_that_times_out_on_the_exclusive_gate_admits_the_waiting_threads",
     ),
     Mutant(
         "whoever comes to the gate overtakes one that waits to have it alone",

@@ -190,14 +190,14 @@ READING = [
         "_needed",
         "        read_by_all = puts.write_number <= first\n",
         "        read_by_all = puts.write_number >= 0\n",
-        f"{FLUSH}::test_an_open_scan_goes_on_over_a_flush_at_its_read_point",
+        f"{FLUSH}::test_an_open_scan_continues_at_its_read_point_during_a_flush",
     ),
     Mutant(
         "flush asks only for the current read point",
         "Flusher._flush",
         "        spans = self._mvcc.protected_read_points()\n",
         "        spans = self._mvcc.protected_read_points()[-1:]\n",
-        f"{FLUSH}::test_an_open_scan_goes_on_over_a_flush_at_its_read_point",
+        f"{FLUSH}::test_an_open_scan_continues_at_its_read_point_during_a_flush",
     ),
     Mutant(
         "flush keeps what lies between two read points",
@@ -293,7 +293,7 @@ READING = [
         "Flusher._unflushed",
         " if s.write_number_max <= write_number)",
         ")",
-        f"{FLUSH}::test_what_a_failed_flush_left_goes_on_its_own_when_the_rest_fails_too",
+        f"{FLUSH}::test_what_a_failed_flush_sealed_is_flushed_even_if_the_newer_cells_fail",
     ),
     Mutant(
         "a failed sync of a flush does not end the server",

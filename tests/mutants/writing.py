@@ -24,14 +24,14 @@ WRITING = [
         "check_row",
         "    if not row:\n",
         "    if False:\n",
-        f"{WRITES}::test_a_batch_with_bad_rows_tells_the_others_results",
+        f"{WRITES}::test_a_batch_with_bad_rows_returns_the_results_of_the_others",
     ),
     Mutant(
         "a cell far in the future is not refused",
         "_check_timestamp",
         "    if timestamp > timestamp_max:\n",
         "    if False:\n",
-        f"{WRITES}::test_a_batch_with_bad_rows_tells_the_others_results",
+        f"{WRITES}::test_a_batch_with_bad_rows_returns_the_results_of_the_others",
     ),
     Mutant(
         "a bad row fails the whole batch",
@@ -40,14 +40,14 @@ WRITING = [
         "            except RegionServerError as error:\n"
         "                raise\n"
         "                if mutation.request is None",
-        f"{WRITES}::test_a_batch_with_bad_rows_tells_the_others_results",
+        f"{WRITES}::test_a_batch_with_bad_rows_returns_the_results_of_the_others",
     ),
     Mutant(
         "full memory refuses nothing",
         "MemoryGauge.check",
         "        if not self._account.has_room(byte_count):\n",
         "        if False:\n",
-        f"{WRITES}::test_full_memory_refuses_writes_with_a_retry_delay_and_reads_go_on",
+        f"{WRITES}::test_full_memory_refuses_writes_with_a_retry_delay_and_allows_reads",
     ),
     Mutant(
         "one call may ask for less than its table promises",
@@ -76,21 +76,21 @@ WRITING = [
         "WritePath._make",
         "                    if self._stores.served.table is not table:\n                        continue\n",
         "",
-        f"{INTERLEAVINGS}::test_a_write_that_meets_an_alter_is_judged_by_the_families_there_are_then",
+        f"{INTERLEAVINGS}::test_a_write_that_meets_an_alter_is_checked_against_the_new_families",
     ),
     Mutant(
         "what an append holds is not asked for in the log",
         "RowCommit._check_again",
         "        self._log.check_space(record_bytes)\n",
         "",
-        f"{SIZES}::test_memory_and_log_are_asked_again_for_what_an_append_holds[log]",
+        f"{SIZES}::test_memory_and_log_are_checked_again_for_the_size_of_an_append[log]",
     ),
     Mutant(
         "the rows of one answer have room for each alone",
         "WritePath._make",
         "                if is_one_answer:\n",
         "                if False:\n",
-        f"{SIZES}::test_the_rows_of_a_request_that_its_answer_has_no_room_for_are_refused",
+        f"{SIZES}::test_the_rows_of_a_request_that_do_not_fit_in_its_answer_are_refused",
     ),
     # ---- COMPARE
     Mutant(
@@ -134,7 +134,7 @@ WRITING = [
         "RowChanger._increment",
         "        after = before + amount\n",
         "        after = (before + amount - COUNTER_MIN) % (1 << 64) + COUNTER_MIN\n",
-        f"{WRITES}::test_counter_overflow_is_an_error_and_the_counter_stays",
+        f"{WRITES}::test_counter_overflow_is_an_error_and_leaves_the_counter_unchanged",
     ),
     Mutant(
         "a missing counter is no zero",
@@ -210,7 +210,7 @@ WRITING = [
         "        if self._clock.monotonic() > options.deadline:\n"
         "            raise RegionServerError('too late')\n"
         "        self._notify_when_published(done, [pending[i] for i in range",
-        f"{INTERLEAVINGS}::test_a_write_that_has_its_number_is_not_given_up_at_its_deadline",
+        f"{INTERLEAVINGS}::test_a_write_that_has_its_number_is_not_cancelled_at_its_deadline",
     ),
     Mutant(
         "a failed append leaves its number open",
@@ -231,7 +231,7 @@ WRITING = [
         "next_gate_batch",
         "    batch = remaining[:ROWS_PER_GATE_HOLD]\n",
         "    batch = remaining\n",
-        "unit/region/test_long_requests.py::test_who_wants_the_gate_alone_has_it_in_the_middle_of_a_request",
+        "unit/region/test_long_requests.py::test_an_exclusive_gate_waits_for_one_batch_of_a_request_and_not_for_all",
     ),
     Mutant(
         "a row of very many puts is applied under the order lock",
@@ -253,14 +253,14 @@ WRITING = [
         "Numbering.begin",
         "self._mvcc.last >= self._numbers_until or ",
         "",
-        f"{REPLAY}::test_a_number_that_was_handed_out_is_not_again_though_the_log_has_no_record_of_it",
+        f"{REPLAY}::test_a_write_number_is_not_handed_out_twice_even_if_the_log_lost_its_record",
     ),
     Mutant(
         "stamps are reserved only once",
         "Numbering.begin",
         " or self._stamps.newest >= self._stamps_until",
         "",
-        f"{REPLAY}::test_a_stamp_that_was_handed_out_is_not_again_though_the_log_has_no_record_of_it",
+        f"{REPLAY}::test_a_stamp_is_not_handed_out_twice_even_if_the_log_lost_its_record",
     ),
     # ---- SYNC, PUBLISH
     Mutant(

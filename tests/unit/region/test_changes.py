@@ -1,4 +1,4 @@
-"""The collapse of one mutation: against a plain model, and in time that grows with its length and no faster."""
+"""Collapsing one mutation: equals a simple model, in time linear in its length."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TraceFunction = Callable[[FrameType, str, Any], Any]
 
 
 class PlainRow(RowState):
-    """A row of one family whose cells are given."""
+    """A row of one family with fixed cells."""
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         self._columns: dict[bytes, list[Cell]] = {}
@@ -52,7 +52,7 @@ class PlainRow(RowState):
 
 
 class PlainChanger:
-    """The same, change by change, looking at everything each time."""
+    """The model: applies change by change, and looks at all cells each time."""
 
     def __init__(self, stored: Sequence[Cell], family: Family) -> None:
         self._stored = stored
@@ -170,7 +170,7 @@ def long_mutation(kind: str, column_count: int) -> list[Change]:
 
 
 def lines_run(kind: str, column_count: int) -> int:
-    """How many lines of Python a mutation of so many columns runs."""
+    """Returns how many lines of Python a mutation of `column_count` columns runs."""
     count = 0
 
     def trace(frame: FrameType, event: str, _: object) -> TraceFunction:

@@ -1,4 +1,4 @@
-"""FairSemaphore for background work."""
+"""The fair semaphore for background work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rowlock_regionserver.region.fair_semaphore import FairSemaphore, SemaphoreS
 WAIT_S = 120.0
 
 
-def test_as_many_have_a_permit_as_there_are() -> None:
+def test_no_more_permits_are_granted_than_there_are() -> None:
     permits = FairSemaphore(2, Clock())
     permits.acquire()
     permits.acquire()

@@ -1,4 +1,4 @@
-"""Where a scan of a region may be cut, and how the weights of its sources compare."""
+"""Where a scan of a region may be split, and how the weights of its sources compare."""
 
 from __future__ import annotations
 

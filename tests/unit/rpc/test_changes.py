@@ -1,4 +1,4 @@
-"""Mutations as values: every field arrives, and what can't be read is refused without spoiling the rest."""
+"""Mutations as values: every field arrives, and an invalid one is refused without affecting the others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CONFIG = Config()
 
 
 def unknown(number: int) -> Any:
-    """A number that no enum of ours has; the generated types would not let it through."""
+    """Returns a number that no enum has; the generated types would reject it."""
     return number
 
 
@@ -101,7 +101,7 @@ def test_a_condition_arrives_with_what_is_done_otherwise() -> None:
     assert mutation.otherwise == (Put(b"f", b"q", b"2"),)
 
 
-def test_an_empty_condition_is_told_from_none() -> None:
+def test_an_empty_condition_differs_from_none() -> None:
     mutation = one(region_pb2.RowMutation(row=b"r", changes=[put(b"q", b"")], condition=region_pb2.Condition()))
     assert mutation.condition == Condition()
 
@@ -128,7 +128,7 @@ def test_an_empty_condition_is_told_from_none() -> None:
         (region_pb2.RowMutation(condition=region_pb2.Condition(filter=types_pb2.Filter())), "a filter is empty"),
     ],
 )
-def test_what_says_nothing_or_is_unknown_is_refused_with_its_row(mutation: region_pb2.RowMutation, said: str) -> None:
+def test_an_empty_or_unknown_part_is_refused_with_its_row(mutation: region_pb2.RowMutation, said: str) -> None:
     mutation.row = b"the row"
     with pytest.raises(InvalidRequestError, match=said) as refused:
         one(mutation)

@@ -1,4 +1,4 @@
-"""Answers of scans: bytes put together by hand are the message that protobuf would have made."""
+"""Answers of scans: bytes assembled by hand equal the message that protobuf would make."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def table(count: int, value_bytes: int = 3) -> pa.Table:
 
 @pytest.mark.parametrize("count", [0, 1, 3, 500])
 @pytest.mark.parametrize("value_bytes", [0, 100, 40_000])
-def test_protobuf_reads_what_was_put_together(count: int, value_bytes: int) -> None:
+def test_protobuf_parses_the_assembled_bytes(count: int, value_bytes: int) -> None:
     sent = table(count, value_bytes)
     data = scan_batch(sent, count, row_continues=True, read_point=1 << 40, row_reached=b"reached")
     message = ScanBatch.FromString(data)
