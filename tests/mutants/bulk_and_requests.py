@@ -8,7 +8,7 @@ COMMIT = "unit/commit/test_commit.py"
 BULK = "unit/region/test_bulk_load.py"
 DISK = "unit/host/test_disk_failures.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
-REPLAY = "unit/region/test_replay.py"
+REPLAY = "unit/region/test_region_replay.py"
 REQUESTS = "unit/region/test_idempotency_table.py"
 WRITES = "unit/region/test_write_path.py"
 

@@ -133,7 +133,7 @@ ROWS_AND_FILES = [
     Mutant(
         "a removed region is read as an empty one",
         "Stores._release_if_retired",
-        "            self.served = Served(self.served.table, _Gone())\n",
+        "            self.served = Served(self.served.table, _ClosedView())\n",
         "            self.served = Served(self.served.table, {})\n",
         f"{DESCRIPTORS}::test_a_removed_region_is_never_read_as_an_empty_one",
     ),

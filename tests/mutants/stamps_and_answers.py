@@ -244,13 +244,13 @@ STAMPS_AND_ANSWERS = [
     Mutant(
         "a truncated table forgets its requests",
         "RegionServer._new_regions",
-        "answers_to_take_over(replaced[region.region_id]) if region.region_id in replaced else None",
+        "inherited_answers(replaced[region.region_id]) if region.region_id in replaced else None",
         "None",
         f"{REPEATED}::test_a_truncated_table_remembers_earlier_requests",
     ),
     Mutant(
         "a damaged table that was truncated has forgotten nothing",
-        "Unreadable.forgotten_ms_ago",
+        "LostAnswers.forgotten_ms_ago",
         "        return 0\n",
         "        return None\n",
         "unit/host/test_damaged_regions.py::"

@@ -10,7 +10,7 @@ from rowlock_regionserver.arrow.cell_columns import CellColumns
 from rowlock_regionserver.arrow.columns import QUALIFIER, ROW, VALUE, column, numbers, single_chunk
 from rowlock_regionserver.arrow.sorted_cells import SortedCells, TableFacts, changes
 from rowlock_regionserver.cells import CELL_SCHEMA
-from rowlock_regionserver.memstore.segment import WEIGHTS_COUNT, SegmentStatistics
+from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.sources import NO_LIMIT, Chunk, FoundCell, LongRowError
 
 # Timestamp, write number and kind of a cell.

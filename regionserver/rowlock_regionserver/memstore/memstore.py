@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from rowlock_regionserver.cells import Cell, ProtectedReadPoints
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
-from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN, RowSegment
+from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN, RowSegment
 
 Segment = RowSegment | ArrowSegment
 

@@ -32,7 +32,7 @@ import pyarrow as pa
 from rowlock_regionserver.cells import Family, ProtectedReadPoints
 from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Segment
-from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.process import yield_now
 from rowlock_regionserver.region.idempotency.manifest_answers import with_answers
 from rowlock_regionserver.region.live_files import Edit

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, Unreadable, with_answers
+from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, LostAnswers, with_answers
 from rowlock_regionserver.region.manifest import Manifest, write_manifest
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.table import Table
@@ -25,6 +25,6 @@ def make_region_folder(
     files.fsync_folder(folder.parent)
 
 
-def answers_to_take_over(region: Region | None) -> AnswerSource:
+def inherited_answers(region: Region | None) -> AnswerSource:
     """Returns the saved answers of a region for the one that replaces it. None means a damaged, unreadable region."""
-    return Unreadable() if region is None else region.saved_answers()
+    return LostAnswers() if region is None else region.saved_answers()

@@ -32,13 +32,13 @@ from rowlock_regionserver.errors import (
 from rowlock_regionserver.operations import AnswerCell, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
 from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
 from rowlock_regionserver.region.flush import Flusher, FlushResult
-from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, TakenOver
+from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, InheritedAnswers
 from rowlock_regionserver.region.live_files import Edit
 from rowlock_regionserver.region.mutate.write_path import Done, DoneEach, WritePath
 from rowlock_regionserver.region.read_path import ReadPath
 from rowlock_regionserver.region.region_parts import FoundFolder, RegionParts
+from rowlock_regionserver.region.region_replay import Replay
 from rowlock_regionserver.region.region_statistics import RegionStatistics, region_statistics
-from rowlock_regionserver.region.replay import Replay
 from rowlock_regionserver.scan.scanner import Scan
 from rowlock_regionserver.scan.split_points import Part
 from rowlock_regionserver.table import Table
@@ -309,14 +309,14 @@ class Region:
 
     def saved_answers(self) -> AnswerSource:
         """Returns the answers for repeated requests, for the region that replaces this one."""
-        return TakenOver(self._parts.requests)
+        return InheritedAnswers(self._parts.requests)
 
     def _flushed(self, write_number: int) -> None:
         """Handles a flush: every write up to this number is in live store files."""
         self._parts.bulk_files.remove_through(write_number)
         self._parts.log.flushed(write_number)
 
-    def give_up_waiting(self, failure: UnknownOutcomeError) -> None:
+    def fail_waiting(self, failure: UnknownOutcomeError) -> None:
         """Fails all waiting callers, because the log takes no more records. Reads and flushes still work."""
         self._parts.mvcc.fail(failure)
 

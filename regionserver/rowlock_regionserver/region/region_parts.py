@@ -87,7 +87,9 @@ def open_parts(
         stores,
         Applier(stores, shared.memory, mvcc.protected_read_points, shared.on_fatal),
         log,
-        LiveFiles(replace(live, manifest=_beyond_unnamed(manifest, files, folder)), stores, files, log.committed),
+        LiveFiles(
+            replace(live, manifest=_with_unused_file_number(manifest, files, folder)), stores, files, log.committed
+        ),
         LoggedBulkFiles(shared.bulk_folder, files),
     )
 
@@ -112,6 +114,6 @@ def _remove_temporary(files: Files, folder: Path) -> None:
             files.remove_if_there(folder / name)
 
 
-def _beyond_unnamed(manifest: Manifest, files: Files, folder: Path) -> Manifest:
+def _with_unused_file_number(manifest: Manifest, files: Files, folder: Path) -> Manifest:
     """Returns the manifest with a next file number above those of all files, so that a flush overwrites none."""
     return replace(manifest, next_file_number=max(manifest.next_file_number, greatest_file_number(files, folder) + 1))

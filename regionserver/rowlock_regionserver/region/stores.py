@@ -173,10 +173,10 @@ class Stores:
     def _release_if_retired(self) -> None:
         if self._is_retired and not self._pin_count:
             self._stores = {}
-            self.served = Served(self.served.table, _Gone())
+            self.served = Served(self.served.table, _ClosedView())
 
 
-class _Gone(Mapping[int, tuple[Family, tuple[Segment | StoreFile, ...]]]):
+class _ClosedView(Mapping[int, tuple[Family, tuple[Segment | StoreFile, ...]]]):
     """The view of a region that is gone. It raises, so that no reader takes it for an empty region."""
 
     def __getitem__(self, number: int) -> NoReturn:

@@ -23,7 +23,7 @@ from rowlock_regionserver.errors import (
 )
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
-from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN
+from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Put, RequestId, RowMutation, ScanPlan, WriteOptions
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome, BulkResult
 

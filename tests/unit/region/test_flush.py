@@ -16,7 +16,7 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN
+from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put, ScanPlan, Selection
 from rowlock_regionserver.region import flush
 from rowlock_regionserver.region.background_pacing import Permit

@@ -17,7 +17,7 @@ from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, Cell, Durabil
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import MIB, Config
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.operations import Put, ScanPlan
 from rowlock_regionserver.scan.kept_tables import kept_tables
 from rowlock_regionserver.versions.visibility_columns import retained

@@ -15,7 +15,7 @@ from rowlock_regionserver.errors import (
     StoppingError,
 )
 from rowlock_regionserver.memstore.memstore import Memstore
-from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN
+from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Increment, Put, RequestId, RowMutation, RowOutcome, RowResult, WriteOptions
 from rowlock_regionserver.region.mutate.gate_batches import CELLS_UNDER_ORDER_MAX, ROWS_PER_GATE_HOLD
 from rowlock_regionserver.region.mutate.write_path import PendingOutcome

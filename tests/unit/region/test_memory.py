@@ -14,7 +14,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError, LimitExceededError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Put, RequestId, RowMutation
-from rowlock_regionserver.region.replay import Replay
+from rowlock_regionserver.region.region_replay import Replay
 
 from tests.seeds import drawn_seed
 

@@ -55,4 +55,4 @@ def test_an_unknown_name_is_refused() -> None:
 def test_a_taken_port_is_named_as_such() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = Address("127.0.0.1", taken.getsockname()[1])
-        assert "in use" in address.why_not()
+        assert "in use" in address.bind_error()

@@ -12,7 +12,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.coalesced_puts import COALESCED_PUTS_MAX
 from rowlock_regionserver.operations import Put, RequestId, RowOutcome, RowResult
 from rowlock_regionserver.rpc.messages import answers as answers_module
-from rowlock_regionserver.rpc.messages.changes import PLAIN_PUTS_MAX
+from rowlock_regionserver.rpc.messages.mutations import PLAIN_PUTS_MAX
 from rowlock_regionserver.rpc.services import conversation
 
 from tests.unit.engine.fakes import FakeRegion

@@ -39,12 +39,12 @@ class IdempotencyMemory:
     def is_half_full(self) -> bool:
         return 2 * self._bytes_held > self.bytes_max
 
-    def join(self, holder: AnswerHolder) -> None:
+    def register(self, holder: AnswerHolder) -> None:
         """Registers a holder, which `free_excess` may ask to free some of what it has added."""
         with self._lock:
             self._holders.add(holder)
 
-    def leave(self, holder: AnswerHolder) -> None:
+    def unregister(self, holder: AnswerHolder) -> None:
         """Removes a holder. The caller subtracts what it held by `add`."""
         with self._lock:
             self._holders.discard(holder)

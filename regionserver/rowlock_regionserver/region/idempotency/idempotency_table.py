@@ -57,7 +57,7 @@ from rowlock_regionserver.region.idempotency.request_clients import CLIENT_BYTES
 # Bytes of the large cells in the saved answers of one region.
 SAVED_CELL_BYTES_MAX = 16 * MIB
 # How long a change may be in flight.
-UNDER_WAY_S_MAX = 30.0
+IN_FLIGHT_S_MAX = 30.0
 
 # How many clients or answers are processed under one hold of the lock.
 _AT_ONCE = 256
@@ -92,7 +92,7 @@ class IdempotencyTable:
         self._repeated = 0
         # On the monotonic clock: when the region last heard of a client that it has since forgotten.
         self._forgotten_until = float("-inf")
-        memory.join(self)
+        memory.register(self)
 
     @property
     def bytes_held(self) -> int:
@@ -129,7 +129,7 @@ class IdempotencyTable:
 
     def _may_be_forgotten(self, age_ms: int) -> bool:
         """Whether the region may have had an answer to a request of this age."""
-        return self._clock.monotonic() - age_ms / 1000 - UNDER_WAY_S_MAX <= self._forgotten_until
+        return self._clock.monotonic() - age_ms / 1000 - IN_FLIGHT_S_MAX <= self._forgotten_until
 
     def save(
         self, request: RequestId, row: bytes | None, write_number: int, outcome: RowOutcome, *, is_bulk: bool = False
@@ -150,7 +150,7 @@ class IdempotencyTable:
                 self._forget_silent(_AT_ONCE)
                 client = self._clients.add(name, now)
                 self._bytes_held += CLIENT_BYTES
-            client.heard = now
+            client.last_heard = now
             if self._replaces_only_answer(client, answer, floor):
                 client.floor = floor
                 self._bytes_held += answer[5] - client.answers[0][5]
@@ -231,7 +231,7 @@ class IdempotencyTable:
         horizon = self._clock.monotonic() - self._forgotten_after_s
         for count in range(count_max):
             oldest = self._clients.oldest()
-            if oldest is None or oldest.heard >= horizon:
+            if oldest is None or oldest.last_heard >= horizon:
                 return count
             self._forget(oldest)
         return count_max
@@ -240,7 +240,7 @@ class IdempotencyTable:
         self._drop(oldest, len(oldest.answers))
         self._clients.forget(oldest)
         self._bytes_held -= CLIENT_BYTES
-        self._forgotten_until = max(self._forgotten_until, oldest.heard)
+        self._forgotten_until = max(self._forgotten_until, oldest.last_heard)
 
     def free(self, byte_count: int) -> bool:
         """Forgets about `byte_count` bytes: large cells first, then the clients that were silent for longest.
@@ -323,7 +323,7 @@ class IdempotencyTable:
 
     def discard(self) -> None:
         """Forgets everything, when the region is no longer served."""
-        self._memory.leave(self)
+        self._memory.unregister(self)
         with self._lock:
             self._clients.clear()
             self._with_cells.clear()

@@ -44,7 +44,7 @@ class AnswerSource(Protocol):
 
 
 @dataclass(slots=True)
-class _Live:
+class _LiveAnswers:
     """The answers of one answers file that are not forgotten yet; without a file, those in no file yet."""
 
     file: AnswersFile | None
@@ -88,9 +88,11 @@ def with_answers(
     return replace(manifest, answers_files=(*unchanged, written), next_file_number=number + 1)
 
 
-def _count(answers_files: Sequence[AnswersFile], requests: AnswerSource, through: int) -> tuple[list[_Live], _Live]:
+def _count(
+    answers_files: Sequence[AnswersFile], requests: AnswerSource, through: int
+) -> tuple[list[_LiveAnswers], _LiveAnswers]:
     """Counts the answers of each file that has any left, and those that are in no file yet."""
-    parts = [*(_Live(file) for file in answers_files), _Live(None)]
+    parts = [*(_LiveAnswers(file) for file in answers_files), _LiveAnswers(None)]
     bounds = [file.write_number_max for file in answers_files]
     for some in requests.saved(_BEFORE_ALL, through):
         for answer in some:
@@ -99,7 +101,7 @@ def _count(answers_files: Sequence[AnswersFile], requests: AnswerSource, through
     return [part for part in parts[:-1] if part.answer_count], parts[-1]
 
 
-def _first_to_write(live: Sequence[_Live], unsaved: _Live, listed_bytes_max: int) -> int:
+def _first_to_write(live: Sequence[_LiveAnswers], unsaved: _LiveAnswers, listed_bytes_max: int) -> int:
     """Returns the index of the first file whose answers go to the new one; the number of files if none do."""
     place = next((i for i, each in enumerate(live) if each.is_half_forgotten), len(live))
     byte_count = unsaved.byte_count + sum(each.byte_count for each in live[place:])
@@ -116,7 +118,7 @@ def unnamed_answers(manifest: Manifest, named: Manifest, folder: Path) -> set[Pa
     return {answers_path(folder, number) for number in numbers}
 
 
-class TakenOver:
+class InheritedAnswers:
     """The saved answers of a region for the empty one that replaces it, where they belong to write number 0."""
 
     def __init__(self, requests: AnswerSource) -> None:
@@ -131,7 +133,7 @@ class TakenOver:
         return self._requests.forgotten_ms_ago()
 
 
-class Unreadable:
+class LostAnswers:
     """The answers of a damaged region for the empty one that replaces it: none, all forgotten just now."""
 
     def saved(self, after: int, through: int) -> Iterator[list[SavedAnswer]]:

@@ -19,14 +19,14 @@ _LOOKED_AT_MAX = 256
 class Client:
     """One client's answers and floor."""
 
-    __slots__ = ("answers", "floor", "heard", "name", "queued")
+    __slots__ = ("answers", "floor", "last_heard", "name", "queued")
 
     def __init__(self, name: bytes, now: float) -> None:
         self.name = name
         self.answers: list[Answer] = []  # by sequence; none below the floor
         self.floor = 0
         # On the monotonic clock: when the region last heard of it, as of now and as of its entry into the queue.
-        self.heard = self.queued = now
+        self.last_heard = self.queued = now
 
 
 class Clients:
@@ -53,9 +53,9 @@ class Clients:
         queue = self._queue
         for _ in range(min(len(queue), _LOOKED_AT_MAX)):
             client = queue[0]
-            if client.heard == client.queued:
+            if client.last_heard == client.queued:
                 break
-            client.queued = client.heard
+            client.queued = client.last_heard
             queue.rotate(-1)
         return queue[0] if queue else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rowlock_regionserver.operations import RowMutation
-from rowlock_regionserver.region.mutate.changes import are_puts
+from rowlock_regionserver.region.mutate.row_changer import are_puts
 
 # Rows of one request that are changed under one hold of the gate. A thread that wants the gate exclusively, a flush for
 # example, waits for one hold at most, and newcomers wait behind it: with 100,000 increments under one hold other rows

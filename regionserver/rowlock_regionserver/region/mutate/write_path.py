@@ -49,12 +49,11 @@ from rowlock_regionserver.commit.commit import Commit
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.commit.row_locks import RowLocks
 from rowlock_regionserver.errors import RegionServerError, UnknownOutcomeError
-from rowlock_regionserver.memstore.segment import CELL_BYTES
+from rowlock_regionserver.memstore.row_segment import CELL_BYTES
 from rowlock_regionserver.operations import Change, RowMutation, RowOutcome, RowResult, WriteOptions
 from rowlock_regionserver.region.idempotency.answer_size import AnswerSize, cell_budget
 from rowlock_regionserver.region.idempotency.repeated import is_definite_without_change, repeated
 from rowlock_regionserver.region.mutate.brief_wait import BriefWait
-from rowlock_regionserver.region.mutate.changes import RowChanger, are_puts, only_puts
 from rowlock_regionserver.region.mutate.check import check_in_region, check_mutation
 from rowlock_regionserver.region.mutate.conditional import (
     NewestRow,
@@ -64,6 +63,7 @@ from rowlock_regionserver.region.mutate.conditional import (
     reads_whole_rows,
 )
 from rowlock_regionserver.region.mutate.gate_batches import distinct_ascending, next_gate_batch
+from rowlock_regionserver.region.mutate.row_changer import RowChanger, are_puts, only_puts
 from rowlock_regionserver.region.mutate.row_commit import RowCommit
 from rowlock_regionserver.region.mutate.row_state import RowState
 from rowlock_regionserver.region.region_parts import RegionParts

@@ -38,7 +38,7 @@ class Address:
             raise ListenError(f"{text!r} is not an address; write HOST:PORT, like 127.0.0.1:7460 or [::1]:7460")
         return cls(host, int(port))
 
-    def is_any(self) -> bool:
+    def is_wildcard(self) -> bool:
         """Whether it is a wildcard for every address of the machine, to which no client could connect."""
         try:
             return ipaddress.ip_address(self.host).is_unspecified
@@ -57,7 +57,7 @@ class Address:
             raise ListenError(f"can't resolve the host of {self}: {error}") from None
         return all(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in found)
 
-    def why_not(self) -> str:
+    def bind_error(self) -> str:
         """Tries to listen on the address. Returns the reason why it fails."""
         try:
             for family, kind, protocol, _, where in socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM):
@@ -119,7 +119,7 @@ def checked_listen(listen: AnyAddress, advertise: AnyAddress | None, is_insecure
             f"{listen} can be reached from other machines, and there is no encryption and no authentication; "
             "listen on 127.0.0.1, or use --insecure if everybody on that network may read and change all data"
         )
-    if listen.is_any() and advertise is None:
+    if listen.is_wildcard() and advertise is None:
         raise ListenError(
             f"clients can't connect to the wildcard address {listen}; set the address for clients with "
             "--advertise HOST:PORT"

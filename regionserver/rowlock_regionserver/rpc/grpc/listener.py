@@ -99,7 +99,7 @@ class Listener:
             port = self._server.add_insecure_port(str(address))
         except RuntimeError:
             raise ListenError(
-                f"can't listen on {address}: {address.why_not()}; choose another address with --listen"
+                f"can't listen on {address}: {address.bind_error()}; choose another address with --listen"
             ) from None
         return Address(address.host, port)
 

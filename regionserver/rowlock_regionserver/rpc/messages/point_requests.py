@@ -11,14 +11,14 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import AnswerCell, RowMutation, RowOutcome, Selection
 from rowlock_regionserver.rpc.messages.answers import error_answer, get_answer, mutate_answer, put_answers
-from rowlock_regionserver.rpc.messages.changes import (
+from rowlock_regionserver.rpc.messages.enums import DURABILITIES, durability
+from rowlock_regionserver.rpc.messages.mutations import (
     Mutations,
     TooLongError,
     check_client_id,
     plain_puts,
     row_mutations,
 )
-from rowlock_regionserver.rpc.messages.enums import DURABILITIES, durability
 from rowlock_regionserver.rpc.messages.reads import rows_of, selection
 
 

@@ -30,9 +30,9 @@ from rowlock_regionserver.operations import RequestId, WriteOptions
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome, BulkResult
 from rowlock_regionserver.rpc.grpc.tasks import cancel
 from rowlock_regionserver.rpc.messages.bulk_batches import bulk_table
-from rowlock_regionserver.rpc.messages.changes import check_client_id, request_id
 from rowlock_regionserver.rpc.messages.enums import durability
 from rowlock_regionserver.rpc.messages.failures import error_message, parsed
+from rowlock_regionserver.rpc.messages.mutations import check_client_id, request_id
 from rowlock_regionserver.rpc.services.bulk_admission import BulkAdmission
 
 UNANSWERED_BATCHES_MAX = 2

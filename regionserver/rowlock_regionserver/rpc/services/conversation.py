@@ -26,8 +26,8 @@ from rowlock_regionserver.ledger import Account
 from rowlock_regionserver.memory_plan import REQUEST_COST
 from rowlock_regionserver.rpc.grpc.outbox import Outbox
 from rowlock_regionserver.rpc.messages.answers import error_answer
-from rowlock_regionserver.rpc.messages.changes import CLIENT_ID_BYTES
 from rowlock_regionserver.rpc.messages.failures import parsed
+from rowlock_regionserver.rpc.messages.mutations import CLIENT_ID_BYTES
 from rowlock_regionserver.rpc.messages.point_requests import PointChange, PointGet, put_requests_answer
 from rowlock_regionserver.rpc.messages.request_ids import request_ids
 

@@ -22,7 +22,7 @@ from rowlock_regionserver.cells import (
 )
 from rowlock_regionserver.operations import Append, Change, Delete, DeleteKind, Increment, Put
 from rowlock_regionserver.region.idempotency.answer_size import AnswerSize
-from rowlock_regionserver.region.mutate.changes import RowChanger
+from rowlock_regionserver.region.mutate.row_changer import RowChanger
 from rowlock_regionserver.region.mutate.row_state import RowState
 from rowlock_regionserver.versions.visibility import visible_cells
 from rowlock_regionserver.wal.mutation import number_cells

@@ -16,7 +16,7 @@ from rowlock_regionserver.cells import (
     ProtectedReadPoints,
     from_then_on,
 )
-from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.memstore.row_segment import RowSegment
 
 
 def _put(qualifier: bytes, timestamp: int, write_number: int, value: bytes = b"v") -> Cell:

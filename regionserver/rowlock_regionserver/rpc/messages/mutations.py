@@ -199,13 +199,13 @@ def _delete(message: types_pb2.Delete) -> Delete:
 def _condition(message: region_pb2.Condition, config: Config, parts_max: int | None) -> Condition:
     _check_parts(len(message.checks), parts_max)
     return Condition(
-        checks=tuple([_check(check) for check in message.checks]),
+        checks=tuple([_check_value(check) for check in message.checks]),
         existence=member_of(Existence, message.existence, "Condition.existence"),
         filter=row_filter(message.filter, config.filter_depth_max) if message.HasField("filter") else None,
     )
 
 
-def _check(message: region_pb2.Check) -> Check:
+def _check_value(message: region_pb2.Check) -> Check:
     op = member_of(CompareOp, message.op, "Check.op")
     operand = message.operand if message.HasField("operand") else None
     if operand is None and op not in (CompareOp.EQUAL, CompareOp.NOT_EQUAL):

@@ -26,7 +26,7 @@ from rowlock_regionserver.operations import (
     RowMutation,
     RowResult,
 )
-from rowlock_regionserver.rpc.messages.changes import check_client_id, row_mutations
+from rowlock_regionserver.rpc.messages.mutations import check_client_id, row_mutations
 
 CLIENT = b"c" * 16
 CONFIG = Config()
