@@ -99,7 +99,7 @@ DURABILITY = [
         f"{QUICK}::test_what_is_appended_while_the_log_is_held_is_written_when_it_is_released",
     ),
     Mutant(
-        "a single caller waits for a disk that hangs",
+        "a lone caller waits for a disk that hangs",
         "BriefWait.end",
         "        self._arrived.acquire(timeout=WAIT_SECONDS)\n",
         "        self._arrived.acquire(timeout=300)\n",

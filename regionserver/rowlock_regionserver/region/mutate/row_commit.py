@@ -15,7 +15,7 @@ from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.mutation import KIND_ROW, UnnumberedCell, encode_row, number_cells
 
 # The new cells of one row, by family number.
-Change = Sequence[tuple[int, Sequence[UnnumberedCell]]]
+CellsByFamily = Sequence[tuple[int, Sequence[UnnumberedCell]]]
 
 # With fewer bytes of cells in the answer, the record is about as large as CHECK computed.
 _ANSWER_BYTES_SMALL = 16 * KIB
@@ -36,7 +36,7 @@ class RowCommit:
         self,
         table: Table,
         row: bytes,
-        change: Change,
+        cells: CellsByFamily,
         request: RequestId | None,
         result: RowResult,
         durability: Durability,
@@ -46,12 +46,12 @@ class RowCommit:
 
         Raises RegionServerError; then nothing was changed.
         """
-        payload = encode_row(row, change, request, result, table.number_by_name)
+        payload = encode_row(row, cells, request, result, table.number_by_name)
         if answer_bytes > _ANSWER_BYTES_SMALL:
             self._check_again(row, len(payload))
 
         def apply(write_number: int) -> None:
-            self._applier.apply_row(row, _numbered(change, write_number))
+            self._applier.apply_row(row, _numbered(cells, write_number))
 
         write_number = self._commit.commit(KIND_ROW, payload, durability, apply)
         if request is not None:
@@ -62,16 +62,16 @@ class RowCommit:
         self,
         table: Table,
         row: bytes,
-        change: Change,
+        cells: CellsByFamily,
         request: RequestId | None,
         result: RowResult,
         durability: Durability,
     ) -> int:
         """Commits a long change. The caller holds the gate exclusively. See Commit.commit_applied."""
-        payload = encode_row(row, change, request, result, table.number_by_name)
+        payload = encode_row(row, cells, request, result, table.number_by_name)
 
         def apply(write_number: int) -> TakeBack:
-            return self._applier.apply_row_early(row, _numbered(change, write_number), write_number)
+            return self._applier.apply_row_early(row, _numbered(cells, write_number), write_number)
 
         write_number = self._commit.commit_applied(KIND_ROW, payload, durability, apply)
         if request is not None:
@@ -85,5 +85,5 @@ class RowCommit:
         self._log.check_space(record_bytes)
 
 
-def _numbered(change: Change, write_number: int) -> list[tuple[int, Sequence[Cell]]]:
-    return [(family, number_cells(cells, write_number)) for family, cells in change]
+def _numbered(cells: CellsByFamily, write_number: int) -> list[tuple[int, Sequence[Cell]]]:
+    return [(family, number_cells(of_family, write_number)) for family, of_family in cells]

@@ -82,7 +82,7 @@ class Listener:
 
     @property
     def socket_path(self) -> str:
-        """The path of a Unix socket, as the system reports it; empty for another address."""
+        """The path under which the system knows the Unix socket; empty for another kind of address."""
         return self._socket.path if self._socket is not None else ""
 
     def bind(self, address: AnyAddress, *, allows_other_users: bool) -> AnyAddress:
