@@ -271,7 +271,7 @@ class Server:
         checked = await asyncio.get_running_loop().run_in_executor(
             None, checked_listen, listen, self._advertise, self._is_insecure
         )
-        return listener.bind(checked, is_open_to_others=self._is_insecure)
+        return listener.bind(checked, allows_other_users=self._is_insecure)
 
     def _advertised_address(self) -> str:
         """The address that clients learn; empty for a socket, which each may know by another path."""

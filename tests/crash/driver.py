@@ -15,7 +15,7 @@ from rowlock_regionserver.errors import RegionServerError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.operations import Check, Condition, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
-from rowlock_regionserver.region import replay
+from rowlock_regionserver.region import region_replay
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 from rowlock_regionserver.region.region import Region
 
@@ -65,7 +65,7 @@ def small_config(**limits: int) -> Config:
 
 def tight_config() -> Config:
     """So little memory that a recovery has to flush in the middle of its replay. Changes this process's replay too."""
-    replay.STRIDE_BYTES = 1000  # It would look at its memory once in a megabyte.
+    region_replay.STRIDE_BYTES = 1000  # It would look at its memory once in a megabyte.
     return small_config(memstore_bytes_max=12_000)
 
 

@@ -32,7 +32,7 @@ BROKEN_BUILDS = {
     "answers come before the sync": "SimulatedFiles.fdatasync = lambda self, descriptor: None",
     "files are renamed before they are synced": "SimulatedFiles.fsync = lambda self, descriptor: None",
     "records are written twice after a recovery": """
-from rowlock_regionserver.region.replay import Replay
+from rowlock_regionserver.region.region_replay import Replay
 usual = Replay.apply
 def apply(self, write_number, kind, payload):
     usual(self, write_number, kind, payload)
@@ -42,7 +42,7 @@ Replay.apply = apply
 """,
     "a flush forgets the answers": """
 from rowlock_regionserver.region.idempotency.idempotency_table import IdempotencyTable
-IdempotencyTable.kept = lambda self, through_write_number: []
+IdempotencyTable.saved = lambda self, through_write_number: []
 """,
 }
 

@@ -198,7 +198,7 @@ def test_no_call_of_a_folders_client_is_made_by_another_folders_server(places: P
                 servers.call_once(places.address, method, request, 60)
             told = servers.judged(refused.value, places.address)
             assert type(told) is rowlock.AnotherFolderError
-            assert "meant for that of" in str(told)
+            assert "is for the data folder" in str(told)
     with rowlock.connect(places.address, timeout=60) as db:
         assert db.tables() == ["t"]
 

@@ -8,7 +8,7 @@ COMMIT = "unit/commit/test_commit.py"
 BULK = "unit/region/test_bulk_load.py"
 DISK = "unit/host/test_disk_failures.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
-REPLAY = "unit/region/test_replay.py"
+REPLAY = "unit/region/test_region_replay.py"
 REQUESTS = "unit/region/test_idempotency_table.py"
 WRITES = "unit/region/test_write_path.py"
 
@@ -40,25 +40,25 @@ BULK_AND_REQUESTS = [
         "_survivors",
         "    survives[:-1] = ~repeats[1:]\n",
         "    survives = ~repeats\n",
-        f"{BULK}::test_of_cells_with_one_key_and_timestamp_the_later_stays",
+        f"{BULK}::test_the_later_of_two_cells_with_one_key_and_timestamp_wins",
     ),
     Mutant(
         "a bulk batch passes the gate with others inside",
-        "BulkLoad._pass_gate",
+        "BulkLoad._apply_in_gate",
         "            with self._gate.exclusive(",
         "            with __import__('contextlib').nullcontext(",
         f"{INTERLEAVINGS}::test_a_bulk_batch_waits_for_the_row_that_is_between_compare_and_apply",
     ),
     Mutant(
         "a bulk batch that was checked before an alter is not judged again",
-        "BulkLoad._pass_gate",
+        "BulkLoad._apply_in_gate",
         "                if self._stores.served.table is not table:\n",
         "                if False:\n",
-        f"{BULK}::test_a_batch_that_meets_an_alter_is_judged_by_the_families_there_are_then",
+        f"{BULK}::test_a_batch_that_meets_an_alter_is_checked_against_the_new_families",
     ),
     Mutant(
         "a bulk batch keeps the order of an earlier stamp",
-        "BulkLoad._pass_gate",
+        "BulkLoad._apply_in_gate",
         "        if not cells.is_in_order_at(stamp):\n",
         "        if False:\n",
         f"{BULK}::test_a_batch_is_in_order_for_a_stamp_that_it_gets_much_later",
@@ -75,14 +75,14 @@ BULK_AND_REQUESTS = [
         "Permit.released",
         "        self._release()\n        try:\n            yield\n",
         "        try:\n            yield\n",
-        "unit/region/test_background_pacing.py::test_others_have_the_turn_while_one_waits_for_a_disk_which_is_no_pause_then",
+        "unit/region/test_background_pacing.py::test_the_permit_is_free_during_a_wait_for_a_disk_which_is_no_pause_if_other_work_took_it",
     ),
     Mutant(
         "a bulk batch that is synced waits for a turn beyond its deadline",
         "Permit.released",
         "        self._begin(self._deadline)  # Not",
         "        self._begin()  # Not",
-        "unit/region/test_background_pacing.py::test_nor_does_who_waited_for_a_disk_wait_for_a_turn_beyond_its_deadline",
+        "unit/region/test_background_pacing.py::test_waiting_for_a_permit_after_a_disk_ends_at_the_deadline",
     ),
     Mutant(
         "a failed append of a bulk batch leaves its number open",
@@ -143,7 +143,7 @@ BULK_AND_REQUESTS = [
     ),
     Mutant(
         "a failed sync of a bulk file does not end the server",
-        "BulkLoad._written",
+        "BulkLoad._write_file",
         "            self._on_fatal(error)\n",
         "            pass\n",
         f"{DISK}::test_a_failed_sync_of_a_bulk_file_ends_the_server",
@@ -151,22 +151,22 @@ BULK_AND_REQUESTS = [
     Mutant(
         "a bulk batch is answered before the sync",
         "BulkLoad._put",
-        "        self._mvcc.when_published(applied.write_number, partial(_tell, done, outcome))\n",
-        "        _tell(done, outcome, None)\n",
+        "        self._mvcc.when_published(applied.write_number, partial(_notify, done, outcome))\n",
+        "        _notify(done, outcome, None)\n",
         f"{BULK}::test_a_batch_and_its_repetition_are_answered_when_they_are_published",
     ),
     Mutant(
         "a repeated bulk batch is answered without waiting",
         "BulkLoad._applied_before",
-        "        return _Applied(kept.write_number, kept.outcome.timestamp, is_repeated=True)\n",
-        "        return _Applied(0, kept.outcome.timestamp, is_repeated=True)\n",
+        "        return _Applied(saved.write_number, saved.outcome.timestamp, is_repeated=True)\n",
+        "        return _Applied(0, saved.outcome.timestamp, is_repeated=True)\n",
         f"{BULK}::test_a_batch_and_its_repetition_are_answered_when_they_are_published",
     ),
     Mutant(
         "requests of bulk batches are not kept",
         "BulkLoad._apply",
-        "        if request is not None:\n            self._requests.keep(",
-        "        if False:\n            self._requests.keep(",
+        "        if request is not None:\n            self._requests.save(",
+        "        if False:\n            self._requests.save(",
         f"{BULK}::test_a_repeated_bulk_request_is_applied_once",
     ),
     Mutant(
@@ -179,14 +179,14 @@ BULK_AND_REQUESTS = [
     # ---- request ids
     Mutant(
         "an answer takes the place of one that is still waited for",
-        "IdempotencyTable._is_next_of_a_lone_caller",
+        "IdempotencyTable._replaces_only_answer",
         "            and answers[0][0] < floor <= answer[0]\n",
         "            and answers[0][0] < answer[0]\n",
-        "unit/region/test_idempotency_table.py::test_any_order_of_sequences_and_floors_keeps_what_is_waited_for",
+        "unit/region/test_idempotency_table.py::test_answers_that_a_client_waits_for_are_saved_in_any_order_of_sequences_and_floors",
     ),
     Mutant(
         "request ids are not kept",
-        "IdempotencyTable._keep",
+        "IdempotencyTable._save",
         "                self._add(client, answer)\n",
         "",
         f"{WRITES}::test_a_repeated_request_is_applied_once_and_answered_the_same",
@@ -196,7 +196,7 @@ BULK_AND_REQUESTS = [
         "is_definite_without_change",
         "        return not outcome.timestamp\n",
         "        return False\n",
-        "unit/region/test_conditions.py::test_a_no_stays_no_for_the_request_that_was_answered_so",
+        "unit/region/test_conditions.py::test_an_unmet_condition_stays_unmet_for_copies_of_the_request",
     ),
     Mutant(
         "request ids are not in the log",
@@ -214,25 +214,24 @@ BULK_AND_REQUESTS = [
     ),
     Mutant(
         "a manifest has answers of writes that are not flushed",
-        "IdempotencyTable.kept",
+        "IdempotencyTable.saved",
         "after < answer[2] <= through and",
         "after < answer[2] and",
-        f"{REQUESTS}::test_a_manifest_gets_only_answers_of_flushed_writes_and_gives_them_back",
+        f"{REQUESTS}::test_a_manifest_gets_only_answers_of_flushed_writes_and_restores_them",
     ),
     Mutant(
         "a manifest forgets floors",
-        "IdempotencyTable.kept",
-        "listed(name, floor, answer)",
-        "listed(name, 0, answer)",
-        f"{REQUESTS}::test_a_manifest_gets_only_answers_of_flushed_writes_and_gives_them_back",
+        "IdempotencyTable.saved",
+        "saved_answer(name, floor, answer)",
+        "saved_answer(name, 0, answer)",
+        f"{REQUESTS}::test_a_manifest_gets_only_answers_of_flushed_writes_and_restores_them",
     ),
     Mutant(
         "an answer that was cut is given without its cells",
         "repeated",
-        "    if not kept.is_cut and byte_count <= room:\n",
-        "    if byte_count <= room:\n",
-        "unit/region/test_answer_size.py"
-        "::test_a_repeated_request_whose_cells_are_not_kept_any_more_tells_that_it_was_made",
+        "    if not saved.is_cut and byte_count <= budget:\n",
+        "    if byte_count <= budget:\n",
+        "unit/region/test_answer_size.py::test_a_repeated_request_whose_cells_were_dropped_reports_that_it_was_applied",
     ),
     Mutant(
         "an id below the floor is applied",
@@ -243,7 +242,7 @@ BULK_AND_REQUESTS = [
     ),
     Mutant(
         "the floor never rises",
-        "IdempotencyTable._keep",
+        "IdempotencyTable._save",
         "                if floor > client.floor:\n",
         "                if False:\n",
         f"{WRITES}::test_a_request_below_the_floor_is_answered_with_unknown_outcome",
@@ -253,13 +252,13 @@ BULK_AND_REQUESTS = [
         "IdempotencyTable._raise_floor",
         "            self._drop(client, bisect_left(answers, (floor,)))\n",
         "            pass\n",
-        f"{REQUESTS}::test_what_is_kept_is_bounded_by_what_is_in_flight",
+        f"{REQUESTS}::test_saved_answers_are_bounded_by_the_requests_in_flight",
     ),
     Mutant(
         "a bulk batch that can't be read is counted for ever",
         "BulkStreams._apply",
         "        except Exception as error:\n            done(error)\n            return error.without",
         "        except InvalidRequestError as error:\n            done(error)\n            return error.without",
-        "unit/rpc/test_bulk.py::test_a_batch_that_can_not_even_be_read_gives_its_bytes_back",
+        "unit/rpc/test_bulk.py::test_a_batch_that_can_not_be_parsed_releases_its_bytes",
     ),
 ]

@@ -101,8 +101,8 @@ DURABILITY = [
     Mutant(
         "a lone caller waits for a disk that hangs",
         "BriefWait.end",
-        "        self._came.acquire(timeout=WAIT_SECONDS)\n",
-        "        self._came.acquire(timeout=300)\n",
+        "        self._arrived.acquire(timeout=WAIT_SECONDS)\n",
+        "        self._arrived.acquire(timeout=300)\n",
         "end_to_end/test_hanging_disk.py",
     ),
     Mutant(

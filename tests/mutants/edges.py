@@ -14,14 +14,14 @@ EDGES = [
         "Calls._refusal",
         "            if key == _FOLDER_ID_KEY and value != self._data_folder_id:\n",
         "            if False:\n",
-        f"{CALLS}::test_a_call_that_is_meant_for_another_folder_is_not_let_in_also_while_the_server_recovers",
+        f"{CALLS}::test_a_call_for_another_folder_is_refused_even_while_the_server_recovers",
     ),
     Mutant(
         "a call is let in before the server has recovered",
         "Calls._refusal",
         "        if self._state is _State.RECOVERING:\n",
         "        if False:\n",
-        f"{CALLS}::test_a_call_is_let_in_when_the_server_has_recovered_until_it_stops",
+        f"{CALLS}::test_calls_are_accepted_from_recovery_until_the_server_stops",
     ),
     Mutant(
         "a flush that was asked for joins the one that runs",

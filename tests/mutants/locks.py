@@ -39,17 +39,17 @@ LOCK_MUTANTS = [
     ),
     Mutant(
         "a released permit is free for newcomers although a thread waits",
-        "Permits.release",
+        "FairSemaphore.release",
         "            if not self._queue.hand_over():\n                self._free += 1\n",
         "            self._queue.hand_over()\n            self._free += 1\n",
-        "unit/region/test_permits.py::test_a_released_permit_passes_to_the_thread_that_waits_and_not_to_a_newcomer",
+        "unit/region/test_fair_semaphore.py::test_a_released_permit_passes_to_the_thread_that_waits_and_not_to_a_newcomer",
     ),
     Mutant(
         "who gives up to have the gate alone leaves the others waiting",
         "Gate.enter_alone",
         "                    self._begin_shared_phase()",
         "                    pass",
-        f"{CLOSES}::test_who_gives_up_waiting_for_the_gate_alone_lets_the_others_in",
+        f"{CLOSES}::test_a_thread_that_times_out_on_the_exclusive_gate_admits_the_waiting_threads",
     ),
     Mutant(
         "whoever comes to the gate overtakes one that waits to have it alone",

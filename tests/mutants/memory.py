@@ -66,16 +66,16 @@ MEMORY = [
     Mutant(
         "all that sent something are closed when memory is full",
         "ReceiveWatch.look",
-        "            if too_much > 0 and sender.peer",
+        "            if excess > 0 and sender.peer",
         "            if sender.peer",
-        f"{RECEIVING}::test_those_that_sent_most_are_closed_and_no_more_than_make_up_for_it",
+        f"{RECEIVING}::test_the_connections_that_sent_the_most_are_closed_and_no_more_than_needed",
     ),
     Mutant(
         "what is not freed yet is closed twice over",
         "ReceiveWatch.look",
         " - being_freed",
         "",
-        f"{RECEIVING}::test_whose_memory_is_not_freed_yet_counts_as_gone",
+        f"{RECEIVING}::test_a_closed_connection_whose_memory_is_not_freed_yet_counts_as_freed",
     ),
     Mutant(
         "what clients have sent before the watch begins is the server's own",
@@ -97,7 +97,7 @@ MEMORY = [
         "unix_senders",
         "measure() - ledger.own_bytes - ledger.bytes_held\n    if",
         "measure() - ledger.own_bytes\n    if",
-        f"{RECEIVING}::test_connections_of_a_unix_socket_share_what_nobody_counts_and_are_ended_one_by_one",
+        f"{RECEIVING}::test_connections_of_a_unix_socket_share_the_uncounted_bytes_and_are_closed_one_by_one",
     ),
     Mutant(
         "connections of a Unix socket have no bound",
@@ -108,17 +108,17 @@ MEMORY = [
     ),
     Mutant(
         "messages that were read count as unread",
-        "Connection.met",
+        "Connection.count_message",
         "        self.message_bytes += len(message)\n",
         "",
-        f"{RECEIVING}::test_what_was_sent_and_not_read_is_told_of_each_connection",
+        f"{RECEIVING}::test_each_connection_has_its_count_of_unread_bytes",
     ),
     Mutant(
         "windows stay large however much scans hold",
         "OpenScan._is_slice_over",
         "        return is_over or self._account.is_half_full\n",
         "        return is_over\n",
-        f"{SCANS}::test_while_scans_hold_half_of_what_they_may_each_turn_ends_with_its_window",
+        f"{SCANS}::test_each_slice_ends_with_its_window_while_scans_hold_half_of_their_memory",
     ),
     Mutant(
         "only the innermost control group is looked at",

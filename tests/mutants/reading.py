@@ -8,7 +8,7 @@ DISK = "unit/host/test_disk_failures.py"
 FLUSH = "unit/region/test_flush.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
 MVCC = "unit/commit/test_mvcc.py"
-SEGMENT = "unit/memstore/test_segment.py"
+SEGMENT = "unit/memstore/test_row_segment.py"
 PIVOT = "unit/scan/test_pivot.py"
 VISIBILITY = "unit/versions/test_visibility.py"
 WRITES = "unit/region/test_write_path.py"
@@ -190,14 +190,14 @@ READING = [
         "_needed",
         "        read_by_all = puts.write_number <= first\n",
         "        read_by_all = puts.write_number >= 0\n",
-        f"{FLUSH}::test_an_open_scan_goes_on_over_a_flush_at_its_read_point",
+        f"{FLUSH}::test_an_open_scan_continues_at_its_read_point_during_a_flush",
     ),
     Mutant(
         "flush asks only for the current read point",
         "Flusher._flush",
         "        spans = self._mvcc.protected_read_points()\n",
         "        spans = self._mvcc.protected_read_points()[-1:]\n",
-        f"{FLUSH}::test_an_open_scan_goes_on_over_a_flush_at_its_read_point",
+        f"{FLUSH}::test_an_open_scan_continues_at_its_read_point_during_a_flush",
     ),
     Mutant(
         "flush keeps what lies between two read points",
@@ -244,7 +244,7 @@ READING = [
     ),
     Mutant(
         "segments go before their file is shown",
-        "LiveFiles._show.exchange",
+        "LiveFiles._publish.exchange",
         "                store.files = (file, *store.files)\n",
         "                pass\n",
         f"{FLUSH}::test_a_flush_makes_one_store_file_a_family_and_empties_the_memstore",
@@ -260,11 +260,11 @@ READING = [
         "a flush that does not commit drops its segments",
         "LiveFiles.apply_edit",
         "        self._commit(_edited(self.manifest if manifest is None else manifest, edit))\n"
-        "        self._show(edit)\n",
+        "        self._publish(edit)\n",
         "        try:\n"
         "            self._commit(_edited(self.manifest if manifest is None else manifest, edit))\n"
         "        finally:\n"
-        "            self._show(replace(edit, added={}))\n",
+        "            self._publish(replace(edit, added={}))\n",
         f"{FLUSH}::test_a_flush_without_space_loses_nothing_and_the_next_one_takes_all[manifest-*]",
     ),
     Mutant(
@@ -290,10 +290,10 @@ READING = [
     ),
     Mutant(
         "what was sealed later goes with what a failed flush left",
-        "Flusher._left",
+        "Flusher._unflushed",
         " if s.write_number_max <= write_number)",
         ")",
-        f"{FLUSH}::test_what_a_failed_flush_left_goes_on_its_own_when_the_rest_fails_too",
+        f"{FLUSH}::test_what_a_failed_flush_sealed_is_flushed_even_if_the_newer_cells_fail",
     ),
     Mutant(
         "a failed sync of a flush does not end the server",

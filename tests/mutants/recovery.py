@@ -11,8 +11,8 @@ LIFE = "unit/region/test_region.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
 LOST = "unit/host/test_lost_generations.py"
 LOST_ENDS = "unit/wal/test_lost_ends.py"
-REPLAY = "unit/region/test_replay.py"
-SEGMENT = "unit/memstore/test_segment.py"
+REPLAY = "unit/region/test_region_replay.py"
+SEGMENT = "unit/memstore/test_row_segment.py"
 TABLES = "unit/host/test_region_server.py"
 TAIL = "unit/wal/test_torn_tail.py"
 UNKNOWN = "unit/host/test_unknown_outcomes.py"
@@ -251,7 +251,7 @@ RECOVERY = [
         "Replay.apply",
         "        if write_number <= self._last:\n            return\n",
         "        return\n",
-        f"{REPLAY}::test_every_kind_of_change_is_there_again_after_crash_after_crash",
+        f"{REPLAY}::test_every_kind_of_change_survives_repeated_crashes",
     ),
     Mutant(
         "what is in store files is replayed",
@@ -265,7 +265,7 @@ RECOVERY = [
         "Region.serve",
         "        mvcc.restore(max(replayed, numbers_until))\n",
         "",
-        f"{INTERLEAVINGS}::test_numbers_go_on_past_what_was_reserved_after_a_restart",
+        f"{INTERLEAVINGS}::test_numbers_continue_after_the_reserved_block_after_a_restart",
     ),
     Mutant(
         "a region takes calls while replay fills it",
@@ -279,7 +279,7 @@ RECOVERY = [
         "Region.abandon",
         "        self.replay.count_memory()\n",
         "",
-        f"{LIFE}::test_a_region_that_is_not_served_gives_back_its_memory",
+        f"{LIFE}::test_a_region_that_is_abandoned_releases_its_memory",
     ),
     Mutant(
         "a region keeps the memstores of dropped families",
@@ -305,8 +305,8 @@ RECOVERY = [
     Mutant(
         "a row is pruned as the log brought it",
         "RowSegment._prune",
-        "            if self._is_recovering:\n                held.sort()\n            kept",
-        "            kept",
+        "            if self._is_recovering:\n                held.sort()\n            retained",
+        "            retained",
         f"{SEGMENT}::test_cells_that_come_in_any_order_in_recovery_are_sorted_before_pruning_and_at_its_end",
     ),
     Mutant(
@@ -321,21 +321,21 @@ RECOVERY = [
         "read_bulk_file",
         "    if checksum != written.checksum:\n",
         "    if False:\n",
-        f"{REPLAY}::test_a_bulk_file_that_is_not_what_the_log_says_closes_its_region_and_no_other[a flipped bit]",
+        f"{REPLAY}::test_a_damaged_bulk_file_closes_only_its_region[a flipped bit]",
     ),
     Mutant(
         "bulk files that the log names are removed at start",
         "Opening._remove_unnamed_bulk_files",
         "            if number not in named and not self._damaged:\n",
         "            if not self._damaged:\n",
-        f"{REPLAY}::test_every_kind_of_change_is_there_again_after_crash_after_crash",
+        f"{REPLAY}::test_every_kind_of_change_survives_repeated_crashes",
     ),
     Mutant(
         "what salvage may want is removed at start",
         "Opening._remove_unnamed_bulk_files",
         "            if number not in named and not self._damaged:\n",
         "            if number not in named:\n",
-        f"{REPLAY}::test_a_bulk_file_that_is_not_what_the_log_says_closes_its_region_and_no_other[a flipped bit]",
+        f"{REPLAY}::test_a_damaged_bulk_file_closes_only_its_region[a flipped bit]",
     ),
     # ---- tables
     Mutant(

@@ -126,14 +126,14 @@ ROWS_AND_FILES = [
     Mutant(
         "a snapshot has whatever family has the name now",
         "_check_same_families",
-        "        if table_then.number_by_name.get(name, number) != number:\n",
+        "        if past_table.number_by_name.get(name, number) != number:\n",
         "        if False:\n",
         f"{ALTERED}::test_a_scan_of_a_snapshot_does_not_take_a_later_family_for_one_of_the_same_name",
     ),
     Mutant(
         "a removed region is read as an empty one",
-        "Stores._let_go_if_retired",
-        "            self.served = Served(self.served.table, _Gone())\n",
+        "Stores._release_if_retired",
+        "            self.served = Served(self.served.table, _ClosedView())\n",
         "            self.served = Served(self.served.table, {})\n",
         f"{DESCRIPTORS}::test_a_removed_region_is_never_read_as_an_empty_one",
     ),
@@ -169,7 +169,7 @@ ROWS_AND_FILES = [
     Mutant(
         "a scan does not hold the files of a removed table",
         "ReadPath.scan",
-        "                self._stores.held(),\n",
+        "                self._stores.pinned(),\n",
         "                contextlib.nullcontext(),\n",
         f"{DESCRIPTORS}::test_a_scan_reads_a_removed_table_to_its_end_and_then_its_files_go",
     ),

@@ -59,12 +59,12 @@ STAMPS_AND_ANSWERS = [
     Mutant(
         "a call waits for its stamp with its locks held",
         "WritePath._lock_and_stamp",
-        "            self._unlock(rows, is_alone=is_alone)\n"
+        "            self._unlock(rows, is_exclusive=is_exclusive)\n"
         "            if not may_wait:\n"
         "                return None\n",
         "            if not may_wait:\n"
         "                return None\n"
-        "            self._unlock(rows, is_alone=is_alone)\n",
+        "            self._unlock(rows, is_exclusive=is_exclusive)\n",
         f"{STAMPS}::test_a_call_that_may_not_wait_does_nothing_in_a_millisecond_that_gives_no_stamp",
     ),
     Mutant(
@@ -129,7 +129,7 @@ STAMPS_AND_ANSWERS = [
     ),
     Mutant(
         "a bulk batch lies behind old cells",
-        "BulkLoad._pass_gate",
+        "BulkLoad._apply_in_gate",
         "                    self._numbering.pass_over_cells()  # Their rows are not read.\n",
         "                    pass\n",
         f"{OLD}::test_who_does_not_read_rows_writes_beyond_all_old_cells_and_so_does_everybody_from_then_on",
@@ -168,46 +168,46 @@ STAMPS_AND_ANSWERS = [
         "IdempotencyTable.find",
         "        if not is_its_row or (",
         "        if (",
-        f"{REPEATED}::test_a_number_that_comes_with_another_row_or_kind_is_refused",
+        f"{REPEATED}::test_a_request_id_with_another_row_or_kind_is_refused",
     ),
     Mutant(
         "a number is matched without its kind",
         "IdempotencyTable.find",
         "(is_bulk != bool(kind & IS_BULK) and not kind & OF_ANY_KIND)",
         "False",
-        f"{REPEATED}::test_a_number_that_comes_with_another_row_or_kind_is_refused",
+        f"{REPEATED}::test_a_request_id_with_another_row_or_kind_is_refused",
     ),
     Mutant(
         "a refusal is not kept",
         "is_definite_without_change",
         "    return not outcome.can_retry and not isinstance(outcome, UnknownOutcomeError)\n",
         "    return False\n",
-        f"{REPEATED}::test_a_change_that_was_refused_is_not_made_by_a_copy_that_comes_late",
+        f"{REPEATED}::test_a_change_that_was_refused_is_not_applied_by_a_late_copy",
     ),
     Mutant(
         "a refusal that CHECK found is not kept",
         "WritePath._check",
         "                if mutation.request is None or error.can_retry:\n",
         "                if True:\n",
-        f"{REPEATED}::test_a_change_that_was_made_is_answered_so_also_when_it_would_be_refused_now",
+        f"{REPEATED}::test_an_applied_change_gets_its_first_answer_even_if_it_would_be_refused_now",
     ),
     Mutant(
         "a refusal that a retry may get past is kept",
         "is_definite_without_change",
         "    return not outcome.can_retry and not",
         "    return not",
-        f"{REPEATED}::test_a_refusal_that_a_retry_may_get_past_is_not_kept",
+        f"{REPEATED}::test_a_retryable_refusal_is_not_saved",
     ),
     Mutant(
         "a refusal of a bulk batch is not kept",
         "BulkLoad._saved_refusal",
-        "                self._requests.keep(request, None, 0, refusal, is_bulk=True)\n",
+        "                self._requests.save(request, None, 0, refusal, is_bulk=True)\n",
         "",
-        f"{REPEATED}::test_a_bulk_batch_that_was_refused_is_not_applied_by_a_copy_that_comes_late",
+        f"{REPEATED}::test_a_bulk_batch_that_was_refused_is_not_applied_by_a_late_copy",
     ),
     Mutant(
         "an overflow of a counter that was never published is reported as final",
-        "WritePath._tell",
+        "WritePath._notify",
         "failure if number > published else outcome",
         "failure if isinstance(outcome, RowResult) else outcome",
         f"{REPEATED}::test_an_outcome_that_depends_on_an_unpublished_write_is_unknown",
@@ -225,14 +225,14 @@ STAMPS_AND_ANSWERS = [
         "IdempotencyTable.find",
         "                if request.age_ms and self._may_be_forgotten(request.age_ms):\n",
         "                if False:\n",
-        f"{REPEATED}::test_a_change_that_was_first_sent_before_its_answer_may_have_been_forgotten_is_not_made_again",
+        f"{REPEATED}::test_a_change_whose_answer_may_have_been_forgotten_is_not_applied_again",
     ),
     Mutant(
         "a restart forgets that answers were forgotten",
         "IdempotencyTable.restore",
         "        if forgotten_ms_ago is not None:\n",
         "        if False:\n",
-        f"{REPEATED}::test_a_change_that_was_first_sent_before_its_answer_may_have_been_forgotten_is_not_made_again",
+        f"{REPEATED}::test_a_change_whose_answer_may_have_been_forgotten_is_not_applied_again",
     ),
     Mutant(
         "answers of many clients have no bound",
@@ -244,13 +244,13 @@ STAMPS_AND_ANSWERS = [
     Mutant(
         "a truncated table forgets its requests",
         "RegionServer._new_regions",
-        "answers_to_take_over(replaced[region.region_id]) if region.region_id in replaced else None",
+        "inherited_answers(replaced[region.region_id]) if region.region_id in replaced else None",
         "None",
-        f"{REPEATED}::test_a_truncated_table_remembers_what_was_made_before",
+        f"{REPEATED}::test_a_truncated_table_remembers_earlier_requests",
     ),
     Mutant(
         "a damaged table that was truncated has forgotten nothing",
-        "Unreadable.forgotten_ms_ago",
+        "LostAnswers.forgotten_ms_ago",
         "        return 0\n",
         "        return None\n",
         "unit/host/test_damaged_regions.py::"
@@ -261,7 +261,7 @@ STAMPS_AND_ANSWERS = [
         "Gate.closing",
         "                self._is_closed = self._is_barred = False\n",
         "                pass\n",
-        f"{REPEATED}::test_a_table_that_could_not_be_truncated_is_written_on",
+        f"{REPEATED}::test_a_table_that_could_not_be_truncated_still_accepts_writes",
     ),
     Mutant(
         "each manifest lists all answers",
@@ -275,7 +275,7 @@ STAMPS_AND_ANSWERS = [
         "new_file",
         "                files.fsync(descriptor)\n",
         "                pass\n",
-        f"{SAVED}::test_a_file_is_durable_before_a_manifest_names_it_and_goes_when_none_does",
+        f"{SAVED}::test_a_file_is_durable_before_a_manifest_names_it_and_is_removed_when_none_does",
     ),
     Mutant(
         "an answers file is not looked at before it is read",
@@ -286,7 +286,7 @@ STAMPS_AND_ANSWERS = [
     ),
     Mutant(
         "replay holds answers below their client's floor",
-        "Replay._keep_packed",
+        "Replay._defer_answer",
         "            grown -= client.raise_floor(floor)\n",
         "            client.floor = floor\n",
         f"{MEMORY}::test_replay_holds_no_more_of_a_client_than_it_still_waits_for",

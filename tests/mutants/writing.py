@@ -8,7 +8,7 @@ BULK = "unit/region/test_bulk_load.py"
 SIZES = "unit/region/test_answer_size.py"
 INTERLEAVINGS = "unit/region/test_interleavings.py"
 MVCC = "unit/commit/test_mvcc.py"
-REPLAY = "unit/region/test_replay.py"
+REPLAY = "unit/region/test_region_replay.py"
 EACH = "unit/region/test_mutate_each.py"
 COMMIT = "unit/commit/test_commit.py"
 WRITES = "unit/region/test_write_path.py"
@@ -24,14 +24,14 @@ WRITING = [
         "check_row",
         "    if not row:\n",
         "    if False:\n",
-        f"{WRITES}::test_a_batch_with_bad_rows_tells_the_others_results",
+        f"{WRITES}::test_a_batch_with_bad_rows_returns_the_results_of_the_others",
     ),
     Mutant(
         "a cell far in the future is not refused",
         "_check_timestamp",
         "    if timestamp > timestamp_max:\n",
         "    if False:\n",
-        f"{WRITES}::test_a_batch_with_bad_rows_tells_the_others_results",
+        f"{WRITES}::test_a_batch_with_bad_rows_returns_the_results_of_the_others",
     ),
     Mutant(
         "a bad row fails the whole batch",
@@ -40,14 +40,14 @@ WRITING = [
         "            except RegionServerError as error:\n"
         "                raise\n"
         "                if mutation.request is None",
-        f"{WRITES}::test_a_batch_with_bad_rows_tells_the_others_results",
+        f"{WRITES}::test_a_batch_with_bad_rows_returns_the_results_of_the_others",
     ),
     Mutant(
         "full memory refuses nothing",
         "MemoryGauge.check",
         "        if not self._account.has_room(byte_count):\n",
         "        if False:\n",
-        f"{WRITES}::test_full_memory_refuses_writes_with_a_retry_delay_and_reads_go_on",
+        f"{WRITES}::test_full_memory_refuses_writes_with_a_retry_delay_and_allows_reads",
     ),
     Mutant(
         "one call may ask for less than its table promises",
@@ -76,29 +76,29 @@ WRITING = [
         "WritePath._make",
         "                    if self._stores.served.table is not table:\n                        continue\n",
         "",
-        f"{INTERLEAVINGS}::test_a_write_that_meets_an_alter_is_judged_by_the_families_there_are_then",
+        f"{INTERLEAVINGS}::test_a_write_that_meets_an_alter_is_checked_against_the_new_families",
     ),
     Mutant(
         "what an append holds is not asked for in the log",
         "RowCommit._check_again",
         "        self._log.check_space(record_bytes)\n",
         "",
-        f"{SIZES}::test_memory_and_log_are_asked_again_for_what_an_append_holds[log]",
+        f"{SIZES}::test_memory_and_log_are_checked_again_for_the_size_of_an_append[log]",
     ),
     Mutant(
         "the rows of one answer have room for each alone",
         "WritePath._make",
         "                if is_one_answer:\n",
         "                if False:\n",
-        f"{SIZES}::test_the_rows_of_a_request_that_its_answer_has_no_room_for_are_refused",
+        f"{SIZES}::test_the_rows_of_a_request_that_do_not_fit_in_its_answer_are_refused",
     ),
     # ---- COMPARE
     Mutant(
         "unlock before compare",
         "WritePath._make",
-        "                    for i in stay:\n                        told[i] = ",
+        "                    for i in batch:\n                        pending[i] = ",
         "                    self._row_locks.release(rows)\n                    rows = []\n"
-        "                    for i in stay:\n                        told[i] = ",
+        "                    for i in batch:\n                        pending[i] = ",
         f"{INTERLEAVINGS}::test_a_writer_compares_after_the_one_before_it_has_applied",
     ),
     Mutant(
@@ -134,7 +134,7 @@ WRITING = [
         "RowChanger._increment",
         "        after = before + amount\n",
         "        after = (before + amount - COUNTER_MIN) % (1 << 64) + COUNTER_MIN\n",
-        f"{WRITES}::test_counter_overflow_is_an_error_and_the_counter_stays",
+        f"{WRITES}::test_counter_overflow_is_an_error_and_leaves_the_counter_unchanged",
     ),
     Mutant(
         "a missing counter is no zero",
@@ -206,11 +206,11 @@ WRITING = [
     Mutant(
         "a write that has its number is given up at its deadline",
         "WritePath._mutate",
-        "        self._notify_when_published(done, [told[i] for i in range",
+        "        self._notify_when_published(done, [pending[i] for i in range",
         "        if self._clock.monotonic() > options.deadline:\n"
         "            raise RegionServerError('too late')\n"
-        "        self._notify_when_published(done, [told[i] for i in range",
-        f"{INTERLEAVINGS}::test_a_write_that_has_its_number_is_not_given_up_at_its_deadline",
+        "        self._notify_when_published(done, [pending[i] for i in range",
+        f"{INTERLEAVINGS}::test_a_write_that_has_its_number_is_not_cancelled_at_its_deadline",
     ),
     Mutant(
         "a failed append leaves its number open",
@@ -229,14 +229,14 @@ WRITING = [
     Mutant(
         "a request of many rows holds the gate to its end",
         "next_gate_batch",
-        "    stay = left[:ROWS_PER_GATE_HOLD]\n",
-        "    stay = left\n",
-        "unit/region/test_long_requests.py::test_who_wants_the_gate_alone_has_it_in_the_middle_of_a_request",
+        "    batch = remaining[:ROWS_PER_GATE_HOLD]\n",
+        "    batch = remaining\n",
+        "unit/region/test_long_requests.py::test_an_exclusive_gate_waits_for_one_batch_of_a_request_and_not_for_all",
     ),
     Mutant(
         "a row of very many puts is applied under the order lock",
         "WritePath._change_row",
-        "self._commit.commit_alone if is_alone else self._commit.commit",
+        "self._commit.commit_exclusive if is_exclusive else self._commit.commit",
         "self._commit.commit",
         "unit/region/test_long_requests.py"
         "::test_a_row_of_very_many_puts_is_applied_without_the_order_lock_and_by_its_place_in_the_request",
@@ -253,21 +253,21 @@ WRITING = [
         "Numbering.begin",
         "self._mvcc.last >= self._numbers_until or ",
         "",
-        f"{REPLAY}::test_a_number_that_was_handed_out_is_not_again_though_the_log_has_no_record_of_it",
+        f"{REPLAY}::test_a_write_number_is_not_handed_out_twice_even_if_the_log_lost_its_record",
     ),
     Mutant(
         "stamps are reserved only once",
         "Numbering.begin",
         " or self._stamps.newest >= self._stamps_until",
         "",
-        f"{REPLAY}::test_a_stamp_that_was_handed_out_is_not_again_though_the_log_has_no_record_of_it",
+        f"{REPLAY}::test_a_stamp_is_not_handed_out_twice_even_if_the_log_lost_its_record",
     ),
     # ---- SYNC, PUBLISH
     Mutant(
         "the answer goes out before the sync",
         "WritePath._notify_when_published",
-        "        self._mvcc.when_published(newest, partial(self._tell, done, told))\n",
-        "        self._tell(done, told, None)\n",
+        "        self._mvcc.when_published(newest, partial(self._notify, done, pending))\n",
+        "        self._notify(done, pending, None)\n",
         f"{WRITES}::test_an_unsynced_write_is_neither_answered_nor_read",
     ),
     Mutant(
@@ -294,8 +294,8 @@ WRITING = [
     Mutant(
         "a delete of nothing is answered without waiting",
         "WritePath._compare_and_change",
-        "that are not there.\n            return RowResult(is_met, seen), state.newest_write_number, ",
-        "that are not there.\n            return RowResult(is_met, seen), 0, ",
+        "that do not exist.\n            return RowResult(is_met, seen), state.newest_write_number, ",
+        "that do not exist.\n            return RowResult(is_met, seen), 0, ",
         f"{WAITS}[no_version]",
     ),
     Mutant(
@@ -308,8 +308,8 @@ WRITING = [
     Mutant(
         "a repeated request is answered without waiting",
         "WritePath._change_row",
-        "                return repeated(request, kept, room)\n",
-        "                return repeated(request, kept._replace(write_number=0), room)\n",
+        "                return repeated(request, saved, budget)\n",
+        "                return repeated(request, saved._replace(write_number=0), budget)\n",
         f"{WAITS}[repeated]",
     ),
     Mutant(
@@ -322,7 +322,7 @@ WRITING = [
     ),
     Mutant(
         "after a failed sync writes are answered as done",
-        "WritePath._tell",
+        "WritePath._notify",
         "        if failure is None:\n",
         "        if True:\n",
         f"{WRITES}::test_after_a_failed_sync_nothing_is_acknowledged_and_the_server_ends",
@@ -330,8 +330,8 @@ WRITING = [
     Mutant(
         "coalesced puts are answered before they are published",
         "WritePath.mutate_each",
-        "            self._notify_when_published(partial(done, later), [told[i] for i in later])\n",
-        "            done(later, [told[i][0] for i in later])\n",
+        "            self._notify_when_published(partial(done, later), [pending[i] for i in later])\n",
+        "            done(later, [pending[i][0] for i in later])\n",
         f"{EACH}::test_a_repeat_of_what_is_not_published_waits_for_it",
     ),
 ]

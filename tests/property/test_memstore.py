@@ -11,7 +11,7 @@ from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import Cell, ProtectedReadPoints, ReadPoint, from_then_on
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.memstore import Memstore
-from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.sources import NO_LIMIT
 from rowlock_regionserver.versions.visibility import visible_cells
 

@@ -11,7 +11,7 @@ from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.cells import Family, from_then_on
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
-from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.operations import AnswerCell, ScanPlan
 from rowlock_regionserver.scan.point import read_row
 from rowlock_regionserver.scan.scanner import scan

@@ -1,12 +1,13 @@
-"""The bulk stream: batches of cells, each applied whole, answered in order.
+"""The bulk stream: batches of cells, each applied atomically, answered in order.
 
-1. Batches of one stream are begun in order: the next one's steps up to APPLY start when those of the one before ended,
-   while that one is still being synced.
-2. At most two batches are in the server unanswered; the third is read when the first is answered.
-3. A batch that came waits, as its bytes, until there is room for arranging it and in the memstores; meanwhile nothing
-   more is read, so the client waits too. If there is none in time, or no room even to wait, it is told to come again.
-4. A batch that is refused is answered with its error, and the stream goes on. Bytes that are no batch end it.
-5. A batch that was begun is carried out, whether its client is still there or not.
+1. Batches of one stream begin in order: the steps of a batch up to APPLY start when those of the previous batch have
+   ended, while that one is still being synced.
+2. At most two batches of a stream are unanswered; the third is read when the first is answered.
+3. A received batch waits, undecoded, until there is memory to arrange it and to hold it in the memstores. The stream is
+   not read meanwhile, so the client waits too. If there is no memory in time, or not even for the waiting bytes, the
+   batch is refused with a retryable error.
+4. A refused batch is answered with its error, and the stream continues. Bytes that are no batch end it.
+5. A batch that has begun is completed, even if its client has disconnected.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable, Coroutine
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
-from rowlock_regionserver.engine.bulk_rooms import Rooms
+from rowlock_regionserver.engine.bulk_admission import BulkAdmission
 from rowlock_regionserver.engine.interfaces import BulkCodec, BulkRegion
 from rowlock_regionserver.engine.tasks import cancel
 from rowlock_regionserver.engine.workers import Workers
@@ -28,12 +29,12 @@ from rowlock_regionserver.operations import WriteOptions
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
 
 UNANSWERED_BATCHES_MAX = 2
-# Longer than that a batch is not kept waiting: its client would take the silence for a server that is gone.
-_ROOM_WAIT_SECONDS = 1.0
+# The longest wait for memory: after a longer silence a client would assume that the server is gone.
+_ADMISSION_WAIT_SECONDS = 1.0
 
 
 class BulkStreams:
-    """Carries out bulk batches for all streams. Used on the event loop, except where a method says otherwise."""
+    """Applies the bulk batches of all streams. Used on the event loop, except where a method says otherwise."""
 
     def __init__(
         self,
@@ -46,17 +47,17 @@ class BulkStreams:
         self._region = region  # Raises NotServingRegionError.
         self._workers = workers
         self._ledger = ledger
-        self._rooms = Rooms(ledger, min(config.row_lock_wait_ms / 1000, _ROOM_WAIT_SECONDS))
+        self._admission = BulkAdmission(ledger, min(config.row_lock_wait_ms / 1000, _ADMISSION_WAIT_SECONDS))
         self._config = config
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._stopping: asyncio.Future[None] = self._loop.create_future()
 
     def stop(self) -> None:
-        """Begins no batch from now on. What was begun is answered, then the streams end with SERVER_STOPPING."""
+        """Begins no more batches. Batches that have begun are answered; then the streams end with SERVER_STOPPING."""
         if not self._stopping.done():
             self._stopping.set_result(None)
-        self._rooms.stop()
+        self._admission.stop()
 
     async def serve(
         self,
@@ -64,9 +65,9 @@ class BulkStreams:
         read: Callable[[], Coroutine[None, None, bytes | None]],
         write: Callable[[bytes], Coroutine[None, None, None]],
     ) -> None:
-        """Reads batches until `read` gives None, and writes an answer for each.
+        """Reads batches until `read` returns None, and writes an answer for each.
 
-        Raises InvalidRequestError for bytes that are no batch, after the answers to those before are written.
+        Raises InvalidRequestError for bytes that are no batch, after it has written the earlier answers.
         """
         slots = asyncio.Semaphore(UNANSWERED_BATCHES_MAX)
         arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -113,7 +114,7 @@ class BulkStreams:
         arrived: asyncio.Queue[bytes | None],
         begun: asyncio.Queue[asyncio.Future[bytes] | None],
     ) -> InvalidRequestError | None:
-        """What was wrong with the bytes that ended the stream; None when it ended by itself."""
+        """Begins batches in order. Returns the error if invalid bytes ended the stream, else None."""
         try:
             while (data := await arrived.get()) is not None:
                 beginning = self._begin(codec, data)
@@ -129,34 +130,34 @@ class BulkStreams:
         answered: asyncio.Future[bytes] = self._loop.create_future()
         byte_count = REQUEST_COST * len(data)
         try:
-            await self._rooms.take(byte_count, len(data))
+            await self._admission.admit(byte_count, len(data))
         except RegionServerError as refusal:
             answered.set_result(codec.answer(refusal))
             return answered
 
-        def give_answer(answer: bytes) -> None:
+        def set_answer(answer: bytes) -> None:
             self._ledger.requests.give(byte_count)
             answered.set_result(answer)
 
         def done(outcome: BulkOutcome | Exception) -> None:
-            # Only the answer goes on: an error's frames hold the batch, and this function, so an error that waited
-            # here would hold itself, and a refused batch its memory, until the cyclic collector comes by.
+            # Passes on only the answer: an error's frames hold the batch and this function. A stored error would be
+            # part of a reference cycle, and a refused batch would hold its memory until the cyclic collector runs.
             answer = codec.answer(outcome)
-            with contextlib.suppress(RuntimeError):  # The loop is closed: nobody is there to be told.
-                self._loop.call_soon_threadsafe(give_answer, answer)
+            with contextlib.suppress(RuntimeError):  # The loop is closed, so no stream waits for the answer.
+                self._loop.call_soon_threadsafe(set_answer, answer)
 
         applying = self._loop.run_in_executor(self._workers.streams, self._apply, codec, data, done)
         del data
-        # Shielded, so that it is carried out, and what it holds given back, when this stream is cancelled.
-        not_a_batch = await asyncio.shield(applying)
-        if not_a_batch is not None:
-            raise not_a_batch
+        # Shielded: the batch is completed, and its memory released, even if this stream is cancelled.
+        parse_error = await asyncio.shield(applying)
+        if parse_error is not None:
+            raise parse_error
         return answered
 
     def _apply(
         self, codec: BulkCodec, data: bytes, done: Callable[[BulkOutcome | Exception], None]
     ) -> InvalidRequestError | None:
-        """Makes a batch's steps up to APPLY, in a worker; calls `done` once. Returns why the bytes are no batch."""
+        """Applies a batch up to APPLY, in a worker; calls `done` once. Returns the error if it can't be parsed."""
         try:
             request = codec.parse(data)
             del data
@@ -180,6 +181,6 @@ class BulkStreams:
         write: Callable[[bytes], Coroutine[None, None, None]],
     ) -> None:
         while (answered := await begun.get()) is not None:
-            # Shielded, because the region tells its outcome also when nobody waits for it any more.
+            # Shielded, because the region sets the outcome even if this stream no longer waits for it.
             await write(await asyncio.shield(answered))
             slots.release()

@@ -1,8 +1,8 @@
-"""Flushes that clients ask for: of each table one at a time, shared by those that ask while another one runs.
+"""Flushes on request: one at a time for each table, shared by the calls that arrive while another flush runs.
 
-A flush takes as long as the disk does, and clients that gave up waiting ask again. Each of them would hold a thread,
-until none is left for other tables. So a call that comes while a flush of its table runs joins the next one, which
-begins after it and thus writes everything that was acknowledged before any of them was sent.
+A flush takes as long as the disk does, and clients that time out send the call again. If each call held a thread, none
+would remain for other tables. So a call that arrives during a flush of its table joins the next one. That begins later,
+and so writes everything that was acknowledged before any of the joined calls was sent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rowlock_regionserver.region.flush import FlushResult
 
 
 class Flushes:
-    """Used on the event loop."""
+    """Runs and shares flushes. Used on the event loop."""
 
     def __init__(self, flush: Callable[[str], FlushResult], pool: Executor) -> None:
         """`flush` writes a table's memstores and blocks; it is called in the pool."""
@@ -26,11 +26,11 @@ class Flushes:
         self._next: dict[str, asyncio.Task[FlushResult]] = {}
 
     async def flush(self, table: str) -> FlushResult:
-        """Waits for a flush that begins from now on. A caller that stops waiting stops nothing."""
+        """Waits for a flush that begins after this call. Cancelling the caller does not cancel the flush."""
         task = self._next.get(table)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._run(table, self._running.get(table)))
-            task.add_done_callback(_look_at)
+            task.add_done_callback(_retrieve_exception)
             self._next[table] = task
         await asyncio.wait((task,))
         return task.result()
@@ -46,7 +46,7 @@ class Flushes:
                 del self._running[table]
 
 
-def _look_at(task: asyncio.Task[FlushResult]) -> None:
-    """An error that nobody waits for any more is not worth a word in the log."""
+def _retrieve_exception(task: asyncio.Task[FlushResult]) -> None:
+    """Keeps asyncio from logging an error whose callers are all gone."""
     if not task.cancelled():
         task.exception()

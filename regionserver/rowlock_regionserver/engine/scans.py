@@ -1,16 +1,19 @@
 """Scans: worker threads make their batches, a few at a time, and the event loop sends them.
 
-1. Nothing of a scan runs on the event loop. Its steps may run in different threads, never two at once. A step makes one
-   batch at first, since a limit is often met by it, and later several, as many as a window gives. Steps and sends take
-   turns: gRPC's buffers keep the client busy meanwhile. Tried: making the next batches while the last ones are sent.
-   Sending holds the interpreter, so it was no faster (350 ms for 141 MB either way), and it held more memory.
-   A step that has no batch for scan_heartbeat_ms ends with the window that it is at, so that all scans and bulk batches
-   get their turns. What it found is sent then, perhaps no row, with the row reached: the client hears that it goes on.
-2. A scan that is left frees its read point at once: at the end of the window that a running step is at, or now.
-3. A client that doesn't take the next batch within the lease is told LEASE_EXPIRED; its read point is freed before.
-4. There are at most scans_open_max, and none begins while there is no room for a window beside what those hold that
-   are open, for clients that don't read perhaps; what is beyond is refused with REGION_TOO_BUSY. While they hold more
-   than half of scan_bytes_held_max, each one's turn ends with its window, by which windows become small.
+1. A scan reads nothing on the event loop. Its steps may run in different threads, but never two at once. The first step
+   makes one batch, since that often meets the scan's limit; later steps make several, as many as one window yields.
+   Steps and sends alternate; gRPC's buffers keep the client busy meanwhile. Tried: making the next batches while the
+   last ones are sent. Sending holds the interpreter lock, so it was no faster (350 ms for 141 MB either way), and it
+   held more memory.
+   A step without a full batch for scan_heartbeat_ms ends after its current window, so that all scans and bulk batches
+   get a share of the workers. It sends the rows found so far, perhaps none, with the resume key: a heartbeat for the
+   client.
+2. A closed scan closes its read point at once, or after the current window if a step is running.
+3. If a client does not read the next batch within the lease, the scan closes its read point and ends with
+   LEASE_EXPIRED.
+4. At most scans_open_max scans are open. A scan begins only if the memory that the open ones hold, perhaps for clients
+   that don't read, leaves enough for a window; otherwise it is refused with REGION_TOO_BUSY. While scans hold more than
+   half of scan_bytes_held_max, each step ends after its window, which makes windows smaller.
 """
 
 from __future__ import annotations
@@ -59,23 +62,24 @@ class OpenScan:
         self._holding = Holding(account)
         self._failure: Exception | None = None
         self._slice_ends_at = 0.0
-        # Raised by whoever leaves the scan, read after each window and each step.
-        self._is_left = False
+        # Set by the thread that closes the scan, read after each window and each step.
+        self._is_closed = False
 
     def step(self, count: int = 1) -> list[bytes]:
-        """The next encoded answers, at most `count`; none at the end and once the scan is left. Blocks.
+        """Returns the next encoded answers, at most `count`; none at the end, or after `close`. Blocks.
 
-        Closes the scan when it fails. What comes before a failure is given, and the failure by the next step.
+        Closes the scan when it fails. If some batches were made before a failure, returns them, and raises the failure
+        in the next step.
         """
         try:
             with self._lock:
                 return self._step(count)
         except BaseException:
-            self._is_left = True
+            self._is_closed = True
             raise
         finally:
-            if self._is_left:
-                self.leave()
+            if self._is_closed:
+                self.close()
 
     def _step(self, count: int) -> list[bytes]:
         if self._failure is not None:
@@ -97,32 +101,32 @@ class OpenScan:
         self._slice_ends_at = self._clock.monotonic() + self._slice_seconds
 
     def _is_slice_over(self) -> bool:
-        is_over = self._is_left or self._clock.monotonic() >= self._slice_ends_at
-        # Windows become smaller with each turn that ends, and what was read is sent.
+        is_over = self._is_closed or self._clock.monotonic() >= self._slice_ends_at
+        # When memory is half full, each slice ends after its window: the rows are sent, and windows become smaller.
         return is_over or self._account.is_half_full
 
     def _next(self) -> bytes | None:
-        if self._context is None or self._is_left:
+        if self._context is None or self._is_closed:
             return None
         if self._answers is None:
             if not self._account.has_room(self._window_bytes):
                 raise self._account.refusal(self._window_bytes)
             self._read_point, self._answers = self._context.__enter__()
         answer = _next(self._answers)
-        if answer is None or self._is_left:
-            self._is_left = True
+        if answer is None or self._is_closed:
+            self._is_closed = True
             return None
         if not answer.resume_key:
-            # While there are full batches, their number is what ends the step.
+            # While batches are full, only their number ends the step.
             self._begin_slice()
-        # The windows that this batch and the next ones are cut from, and what was read ahead.
+        # The windows from which this batch and the next ones are sliced, and the cells read ahead.
         self._holding.set(self._answers.bytes_held)
         return self._encode(answer, self._read_point)
 
-    def leave(self) -> None:
-        """Frees the read point and all else, at the latest when the step that is running ends. Doesn't wait for it."""
-        self._is_left = True
-        # Whoever has the lock looks at the flag after releasing it, so one of the two closes.
+    def close(self) -> None:
+        """Closes the read point and frees the memory, now or when the running step ends. Does not wait for the step."""
+        self._is_closed = True
+        # The thread that holds the lock checks the flag after releasing it, so one of the two closes the context.
         if self._lock.acquire(blocking=False):
             try:
                 context, self._context = self._context, None
@@ -143,7 +147,7 @@ def _next(answers: ScanAnswers) -> ScanAnswer | None:
 
 @dataclass(frozen=True, slots=True)
 class ScanStatistics:
-    """Scans open now, and what became of the others."""
+    """The open scans and their memory, and counts of all opened ones and of expired leases."""
 
     open_count: int
     bytes_held: int
@@ -170,7 +174,7 @@ class Scans:
         return ScanStatistics(self._open_count, self._account.bytes_held, self._opened_count, self._lease_expired_count)
 
     def stop(self) -> None:
-        """Ends every scan with SERVER_STOPPING, where it stands."""
+        """Ends every scan with SERVER_STOPPING, at the batch that it is sending or sends next."""
         if not self._stopping.done():
             self._stopping.set_result(None)
 
@@ -181,10 +185,10 @@ class Scans:
         encode: Encode,
         write: Callable[[bytes], Coroutine[None, None, None]],
     ) -> None:
-        """Writes the scan's encoded answers. Raises RegionServerError if it ends early; its read point is then free."""
+        """Writes the scan's encoded answers. Raises RegionServerError if it ends early; its read point is closed then."""
         if self._open_count >= self._config.scans_open_max:
             raise RegionTooBusyError(
-                f"{self._open_count} scans are open, which is scans_open_max; close those you leave and try again",
+                f"{self._open_count} scans are open, as many as scans_open_max allows; close unused scans and retry",
                 retry_after_ms=self._config.retry_after_ms,
             )
         self._open_count += 1
@@ -194,8 +198,8 @@ class Scans:
             await self._write_batches(scan, write)
         finally:
             self._open_count -= 1
-            # Freeing may close files, so it is done by a thread, unless the running step sees to it.
-            self._workers.quick.submit(scan.leave)
+            # Closing may close files, so a worker does it, unless the running step does.
+            self._workers.quick.submit(scan.close)
 
     async def _write_batches(self, scan: OpenScan, write: Callable[[bytes], Coroutine[None, None, None]]) -> None:
         pool = self._workers.streams
@@ -205,10 +209,10 @@ class Scans:
             while batches := await self._loop.run_in_executor(pool, scan.step, count):
                 count = min(2 * count, STEP_BATCHES_MAX)
                 unread.set(sum(map(len, batches)))
-                # From the last one on, so that each is let go when it was written.
+                # Reversed, so that each batch can be popped, and freed when it is written.
                 batches.reverse()
                 while batches:
-                    # Twice what is being written, which gRPC copies.
+                    # The batch being written counts twice, because gRPC copies it.
                     unread.set(sum(map(len, batches)) + len(batches[-1]))
                     await self._write(write(batches.pop()))
                 unread.set(0)
@@ -216,7 +220,7 @@ class Scans:
             unread.set(0)
 
     async def _write(self, writing: Coroutine[None, None, None]) -> None:
-        """Waits until gRPC has taken the batch, as long as the lease lasts."""
+        """Waits until gRPC has accepted the batch, for as long as the lease lasts."""
         task = self._loop.create_task(writing)
         try:
             await asyncio.wait(
@@ -225,12 +229,12 @@ class Scans:
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if self._stopping.done():
-                raise StoppingError("the server is stopping; scan on from the row after the last whole one")
+                raise StoppingError("the server is stopping; resume the scan after the last complete row")
             if not task.done():
                 self._lease_expired_count += 1
                 raise LeaseExpiredError(
-                    f"the next batch was not taken for scan_lease_ms = {self._config.scan_lease_ms}; "
-                    "scan on from the row after the last whole one, at a new read point"
+                    f"the client did not read the next batch within scan_lease_ms = {self._config.scan_lease_ms}; "
+                    "resume the scan after the last complete row, at a new read point"
                 )
             await task
         finally:

@@ -1,4 +1,4 @@
-"""Tasks that nobody waits for any more."""
+"""Cancels tasks whose result is no longer needed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 def cancel(task: asyncio.Future[Any]) -> None:
-    """Cancels what may still run, and takes note of what it ends with: else asyncio would log that as an error of ours.
+    """Cancels a task that may still run, and retrieves its exception, which asyncio would otherwise log as an error.
 
-    For tasks that a client's leaving makes pointless: they fail because it left, or are cancelled.
+    For tasks that have no purpose after their client has disconnected: they fail for that reason, or are cancelled.
     """
-    task.add_done_callback(_noted)
+    task.add_done_callback(_retrieve_exception)
     task.cancel()
 
 
-def _noted(task: asyncio.Future[Any]) -> None:
+def _retrieve_exception(task: asyncio.Future[Any]) -> None:
     if not task.cancelled():
         task.exception()

@@ -36,7 +36,7 @@ from rowlock_regionserver.region.bulk.bulk_file import bulk_file_number
 from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.region_parts import open_parts
-from rowlock_regionserver.region.replay import Replay
+from rowlock_regionserver.region.region_replay import Replay
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log

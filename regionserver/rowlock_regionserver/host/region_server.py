@@ -50,7 +50,7 @@ from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.region.bulk.bulk_load import BulkNumbers
 from rowlock_regionserver.region.flush import FlushResult
 from rowlock_regionserver.region.memory import MemoryGauge
-from rowlock_regionserver.region.new_region import answers_to_take_over, make_region_folder
+from rowlock_regionserver.region.new_region import inherited_answers, make_region_folder
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.table import Table
@@ -162,7 +162,7 @@ class RegionServer:
         if isinstance(error, NoSpaceToStopError):
             self._given_up = UnknownOutcomeError(f"{error}; the change was not made durable, and may be found or not")
             for region in list(self._regions.values()):
-                region.give_up_waiting(self._given_up)
+                region.fail_waiting(self._given_up)
             return
         with self._failing_lock:
             if self._has_failed:
@@ -222,7 +222,7 @@ class RegionServer:
                 for before, after in zip(old.regions, entry.regions, strict=True):
                     region = replaced[after.region_id] = self._regions.get(before.region_id)
                     if region is not None:
-                        closing.enter_context(region.without_writes_any_more())
+                        closing.enter_context(region.closing_to_writes())
                 with self._new_regions(entry, state, replaced, f"table {name!r} was truncated"):
                     self._remove_regions(old, "its table was truncated")
             return old.table
@@ -248,7 +248,7 @@ class RegionServer:
         with contextlib.ExitStack() as undo:
             for region in entry.regions:
                 path = room_for_region(self._folder, self._shared, region.region_id, self._made)
-                answers = answers_to_take_over(replaced[region.region_id]) if region.region_id in replaced else None
+                answers = inherited_answers(replaced[region.region_id]) if region.region_id in replaced else None
                 make_region_folder(self._files, path, region.region_id, entry.table, self._shared.config, answers)
                 made.append(open_region(self._folder, entry.table, region, self._shared))
                 undo.callback(made[-1].abandon)

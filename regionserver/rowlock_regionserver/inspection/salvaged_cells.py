@@ -22,7 +22,7 @@ from rowlock_regionserver.inspection.log import check_log, whole_records
 from rowlock_regionserver.inspection.unnamed import lost_generations
 from rowlock_regionserver.inspection.unnamed_regions import unnamed_regions
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
-from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.region.bulk.bulk_cells import stamped
 from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
 from rowlock_regionserver.region.store_file_names import store_file_names, store_file_path

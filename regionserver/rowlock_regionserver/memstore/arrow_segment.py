@@ -1,4 +1,4 @@
-"""The segment that a bulk batch becomes: one immutable, sorted Arrow table, read by bisection and by slices."""
+"""The memstore segment of a bulk batch: one immutable, sorted Arrow table, read by bisection and by slices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rowlock_regionserver.arrow.cell_columns import CellColumns
 from rowlock_regionserver.arrow.columns import QUALIFIER, ROW, VALUE, column, numbers, single_chunk
 from rowlock_regionserver.arrow.sorted_cells import SortedCells, TableFacts, changes
 from rowlock_regionserver.cells import CELL_SCHEMA
-from rowlock_regionserver.memstore.segment import WEIGHTS_COUNT, SegmentStatistics
+from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.sources import NO_LIMIT, Chunk, FoundCell, LongRowError
 
 # Timestamp, write number and kind of a cell.
@@ -18,15 +18,15 @@ _NUMBER_BYTES = 17
 
 
 class ArrowSegment:
-    """One family's cells of one region out of one table of CELL_SCHEMA in store order; a Source.
+    """One family's cells of one region in one table of CELL_SCHEMA in store order; a Source.
 
-    Immutable, so any number of threads may use it. What read_rows gives are slices of the table, uncopied.
+    Immutable, so any number of threads may use it. read_rows returns slices of the table, without a copy.
     """
 
     def __init__(self, table: pa.Table) -> None:
         assert table.schema.equals(CELL_SCHEMA), f"not a table of cells: {table.schema}"
         self._table = single_chunk(table)
-        self._bytes_held = _bytes_kept_by(self._table)
+        self._bytes_held = _bytes_held_by(self._table)
         self._cells = CellColumns(self._table)
         self._facts = TableFacts.of(self._table)
         self._row_count = int(changes(SortedCells.of(self._table).row).sum())
@@ -46,7 +46,7 @@ class ArrowSegment:
 
     @property
     def bytes_held(self) -> int:
-        """What the table keeps alive: a bulk batch's cells may lie in the message that brought them."""
+        """The bytes that the table keeps alive: a bulk batch's cells may be slices of the message that brought them."""
         return self._bytes_held
 
     @property
@@ -61,23 +61,23 @@ class ArrowSegment:
         return SegmentStatistics(self.row_count, self.cell_count, self.bytes_held, pruned_cell_count=0)
 
     def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> list[FoundCell]:
-        """The row's cells in store order; see Source. O(log n)."""
+        """Returns the row's cells in store order; see Source. O(log n)."""
         start, stop = self._cells.row_range(row)
         if stop - start > cells_max:
             raise LongRowError
         return self._cells.found_cells(start, stop)
 
     def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> list[FoundCell]:
-        """The columns' cells and the family tombstones of the row, in store order; see Source. O(columns * log n)."""
+        """Returns the columns' cells and the family tombstones of the row, sorted; see Source. O(columns * log n)."""
         return self._cells.columns_cells(row, qualifiers, cells_max)
 
     def row_cell_count(self, row: bytes) -> int:
-        """The row's cells. O(log n)."""
+        """Returns the number of the row's cells. O(log n)."""
         start, stop = self._cells.row_range(row)
         return stop - start
 
     def is_row_in_memory(self, row: bytes) -> bool:
-        """Always."""
+        """Returns True: a segment is in memory."""
         return True
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
@@ -94,11 +94,11 @@ class ArrowSegment:
     def read_rows(
         self, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int = NO_LIMIT, *, reverse: bool = False
     ) -> Chunk:
-        """Whole rows, as Source says, as a slice of the table; the flags are the whole table's. O(log n)."""
+        """Returns complete rows as a slice of the table; see Source. Its flags are the entire table's. O(log n)."""
         first, last = self._places_of(start, stop)
         if first >= last:
             return self._chunk(first, first)
-        # Only the row where the bytes are reached can be wide: those read before it are less than that together.
+        # Only the row in which `bytes_max` is reached can be wide: the rows before it have fewer bytes together.
         row = self._cells.row(self._last_cell_within(first, last, bytes_max, reverse=reverse))
         begins, ends = self._cells.first_at_or_after(row), self._cells.first_at_or_after(row + b"\x00")
         if self._bytes_of(begins, ends) > row_bytes_max:
@@ -110,7 +110,7 @@ class ArrowSegment:
         return self._chunk(first, ends, row + b"\x00" if ends < last else None)
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
-        """Cells of the row with qualifiers of [start, stop), as slices of the table; see Source."""
+        """Yields the row's cells with qualifiers in [start, stop), as slices of the table; see Source."""
         first, last = self._cells.range_within(row, start, stop)
         while first < last:
             reached = self._last_cell_within(first, last, bytes_max + 1, reverse=False)
@@ -130,7 +130,7 @@ class ArrowSegment:
         )
 
     def _last_cell_within(self, first: int, last: int, bytes_max: int, *, reverse: bool) -> int:
-        """The cell of [first, last) at which `bytes_max` are reached, counted from the end where reading starts."""
+        """Returns the cell of [first, last) at which `bytes_max` is reached, counted from where reading starts."""
         low, high = first, last - 1
         while low < high:
             middle = (low + high + 1) // 2 if reverse else (low + high) // 2
@@ -145,7 +145,7 @@ class ArrowSegment:
         return sum(at[stop] - at[start] for at in self._offsets) + _NUMBER_BYTES * (stop - start)
 
     def row_weights(self, count: int = WEIGHTS_COUNT) -> list[tuple[bytes, int]]:
-        """(row, bytes of the cells from it on), rows ascending, about `count`: where a scan may be cut."""
+        """Returns about `count` pairs (row, bytes of the cells from it on), ascending: where a scan may be split."""
         stride = max(1, -(-self.cell_count // count))
         weights: dict[bytes, int] = {}
         for first in range(0, self.cell_count, stride):
@@ -162,15 +162,15 @@ class ArrowSegment:
         assert self._row_count == len({key[0] for key in keys}), f"{self._row_count} rows counted"
 
 
-def _bytes_kept_by(table: pa.Table) -> int:
-    """What its buffers keep in memory: each once, with all that it was cut from."""
-    kept: dict[int, int] = {}
+def _bytes_held_by(table: pa.Table) -> int:
+    """Sums the sizes of the allocations behind the table's buffers, each counted once."""
+    size_by_address: dict[int, int] = {}
     for chunked in table.columns:
         for array in chunked.chunks:
             for buffer in array.buffers():
-                whole = buffer
-                while whole is not None and whole.parent is not None:
-                    whole = whole.parent
-                if whole is not None:
-                    kept[whole.address] = whole.size
-    return sum(kept.values())
+                root = buffer
+                while root is not None and root.parent is not None:
+                    root = root.parent
+                if root is not None:
+                    size_by_address[root.address] = root.size
+    return sum(size_by_address.values())

@@ -1,13 +1,13 @@
-"""One family's memstore: the active segment that takes writes, and the immutable ones that wait for a flush.
+"""One family's memstore: the active segment, which takes writes, and the immutable segments that wait for a flush.
 
-Segments come in two ways: `switch` seals the active one, and `add_segment` adds a bulk batch. Both happen while the
-region's gate is held exclusively, so no write is between BEGIN and APPLY. A flush takes what `switch` gives, writes it,
-and drops exactly those segments when the manifest names the file; meanwhile newer ones may have come.
+Immutable segments come from `switch`, which seals the active one, and from `add_segment`, which adds a bulk batch. Both
+are called with the region's gate held exclusively, so no write is between BEGIN and APPLY. A flush writes the segments
+that `switch` returns, and drops exactly those when the manifest names the file; newer ones may have been added by then.
 
-Pruning looks at one segment alone, and is right because no other has a tombstone from between two of its writes: a
-bulk batch with tombstones seals the active segment too.
+Pruning looks at one segment alone. That is correct because no other segment has a tombstone from between two of its
+writes: a bulk batch with tombstones seals the active segment too.
 
-Readers call `sources` and keep the tuple: it never changes, and a dropped segment lives as long as somebody reads it.
+Readers call `sources` and hold the tuple: it never changes, and a dropped segment lives until its last reader is done.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from dataclasses import dataclass
 
 from rowlock_regionserver.cells import Cell, ProtectedReadPoints
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
-from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN, RowSegment
+from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN, RowSegment
 
 Segment = RowSegment | ArrowSegment
 
 
 @dataclass(frozen=True, slots=True)
 class MemstoreStatistics:
-    """What a memstore holds now, over all of its segments; rows are counted once a segment."""
+    """The contents of a memstore, over all of its segments. A row counts once for each segment that has it."""
 
     segment_count: int  # the active one included
     row_count: int
@@ -37,10 +37,10 @@ class Memstore:
     """One family's cells of one region that are not yet flushed. Any number of threads may use it."""
 
     def __init__(self, versions: int, *, recovering: bool = False, prune_cells_min: int = PRUNE_CELLS_MIN) -> None:
-        """`versions` is the family's. One that is `recovering` is not read before `recovered()`, but may be flushed."""
+        """`versions` is the family's. If `recovering`, it must not be read before `recovered()`, but may be flushed."""
         self._prune_cells_min = prune_cells_min
         self._lock = threading.Lock()
-        # Guarded by self._lock for writing; read without it, each by one look:
+        # Guarded by self._lock for writing; read without it, each field by a single access:
         self._versions = versions
         self._is_recovering = recovering
         self._segments: tuple[Segment, ...] = (self._new_segment(),)
@@ -49,13 +49,13 @@ class Memstore:
         return RowSegment(self._versions, recovering=self._is_recovering, prune_cells_min=self._prune_cells_min)
 
     def apply(self, row: bytes, cells: Sequence[Cell], protected_read_points: Callable[[], ProtectedReadPoints]) -> int:
-        """Adds one write's cells to the row, as `RowSegment.apply` says. The caller passed the gate shared."""
+        """Adds one write's cells to the row; see RowSegment.apply. The caller holds the gate shared."""
         return self.active.apply(row, cells, protected_read_points)
 
     def take_back(self, row: bytes, write_number: int) -> int:
-        """Removes what `apply` added to the row for a write that the log refused; gives the growth, 0 or less.
+        """Undoes `apply` for a write that the log refused. Returns the growth of memory, which is 0 or less.
 
-        The caller has held the gate alone since it was applied.
+        The caller has held the gate exclusively since it called `apply`.
         """
         return self.active.take_back(row, write_number)
 
@@ -67,18 +67,18 @@ class Memstore:
         return active
 
     def sources(self) -> tuple[Segment, ...]:
-        """All segments, frozen: the active one first, then from the newest to the oldest."""
+        """Returns all segments in a tuple that never changes: the active one, then newest to oldest."""
         return self._segments
 
     @property
     def bytes_held(self) -> int:
-        """Memory as Python holds it, over all segments."""
+        """The bytes in Python's memory, over all segments."""
         return sum(segment.bytes_held for segment in self._segments)
 
     def switch(self, *, versions: int | None = None) -> tuple[Segment, ...]:
-        """Seals the active segment and starts a new one; gives all sealed segments that hold cells, newest first.
+        """Seals the active segment and starts a new one. Returns all immutable segments that hold cells, newest first.
 
-        `versions` is for the new segment, when the family was altered. The caller holds the gate exclusively.
+        `versions` applies to the new segment, if the family was altered. The caller holds the gate exclusively.
         """
         with self._lock:
             self._versions = versions or self._versions
@@ -100,17 +100,17 @@ class Memstore:
                 self._segments = (active, segment, *sealed)
 
     def drop(self, segments: Sequence[Segment]) -> None:
-        """Forgets sealed segments whose cells are in a live store file."""
+        """Removes immutable segments whose cells are in a live store file."""
         dropped = {id(segment) for segment in segments}
         with self._lock:
             assert id(self._segments[0]) not in dropped, "the active segment can't be dropped"
-            left = tuple(segment for segment in self._segments if id(segment) not in dropped)
-            count = len(self._segments) - len(left)
+            remaining = tuple(segment for segment in self._segments if id(segment) not in dropped)
+            count = len(self._segments) - len(remaining)
             assert count == len(dropped), f"{len(dropped)} segments to drop, {count} of them held"
-            self._segments = left
+            self._segments = remaining
 
     def recovered(self) -> None:
-        """Ends recovery; reads may begin."""
+        """Ends recovery, so that reads may begin."""
         with self._lock:
             self._is_recovering = False
             self.active.recovered()

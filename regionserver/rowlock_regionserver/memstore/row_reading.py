@@ -1,4 +1,4 @@
-"""What is read of a row's sorted list of cells: some of its columns, or its parts as chunks."""
+"""Reads a row's sorted list of cells: some of its columns, or its cells in parts as chunks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rowlock_regionserver.arrow.sorted_cells import TableFacts
 from rowlock_regionserver.cells import DELETE_FAMILY, Cell
 from rowlock_regionserver.sources import AWAY_BYTES_MIN, AwayValue, Chunk, LongRowError
 
-# What a cell takes in Arrow beside its row, qualifier and value: timestamp, write number, kind and three offsets.
+# A cell's bytes in Arrow without row, qualifier and value: timestamp, write number, kind and three offsets.
 ARROW_CELL_BYTES = 8 + 8 + 1 + 3 * 4
 
 
 def columns_of(held: Sequence[Cell], qualifiers: Sequence[bytes], cells_max: int) -> list[Cell]:
-    """The columns' cells and the row's family tombstones; see sources.Source.columns_cells. O(columns * log cells)."""
+    """Returns the columns' cells and the row's family tombstones; see Source.columns_cells. O(columns * log cells)."""
     found: list[Cell] = []
     if not held[0][0] and (not qualifiers or qualifiers[0]):
-        # Family tombstones stand in front, among the cells of the empty qualifier.
+        # Family tombstones come first, among the cells of the empty qualifier.
         named = bisect_left(held, (b"\x00",))
         if named > cells_max:
             raise LongRowError
@@ -36,9 +36,9 @@ def columns_of(held: Sequence[Cell], qualifiers: Sequence[bytes], cells_max: int
 
 
 def parts_of(row: bytes, cells: Sequence[Cell], bytes_max: int, start: bytes, stop: bytes) -> Iterator[Chunk]:
-    """Those of the cells with qualifiers of [start, stop), in parts; see sources.Source.row_parts.
+    """Yields the cells with qualifiers in [start, stop), in parts; see Source.row_parts.
 
-    Large values are copied only when they are asked for.
+    A large value is copied only when it is loaded.
     """
     place = bisect_left(cells, (start,))
     last = bisect_left(cells, (stop,)) if stop else len(cells)
@@ -65,7 +65,7 @@ def chunk_of(
     wide_row: bytes | None = None,
     away: tuple[tuple[int, AwayValue], ...] = (),
 ) -> Chunk:
-    """A chunk of cells that were copied for it."""
+    """Returns a chunk of cells that were copied for it."""
     facts = TableFacts.of(table)
     return Chunk(
         table,

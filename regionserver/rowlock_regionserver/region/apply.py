@@ -1,4 +1,4 @@
-"""APPLY: numbered cells into a region's memstores, by writers and by recovery alike."""
+"""APPLY: adds numbered cells to a region's memstores, for writers and for recovery."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from rowlock_regionserver.region.bulk.bulk_cells import stamped
 from rowlock_regionserver.region.memory import MemoryGauge
 from rowlock_regionserver.region.stores import Stores
 
-# Rows of a batch that are applied before other threads run: half a millisecond.
-_ROWS_IN_ONE_STRETCH = 64
+# Rows of a batch that are applied before yielding to other threads: half a millisecond.
+_ROWS_BETWEEN_YIELDS = 64
 
 # A row of a bulk batch: its key, the family's number, and its cells in store order.
 BatchRow = tuple[bytes, int, Sequence[Cell]]
 
 
 class Applier:
-    """Puts cells into the memstores of one region, and counts their bytes.
+    """Adds cells to the memstores of one region, and counts their bytes.
 
-    What the log holds must be applied: `on_failure` is told when that fails, be it for want of memory, because nothing
-    may go on then.
+    Every record in the log must be applied. If that fails, for example by lack of memory, `on_failure` is called with
+    the error, because no write may continue then.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class Applier:
         self._on_failure = on_failure
 
     def apply_row(self, row: bytes, cells: Sequence[tuple[int, Sequence[Cell]]]) -> None:
-        """One row's cells by family number, each in store order.
+        """Applies one row's cells by family number, each family's in store order.
 
-        The caller holds the log's order lock inside the gate, or is recovery, which is alone.
+        The caller holds the gate and the log's order lock, or is recovery, which is single-threaded.
         """
         try:
             for family_number, family_cells in cells:
@@ -58,7 +58,7 @@ class Applier:
     def apply_row_early(
         self, row: bytes, cells: Sequence[tuple[int, Sequence[Cell]]], write_number: int
     ) -> Callable[[], None]:
-        """Applies one row's cells as `apply_early` does a batch's."""
+        """Applies one row's cells before their record is appended; see `apply_early`."""
         return self._apply_rows_early(
             [(row, family_number, of_family) for family_number, of_family in cells], write_number
         )
@@ -66,11 +66,12 @@ class Applier:
     def apply_early(
         self, tables: Mapping[int, pa.Table], write_number: int, stamp: int, *, as_segments: bool
     ) -> Callable[[], None]:
-        """Applies a bulk batch, BULK_SCHEMA by family number, before its record is appended: nobody sees it until then.
+        """Applies a bulk batch, FAMILY_CELLS_SCHEMA by family number, before its record is appended.
 
-        As immutable segments, or row by row, in pieces between which other threads run. Takes time in proportion to
-        the cells, so the caller does not hold the log's order lock. It holds the gate alone, or is recovery. Gives
-        what takes the batch back when the log refuses the record; if applying fails, nothing is left of it.
+        No reader sees the cells yet, because their write number is not published. The batch becomes immutable segments,
+        or is applied row by row, yielding to other threads in between. Takes time in proportion to the cells, so the
+        caller does not hold the log's order lock; it holds the gate exclusively, or is recovery. Returns a function
+        that removes the cells, for a record that the log refuses. If applying fails, no cell remains.
         """
         numbered = {number: stamped(table, write_number, stamp) for number, table in tables.items()}
         if as_segments:
@@ -83,7 +84,7 @@ class Applier:
         try:
             for count, (row, family_number, cells) in enumerate(rows, 1):
                 self._memory.add(self._stores.of(family_number).memstore.apply(row, cells, self._protected_read_points))
-                if count % _ROWS_IN_ONE_STRETCH == 0:
+                if count % _ROWS_BETWEEN_YIELDS == 0:
                     yield_now()
         except BaseException:
             take_back()

@@ -1,12 +1,13 @@
-"""Long work beside short requests: bulk batches and what a flush reads and writes take turns then, with pauses.
+"""Background pacing: bulk batches and flushes run with limited concurrency and pauses while gets and puts are active.
 
-A get or put is some hundred microseconds of computing in six threads on either side, each of which waits behind
-whatever computes on its core, and for the interpreter. So as long as there are gets and puts, only as much long work
-runs at once as leaves one core to others, and after each piece nobody has the turn for as long as the piece took. A
-flush makes no pauses while memory is scarce. Without requests, long work runs as if this module were not there.
+A get or put takes some hundred microseconds of computing in six threads on either side. Each of them waits for a core,
+and for the interpreter lock. So while requests are active, background work runs in at most one thread fewer than there
+are cores, and after each piece it pauses, still holding its permit, in proportion to the time that the piece took. A
+flush does not pause while memory is scarce. Without active requests, background work runs at full speed.
 
-Turns beside requests are permits (permits.py), given in order of arrival. No turn is kept while a sync or a gate is
-waited for: one of them that hangs would hold up the flushes of all regions.
+While requests are active, background work needs a permit (fair_semaphore.py); permits are granted in order of arrival.
+A permit is released while its holder waits for a sync, and none is held while waiting for a gate: a disk or gate that
+hangs would otherwise block the flushes of all regions.
 
     with pacing.permit() as permit:
         for piece in work:
@@ -25,21 +26,21 @@ from types import TracebackType
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.process import YIELD_SECONDS
+from rowlock_regionserver.region.fair_semaphore import FairSemaphore
 from rowlock_regionserver.region.memory import MemoryGauge
-from rowlock_regionserver.region.permits import Permits
 
-# Requests that are further apart are spared nothing: long work runs as if there were none.
+# With a longer gap between requests, background work runs at full speed.
 _ACTIVE_REQUEST_SECONDS = 0.1
 _PAUSE_SECONDS_MAX = 0.1
 
 
 def permits_of_this_machine() -> int:
-    """How many may have a turn at once: one core fewer than there are."""
+    """Returns the number of permits: one fewer than there are cores, but at least one."""
     return max(1, (os.cpu_count() or 1) - 1)
 
 
 class BackgroundPacing:
-    """One a server. Thread-safe."""
+    """The pacing of all background work of a server. Thread-safe."""
 
     def __init__(
         self,
@@ -49,34 +50,38 @@ class BackgroundPacing:
         permit_count: int,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`pause_percent`: how long it pauses beside requests, of the time that it worked; 0: never."""
+        """`pause_percent`: the pause while requests are active, in percent of the time worked; 0: never pauses."""
         self.pause_share = pause_percent / 100
         self.memory = memory
         self.clock = clock
-        self.permits = Permits(permit_count, clock)  # a turn beside requests has one
-        self.begun_count = 0  # turns that were waited for; changed by who has one, and about right if several do
+        self.permits = FairSemaphore(permit_count, clock)
+        self.acquired_count = 0  # permits acquired; written by their holders without a lock, so only roughly right
         self.sleep = sleep
         self.requested_at = -math.inf
 
     def note_request(self) -> None:
-        """A get or a put has come."""
+        """Records that a get or a put has arrived."""
         self.requested_at = self.clock.monotonic()
 
     def has_active_requests(self) -> bool:
-        """There are requests to give way to."""
+        """Whether a request arrived recently, so that background work must be paced."""
         return self.pause_share > 0 and self.clock.monotonic() - self.requested_at <= _ACTIVE_REQUEST_SECONDS
 
     def permit(self, *, frees_memory: bool = False, deadline: float = math.inf) -> Permit:
-        """A context: entering it may wait for a turn. Not to be entered by who holds a gate, nor held to wait for one.
+        """Returns a context for background work. Entering it may wait for a permit.
 
-        `frees_memory`: no pauses are made while memory is scarce. `deadline`: on the monotonic clock; entering it, and
-        leaving `released`, raise DeadlineError when no turn came until then.
+        The caller must not hold a gate when it enters, nor wait for one inside. `frees_memory`: does not pause while
+        memory is scarce. `deadline`: on the monotonic clock; entering, and leaving `released`, raise DeadlineError if
+        no permit was free until then.
         """
         return Permit(self, frees_memory, deadline)
 
 
 class Permit:
-    """One piece of long work, or several with `yield_now` between them. Used by one thread."""
+    """A context for pieces of background work, with `yield_now` between them. Used by one thread.
+
+    Holds a permit of the semaphore only if requests were active when the piece began.
+    """
 
     def __init__(self, pacing: BackgroundPacing, frees_memory: bool, deadline: float) -> None:
         self._pacing = pacing
@@ -84,7 +89,7 @@ class Permit:
         self._deadline = deadline
         self._is_held = False
         self._begun = 0.0
-        self._worked = 0.0  # before that, and without a pause for it since
+        self._worked = 0.0  # seconds of work before that, for which it has not paused yet
 
     def __enter__(self) -> Permit:
         self._begin(self._deadline)
@@ -96,37 +101,40 @@ class Permit:
         self._end()
 
     def yield_now(self) -> None:
-        """Lets whoever waits have the interpreter, the core, or the turn."""
+        """Pauses, releases the permit, yields the interpreter and the core to other threads, and begins again."""
         self._end()
         self._pacing.sleep(YIELD_SECONDS)
         self._begin()
 
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:
-        """Others may have the turn while this one waits for a disk. If none had, the wait counts as a pause."""
+        """Releases the permit while the caller waits for a disk.
+
+        If no other work acquired a permit meanwhile, the wait counts as a pause.
+        """
         pacing = self._pacing
         since = pacing.clock.monotonic()
         self._worked += since - self._begun
-        begun_count = pacing.begun_count
+        acquired_count = pacing.acquired_count
         self._release()
         try:
             yield
         finally:
             self._begun = pacing.clock.monotonic()
-            if pacing.begun_count == begun_count:
+            if pacing.acquired_count == acquired_count:
                 self._worked = max(0.0, self._worked - (self._begun - since))
-        self._begin(self._deadline)  # Not after an error, which must get on.
+        self._begin(self._deadline)  # Not after an error, which must not wait.
 
     def _begin(self, deadline: float = math.inf) -> None:
         pacing = self._pacing
         if pacing.has_active_requests():
             pacing.permits.acquire(deadline)
             self._is_held = True
-            pacing.begun_count += 1
+            pacing.acquired_count += 1
         self._begun = pacing.clock.monotonic()
 
     def _end(self) -> None:
-        """Gives the turn back, after a pause in which nobody has it."""
+        """Pauses while it still holds the permit, so that no other work runs, and releases it."""
         pacing = self._pacing
         worked, self._worked = self._worked + pacing.clock.monotonic() - self._begun, 0.0
         is_urgent = self._frees_memory and pacing.memory.is_under_pressure

@@ -1,20 +1,20 @@
-"""Flush: a region's memstore segments become store files, and the log may forget them.
+"""Flush: writes a region's memstore segments to store files, so that their log records may be removed.
 
-1. Switch: the gate is held exclusively for a moment. No write is between BEGIN and APPLY, so everything up to the
-   newest write number is in the segments that are sealed now, of all families together, and nothing later is.
-2. Wait until the read point has passed the switch: only durable, published cells may stand in a file, because after the
-   manifest names it the log's records are gone. A log that waits for disk space is not waited for.
-3. Write: each family's sealed segments are merged window by window, freed of what no reader can see any more
-   (scan/kept_tables.py), and written as one store file, synced, renamed, and opened.
-4. Commit and show: one edit of the live files (live_files.py). The next manifest generation names the new files and the
-   flushed write number, and keeps the request ids that the log would forget (manifest_answers.py). Readers then see the
+1. Switch: holds the gate exclusively for a moment and seals the active segments of all families. No write is between
+   BEGIN and APPLY then, so the sealed segments hold everything up to the newest write number, and nothing later.
+2. Wait until the read point has passed the switch. Only durable, published cells may be in a store file, because the
+   log's records may be removed after the manifest names the file. If the log waits for disk space, the flush fails.
+3. Write: merges each family's sealed segments window by window, drops the cells that no reader can see any more
+   (scan/kept_tables.py), and writes one store file, which is synced, renamed, and opened.
+4. Commit and publish: one edit of the live files (live_files.py). The next manifest generation names the new files and
+   the flushed write number, and saves the answers that the log would forget (manifest_answers.py). Readers then see the
    files instead of the segments, in one step.
-5. The log may forget what was flushed, and bulk files are removed.
+5. The log may remove the flushed records, and bulk files are removed.
 
-A flush that fails before 4 has changed nothing but names that no manifest knows: the segments stay, sealed. The next
-flush writes them first, and seals the active segments only when that succeeds: however often a full disk refuses, there
-is one more segment to read, and not one for each try. A crash anywhere leaves either the old manifest and the log, or
-the new manifest.
+A flush that fails before 4 leaves nothing but files that no manifest names; the segments stay sealed. The next flush
+writes them first, and seals the active segments only when that succeeds. So however often a full disk fails a flush,
+reads have one more segment to look at, not one for each attempt. A crash at any point leaves either the old manifest
+and the log, or the new manifest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import pyarrow as pa
 from rowlock_regionserver.cells import Family, ProtectedReadPoints
 from rowlock_regionserver.errors import NotServingRegionError
 from rowlock_regionserver.memstore.memstore import Segment
-from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.process import yield_now
 from rowlock_regionserver.region.idempotency.manifest_answers import with_answers
 from rowlock_regionserver.region.live_files import Edit
@@ -45,14 +45,14 @@ from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
 from rowlock_regionserver.versions.visibility_columns import retained
 
-# Rows and their keys that are freed in one stretch: some 0.1 ms for rows of ten cells.
+# Rows and their keys that are freed before yielding: some 0.1 ms for rows of ten cells.
 FREED_AT_ONCE = 128
-_TAKEN_AT_ONCE = 8192
+_COLLECTED_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class FlushResult:
-    """What a flush wrote."""
+    """How many store files and cells a flush wrote."""
 
     store_file_count: int
     cell_count: int
@@ -60,7 +60,7 @@ class FlushResult:
 
 @dataclass(frozen=True, slots=True)
 class _Sealed:
-    """What is sealed: each family's immutable segments and the number they reach to."""
+    """Each family's sealed segments, and the newest write number in them."""
 
     segments: tuple[tuple[Family, tuple[Segment, ...]], ...]
     write_number: int
@@ -89,34 +89,37 @@ class Flusher:
         self._lock = threading.Lock()
         # Guarded by self._lock, which is held for a whole flush or alter:
         self._is_closed = False
-        # Nothing up to this number is left to flush.
+        # Every write up to this number is flushed.
         self._clean_up_to = self._live_files.manifest.flushed_write_number
-        # Of a flush that sealed and did not commit, the number that it sealed up to.
+        # The number that a flush sealed up to, if it did not commit; else None.
         self._sealed_up_to: int | None = None
-        # What manifests say from now on.
+        # The value for the next manifests.
         self._stamps_are_own = self._live_files.manifest.stamps_are_own
 
     def flush(self) -> FlushResult:
         """Writes everything that is in memory now to store files; returns when they are live.
 
-        Raises OSError when the disk refuses, and DiskFullError also when the log waits for space for what is to be
-        flushed: nothing is lost, the segments stay; nor after TooManyOpenFilesError. NotServingRegionError after
-        `close`.
+        Raises OSError for a disk error, DiskFullError also if the log waits for space for the cells to be flushed, and
+        TooManyOpenFilesError; then the segments stay, and nothing is lost. Raises NotServingRegionError after `close`.
         """
         with self._lock:
             if self._is_closed:
-                raise NotServingRegionError(f"the region in {self._folder} is closed and is not flushed any more")
-            left = FlushResult(0, 0) if self._sealed_up_to is None else self._flush(self._left(self._sealed_up_to))
+                raise NotServingRegionError(f"the region in {self._folder} is closed, so it can't be flushed")
+            retried = FlushResult(0, 0)
+            if self._sealed_up_to is not None:
+                retried = self._flush(self._unflushed(self._sealed_up_to))
             write_number = self._switch()
             if write_number == self._clean_up_to:
-                return left
+                return retried
             self._sealed_up_to = write_number
-            # Given away, not kept: what is held here too would be freed in one stretch, after `_let_go`.
-            rest = self._flush(self._left(write_number))
-            return FlushResult(left.store_file_count + rest.store_file_count, left.cell_count + rest.cell_count)
+            # Passed on without a reference here: else the segments would be freed at once, after `_free_slowly`.
+            flushed = self._flush(self._unflushed(write_number))
+            return FlushResult(
+                retried.store_file_count + flushed.store_file_count, retried.cell_count + flushed.cell_count
+            )
 
     def _flush(self, sealed: _Sealed) -> FlushResult:
-        """Steps 2 to 5."""
+        """Takes steps 2 to 5."""
         self._mvcc.wait_until_published(sealed.write_number, self._log.waits_for_space)
         spans = self._mvcc.protected_read_points()
         manifest = self._with_answers(sealed.write_number)
@@ -136,16 +139,16 @@ class Flusher:
         self._clean_up_to = sealed.write_number
         self._flushed(sealed.write_number)
         freed_bytes = sum(segment.bytes_held for _, segments in sealed.segments for segment in segments)
-        pieces = _taken_apart(sealed)
+        pieces = _pieces_of(sealed)
         del sealed
-        _let_go(pieces)
+        _free_slowly(pieces)
         self._memory.flushed(freed_bytes)
         return FlushResult(len(written), sum(file.info.cell_count for _, file in written))
 
-    def _left(self, write_number: int) -> _Sealed:
-        """What is sealed up to the number and in no file yet, of the families that there are now, which come by name.
+    def _unflushed(self, write_number: int) -> _Sealed:
+        """Returns the sealed segments up to the number that are in no file yet, of the current families, by name.
 
-        Nothing below its number is in the active segments or was sealed by somebody else since.
+        No cell up to the number is in an active segment, and no other thread has sealed one since.
         """
         return _Sealed(
             tuple(
@@ -156,17 +159,17 @@ class Flusher:
         )
 
     def begin_serving(self, first_unused: int, last_unused: int, *, stamps_are_own: bool) -> None:
-        """Before the first write. `stamps_are_own`: what manifests say from now on.
+        """Must be called before the first write. `stamps_are_own`: the value for the next manifests.
 
-        The numbers from `first_unused` to `last_unused` are given to no write: they were reserved, and may have been
-        used by what was lost. A region with nothing else stays as it is on disk.
+        No write gets a number from `first_unused` to `last_unused`: they were reserved, and lost writes may have used
+        them. If nothing else is unflushed, the next flush writes nothing.
         """
         self._stamps_are_own = stamps_are_own
         if self._clean_up_to == first_unused - 1:
             self._clean_up_to = last_unused
 
     def _switch(self) -> int:
-        """1. Seals all active segments together; gives the write number that they reach to."""
+        """1. Seals all active segments together. Returns the newest write number in them."""
 
         def seal() -> None:
             for store in self._stores.all():
@@ -178,7 +181,7 @@ class Flusher:
         return write_number
 
     def _with_answers(self, write_number: int) -> Manifest:
-        """4. The manifest that will say that all up to this number is flushed, but for its store files."""
+        """4. Prepares the manifest for a flush up to this number, still without the new store files."""
         numbers = {store.family.name: store.family.number for store in self._stores.all()}
         served = set(numbers.values())
         live = self._live_files.manifest
@@ -195,7 +198,7 @@ class Flusher:
     def _write_all(
         self, sealed: _Sealed, spans: ProtectedReadPoints, first_number: int
     ) -> list[tuple[Family, StoreFile]]:
-        """3. An open store file for each family that has cells; none of them stays when one fails."""
+        """3. Writes and opens a store file for each family that has cells. If one fails, removes them all."""
         written: list[tuple[Family, StoreFile]] = []
         paths: list[Path] = []
         try:
@@ -215,7 +218,7 @@ class Flusher:
     def _write(
         self, family: Family, segments: Sequence[Source], number: int, path: Path, spans: ProtectedReadPoints
     ) -> StoreFileInfo | None:
-        """3. One store file of the family's segments; None when they hold nothing."""
+        """3. Writes one store file of the family's segments. Returns None if no cell remains."""
         with contextlib.closing(self._tables(segments, partial(retained, spans=spans, family=family))) as tables:
             first = next(tables, None)
             if first is None:
@@ -223,36 +226,36 @@ class Flusher:
             return write_store_file(path, itertools.chain([first], tables), family, self._files, number=number)
 
     def _tables(self, segments: Sequence[Source], judge: Judge) -> Generator[pa.Table, None, None]:
-        """What stays of the cells, in a turn that lasts until the last table is written, and not to the sync."""
+        """Yields the cells that remain, paced until the last table is written, but not during the sync."""
         window_bytes, merge_bytes = self._config.flush_window_bytes, self._config.flush_merge_window_bytes
         with self._pacing.permit(frees_memory=True) as permit:
             yield from kept_tables(segments, judge, window_bytes, merge_bytes, between=permit.yield_now)
 
     def close(self) -> None:
-        """Waits for the flush that runs; none begins after it, so the folder may be removed."""
+        """Waits for a running flush, and lets no other begin, so that the folder may be removed."""
         with self._lock:
             self._is_closed = True
 
     @contextlib.contextmanager
     def no_flush(self) -> Iterator[None]:
-        """Waits for the flush that runs, and lets none begin."""
+        """Returns a context: waits for a running flush, and lets none begin inside."""
         with self._lock:
             yield
 
 
-def _taken_apart(sealed: _Sealed) -> list[object]:
-    """What the segments hold, so that it can be freed piece by piece."""
+def _pieces_of(sealed: _Sealed) -> list[object]:
+    """Returns the objects that the segments hold, so that they can be freed in small steps."""
     pieces: list[object] = []
     for segment in itertools.chain.from_iterable(segments for _, segments in sealed.segments):
         held = segment.pieces() if isinstance(segment, RowSegment) else iter([segment])
-        while some := list(itertools.islice(held, _TAKEN_AT_ONCE)):
+        while some := list(itertools.islice(held, _COLLECTED_AT_ONCE)):
             pieces += some
             yield_now()
     return pieces
 
 
-def _let_go(pieces: list[object]) -> None:
-    """Frees flushed segments, so that other threads run in between."""
+def _free_slowly(pieces: list[object]) -> None:
+    """Frees the objects of flushed segments in small steps, between which other threads run."""
     while pieces:
         del pieces[-FREED_AT_ONCE:]
         yield_now()

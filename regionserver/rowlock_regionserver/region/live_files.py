@@ -1,14 +1,13 @@
-"""The live files of a region: its manifest, the store files that readers see, and the removal of the others.
+"""The live files of a region: its manifest, the store files that readers see, and the removal of unused ones.
 
 A change is one Edit, applied in this order:
 
-1. The next manifest generation names the live files. It is durable before anything else happens: this is the commit
-   point.
-2. Readers see the new files, and not what they replace, in one step (stores.py).
-3. Files that nothing names any more are removed, each when its last reader is done.
+1. Commit: the next manifest generation names the live files. It is durable before anything else happens.
+2. Publish: readers see the new files instead of what they replace, in one step (stores.py).
+3. Remove: files that no manifest names any more are removed, each when its last reader is done.
 
-If the disk refuses the manifest, the new files are removed, and nothing has changed. After any other failure of 1 they
-stay, because the manifest that names them may be on the disk; the next start finds out.
+If there is no space or file descriptor for the manifest, the new files are removed, and nothing has changed. After any
+other failure of 1 they stay, because the manifest that names them may be on the disk; the next start finds out.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ from rowlock_regionserver.storefile.reader import StoreFile
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What changes in one step."""
+    """A change of the live files, applied in one step."""
 
-    # By family number, a new file, which holds newer cells than the family's other files.
+    # By family number, a new file, whose cells are newer than those of the family's other files.
     added: Mapping[int, StoreFile] = field(default_factory=dict)
     # By family number, the memstore segments whose cells are in the added files.
     flushed: Mapping[int, Sequence[Segment]] = field(default_factory=dict)
-    # Stores of families that are no more.
+    # Stores of families that were dropped.
     dropped: Sequence[Store] = ()
 
 
 class LiveFiles:
-    """The live files of one region. Edits are made by one thread at a time; anybody may read."""
+    """The live files of one region. One thread at a time applies edits; any thread may read."""
 
     def __init__(self, live: LiveManifest, stores: Stores, files: Files, committed: Callable[[int], None]) -> None:
         """`committed(generation)` is called when a manifest is durable."""
@@ -62,7 +61,7 @@ class LiveFiles:
         return self._live.generation
 
     def path_of(self, family_number: int, file_number: int) -> Path:
-        """Where a store file lies."""
+        """Returns the path of a store file."""
         return store_file_path(self.folder, family_number, file_number)
 
     def apply_edit(self, edit: Edit, manifest: Manifest | None = None) -> None:
@@ -71,17 +70,17 @@ class LiveFiles:
         Raises DiskFullError, TooManyOpenFilesError, UnknownOutcomeError and OSError.
         """
         self._commit(_edited(self.manifest if manifest is None else manifest, edit))
-        self._show(edit)
+        self._publish(edit)
         for store in edit.dropped:
             store.remove_files_when_unused()
 
     def discard(self, manifest: Manifest, added: Sequence[Path]) -> None:
-        """Removes the files that were made for an edit and for this manifest, which will not be applied."""
+        """Removes the files that were written for an edit and its manifest, which will not be applied."""
         for path in (*added, *unnamed_answers(manifest, self.manifest, self.folder)):
             self._files.remove_if_there(path)
 
     def _commit(self, manifest: Manifest) -> None:
-        """1. The commit point."""
+        """1. Makes the manifest live: the commit point."""
         before = self.manifest
         try:
             self._live = self._live.replaced(self._files, manifest)
@@ -90,14 +89,14 @@ class LiveFiles:
             raise
         self._committed(self._live.generation)
         for path in unnamed_answers(before, manifest, self.folder):
-            with contextlib.suppress(OSError):  # The next start removes what is left.
+            with contextlib.suppress(OSError):  # The next start removes it.
                 self._files.remove_if_there(path)
 
     def _paths(self, manifest: Manifest) -> set[Path]:
         return {self.path_of(number, info.number) for number, infos in manifest.store_files.items() for info in infos}
 
-    def _show(self, edit: Edit) -> None:
-        """2. Files instead of segments, in one step for all readers."""
+    def _publish(self, edit: Edit) -> None:
+        """2. Replaces segments by files, in one step for all readers."""
 
         def exchange() -> None:
             for number, file in edit.added.items():
@@ -111,7 +110,7 @@ class LiveFiles:
 
 
 def _edited(manifest: Manifest, edit: Edit) -> Manifest:
-    """The manifest that names the added files too, and none of dropped families."""
+    """Returns the manifest with the added files, and without those of dropped families."""
     dropped = {store.family.number for store in edit.dropped}
     store_files = {number: infos for number, infos in manifest.store_files.items() if number not in dropped}
     for number, file in edit.added.items():

@@ -1,7 +1,7 @@
-"""The manifest: which store files of a region are live, and what the log no longer has to say.
+"""The manifest: which store files of a region are live, and up to which write number replay may skip the log.
 
-One small immutable generation, replaced whole (generations.py). The flushed write number moves only by flush: every
-write up to it is in the store files named here, so that replay skips it.
+A manifest is small and immutable; each change writes a new generation (generations.py). Only a flush moves the flushed
+write number: every write up to it is in the store files named here, so replay skips it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.wal.record import NOWHERE, Position
 
 NAME = "manifest"
-# Version 1 had the first and the last row of each store file too, and servers that wrote it refuse to be without them.
+# Version 1 also had the first and last row of each store file, and servers of that version refuse manifests without.
 FORMAT_VERSION = 2
 
 
@@ -35,13 +35,14 @@ class Manifest:
     next_file_number: int = 1
     # Store files by family number, newest first.
     store_files: dict[int, tuple[StoreFileInfo, ...]] = field(default_factory=dict)
-    # Kept answers (manifest_answers.py), and in which files there are more, the oldest first.
+    # Saved answers (manifest_answers.py), and the files with more of them, the oldest first.
     answers: tuple[SavedAnswer, ...] = ()
     log_position: Position = NOWHERE  # how far the log was durable when this was written
     answers_files: tuple[AnswersFile, ...] = ()
-    # How long before this manifest a client was heard of that had been forgotten by then; None: none had.
+    # How long before this manifest the region last heard of a client that it had forgotten by then; None if of none.
     forgotten_ms_ago: int | None = None
-    # What the log has reserved for the region was moved by its own stamps alone. False in those of earlier versions.
+    # Whether the region's stamp reservation in the log was moved by its own stamps alone; False if unknown, as in
+    # manifests of earlier versions.
     stamps_are_own: bool = True
 
     def encode(self) -> bytes:
@@ -85,14 +86,14 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class LiveManifest:
-    """The manifest that counts, where it lies, and which generation it is."""
+    """The newest manifest, its folder, and its generation number."""
 
     folder: Path
     generation: int
     manifest: Manifest
 
     def replaced(self, files: Files, manifest: Manifest) -> LiveManifest:
-        """Makes `manifest` the next generation; durable when it returns. Raises what generations.write does."""
+        """Makes `manifest` the next generation; durable when it returns. Raises the errors of generations.write."""
         write_manifest(files, self.folder, self.generation + 1, manifest)
         return LiveManifest(self.folder, self.generation + 1, manifest)
 
@@ -103,7 +104,7 @@ def write_manifest(files: Files, folder: Path, number: int, manifest: Manifest) 
 
 
 def read_manifest(files: Files, folder: Path) -> LiveManifest:
-    """The newest generation. CorruptionError when it is damaged; never an older one instead."""
+    """Reads the newest generation. Raises CorruptionError if it is damaged; never falls back to an older one."""
     try:
         number, body = generations.read_newest(files, folder, NAME, version_max=FORMAT_VERSION)
     except FileNotFoundError:

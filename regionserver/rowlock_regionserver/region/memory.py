@@ -1,8 +1,8 @@
-"""The server's memstores together, against their bound: when to flush, and when writes are refused until some is done.
+"""The memory of all memstores of a server: when to flush, and when to refuse writes until a flush has freed memory.
 
-From half of the bound on there is pressure, and regions are flushed until it is over. So writers meet the bound only
-when they are faster than all flushes for as long as it takes to fill the other half; then they are told to come back
-when, at the pace of the last flushes, there will be room.
+Above half of the bound there is memory pressure, and regions are flushed until it is over. So writers hit the bound
+only if they outpace all flushes long enough to fill the other half. Then writes are refused with a retry delay,
+estimated from the rate of the last flushes.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.ledger import Account
 
-# A pause that is told lies between these parts of retry_after_ms.
-_PAUSE_LEAST, _PAUSE_MOST = 1 / 4, 10
-# Of the pace of flushes that is remembered, what the newest ones say.
+# The bounds of the retry delay, as multiples of retry_after_ms.
+_DELAY_FACTOR_MIN, _DELAY_FACTOR_MAX = 1 / 4, 10
+# The weight of the newest flush in the moving average of the flush rate.
 _NEWEST_SHARE = 0.3
 
 
 class MemoryGauge:
-    """What the memstores of all regions hold. Thread-safe."""
+    """Counts the bytes that the memstores of all regions hold. Thread-safe."""
 
     def __init__(self, account: Account, config: Config, clock: Clock, on_growth: Callable[[], None]) -> None:
-        """`on_growth` is called whenever another sixteenth of a flush has come; it must not block."""
+        """`on_growth` is called after each growth by a sixteenth of a flush; it must not block."""
         self._account = account
         self._clock = clock
         self._on_growth = on_growth
         self._step = max(1, min(config.memstore_flush_bytes, config.memstore_bytes_max) // 16)
         self._retry_after_ms = config.retry_after_ms
-        # Several threads may change these at once; then a wake-up comes a step late, or a pace is not quite right.
+        # Several threads may change these at once; then a wake-up comes one step late, or the rate is slightly off.
         self._notify_at = self._step
         self._freed_at = clock.monotonic()
         self._freed_per_second = 0.0
@@ -40,7 +40,7 @@ class MemoryGauge:
 
     @property
     def is_under_pressure(self) -> bool:
-        """More than half of the bound is held: flush."""
+        """Whether more than half of the bound is held, so that regions must be flushed."""
         return self.bytes_held > self.pressure_bytes
 
     @property
@@ -48,7 +48,7 @@ class MemoryGauge:
         return self._account.bytes_max // 2
 
     def add(self, byte_count: int) -> None:
-        """Counts bytes taken, or given back when negative."""
+        """Counts bytes taken, or bytes freed if negative."""
         self._account.add(byte_count)
         held = self._account.bytes_held
         if byte_count < 0:
@@ -58,23 +58,24 @@ class MemoryGauge:
             self._on_growth()
 
     def flushed(self, byte_count: int) -> None:
-        """Gives back what a flush has freed."""
+        """Counts the bytes that a flush has freed, and updates the flush rate."""
         now = self._clock.monotonic()
         seconds, self._freed_at = max(now - self._freed_at, 1e-3), now
-        pace = byte_count / seconds
-        self._freed_per_second += (pace - self._freed_per_second) * (_NEWEST_SHARE if self._freed_per_second else 1.0)
+        rate = byte_count / seconds
+        self._freed_per_second += (rate - self._freed_per_second) * (_NEWEST_SHARE if self._freed_per_second else 1.0)
         self.add(-byte_count)
 
     def check(self, byte_count: int) -> None:
-        """Raises RegionTooBusyError when so much more would pass the bound. CHECK, so nothing is changed yet."""
+        """Raises RegionTooBusyError if `byte_count` more bytes would exceed the bound. Part of CHECK."""
         if not self._account.has_room(byte_count):
-            raise self._account.refusal(byte_count, self._pause_ms(byte_count))
+            raise self._account.refusal(byte_count, self._delay_ms(byte_count))
 
-    def _pause_ms(self, byte_count: int) -> int:
-        """How long it takes until there is room, as far as that can be known."""
+    def _delay_ms(self, byte_count: int) -> int:
+        """Estimates how long it takes until flushes have freed enough memory."""
         if not self._freed_per_second:
             return self._retry_after_ms
-        too_much = self.bytes_held + byte_count - self._account.bytes_max
-        pause_ms = 1000 * max(0, too_much) / self._freed_per_second
-        most, least = self._retry_after_ms * _PAUSE_MOST, self._retry_after_ms * _PAUSE_LEAST
-        return int(max(least, min(most, pause_ms)))
+        excess = self.bytes_held + byte_count - self._account.bytes_max
+        delay_ms = 1000 * max(0, excess) / self._freed_per_second
+        delay_ms_max = self._retry_after_ms * _DELAY_FACTOR_MAX
+        delay_ms_min = self._retry_after_ms * _DELAY_FACTOR_MIN
+        return int(max(delay_ms_min, min(delay_ms_max, delay_ms)))

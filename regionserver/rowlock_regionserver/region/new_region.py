@@ -1,4 +1,4 @@
-"""The folder of a new region, which may take the place of another one."""
+"""The folder of a new region, which may replace another region."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, Unreadable, with_answers
+from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, LostAnswers, with_answers
 from rowlock_regionserver.region.manifest import Manifest, write_manifest
 from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.table import Table
@@ -15,7 +15,7 @@ from rowlock_regionserver.table import Table
 def make_region_folder(
     files: Files, folder: Path, region_id: int, table: Table, config: Config, answers: AnswerSource | None = None
 ) -> None:
-    """A new region's folder with its first manifest; durable when it returns. `answers`: of the region it replaces."""
+    """Makes a region's folder with its first manifest; durable when it returns. `answers`: of the replaced region."""
     files.make_folder(folder)
     manifest = Manifest(region_id, table.table_id)
     if answers is not None:
@@ -25,6 +25,6 @@ def make_region_folder(
     files.fsync_folder(folder.parent)
 
 
-def answers_to_take_over(region: Region | None) -> AnswerSource:
-    """The kept answers of a region, for the one that replaces it; None: of a damaged one, which can't be read."""
-    return Unreadable() if region is None else region.saved_answers()
+def inherited_answers(region: Region | None) -> AnswerSource:
+    """Returns the saved answers of a region for the one that replaces it. None means a damaged, unreadable region."""
+    return LostAnswers() if region is None else region.saved_answers()

@@ -1,7 +1,7 @@
 """The read path: rows and ranges at one read point.
 
-Order matters: first the read point, registered in the same step; then the view. Whoever drops cells asks for the
-registered read points, so what this reader may see is in the view that it takes afterwards.
+Order matters: a reader first takes and registers the read point in one step, then takes the view. Code that drops cells
+asks for the registered read points first, so the view has every cell that this reader may see.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from rowlock_regionserver.sources import AWAY_BYTES_MIN, FoundAnswer, LongRowErr
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.table import Table
 
-# A row of more cells is read in parts: by vector operations, and no further than its answer may be large.
+# A row of more cells is read in parts: by vector operations, and only until its answer exceeds the limit.
 _LONG_ROW_CELLS = 10_000
-# What such a row is read by at once.
+# The size of one such part.
 _PART_BYTES = 256 * KIB
 
 
 class ReadPath:
-    """Reads one region. Thread-safe; takes no lock that a writer holds while it waits for anything."""
+    """Reads one region. Thread-safe; takes no lock that a writer holds while the writer waits."""
 
     def __init__(self, parts: RegionParts) -> None:
         self._region_id = parts.region_id
@@ -56,11 +56,11 @@ class ReadPath:
         may_wait: bool,
         reached: Callable[[int], None] = lambda byte_count: None,
     ) -> list[Sequence[AnswerCell]] | None:
-        """The cells of each row, in the order asked, all at one read point; an absent row has none.
+        """Returns the cells of each row, in the order of `rows`, all at one read point; an absent row has none.
 
-        None: a block would have to be read from the disk, or more cells than the event loop has time for, and
-        `may_wait` is False. Raises LimitExceededError when the answer would be larger than a message may be. `reached`
-        is called after each row with the bytes of all rows so far, and may raise.
+        Returns None if `may_wait` is False and it would have to read a block from the disk, or more cells than the
+        event loop has time for. Raises LimitExceededError if the answer would be larger than a message may be.
+        `reached` is called after each row with the bytes of all rows so far, and may raise.
         """
         table = self._stores.served.table
         try:
@@ -77,7 +77,7 @@ class ReadPath:
                 return self._get(served.view, rows, selection, read_point, reached, may_wait=may_wait)
         finally:
             self._mvcc.close_read_point(read_point)
-        # Altered just now: judge by the families that there are.
+        # The table was altered meanwhile: check against its new families.
         return self.get(rows, selection, may_wait=may_wait, reached=reached)
 
     def _get(
@@ -112,9 +112,10 @@ class ReadPath:
         *,
         is_inline: bool = False,
     ) -> list[Sequence[AnswerCell]]:
-        """Stops where the answer becomes too large: what was read until then is all that is held.
+        """Reads the rows one by one, and stops when the answer becomes too large, so that it holds no more than that.
 
-        Raises LongRowError when a row has more than `cells_max`, or all together, and it `is_inline`.
+        If `is_inline`, raises LongRowError when the rows have more than `cells_max` cells together. Else a row of more
+        cells is read in parts.
         """
         answer: list[Sequence[AnswerCell]] = []
         byte_count = 0  # Without lengths and timestamps, so never more than the message will have.
@@ -145,7 +146,7 @@ class ReadPath:
         byte_count: int,
         first_row: bytes,
     ) -> tuple[list[AnswerCell], int]:
-        """The cells of a long row, and what all rows' cells take up to it."""
+        """Returns the cells of a long row, and the bytes of all rows' cells so far, this row included."""
         cells: list[AnswerCell] = []
         by_name = sorted(view.values(), key=lambda store: store[0].name)
         for some in point_answer(RowReading(row, by_name, read_point, selection, _PART_BYTES)):
@@ -159,26 +160,26 @@ class ReadPath:
         self,
         plan: ScanPlan,
         read_point: ReadPoint | None = None,
-        table_then: Table | None = None,
+        past_table: Table | None = None,
         *,
         is_slice_over: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[int, Scan]]:
-        """The read point and the answers of a scan. Blocking; leaving the context frees the read point.
+        """Returns a context with the read point and the answers of a scan. Leaving it closes the read point. Blocking.
 
-        With a read point it reads at that one, which the caller keeps registered; else at the current one. What the
-        plan calls by a name is the family that had it in `table_then`, the table as it was at that read point.
-        When is_slice_over(), which is asked after each window, an answer comes at once; see scanner.scan.
-        The view is taken anew for each window, so that a long scan moves from a flushed segment to its file. Families
-        that the plan names must be there to the end: if one is dropped, the scan ends with FamilyNotFoundError.
+        Reads at `read_point`, which the caller keeps registered, or else at the current one. The plan's family names
+        refer to `past_table`, the table as it was at that read point. `is_slice_over` is called after each window; when
+        it returns True, the scan yields an answer at once; see scanner.scan.
+        Each window takes the current view, so a long scan moves from a flushed segment to its file. The families that
+        the plan names must exist to the end: if one is dropped, the scan ends with FamilyNotFoundError.
         """
         try:
             with (
-                self._stores.held(),
+                self._stores.pinned(),
                 self._mvcc.reading() if read_point is None else contextlib.nullcontext(read_point) as at,
             ):
                 table = self._checked_table(plan)
                 numbers = {name: table.number_by_name[name] for name in _families_named(plan)}
-                _check_same_families(numbers, table if table_then is None else table_then)
+                _check_same_families(numbers, table if past_table is None else past_table)
                 answers = scan(
                     lambda: self._sources_of(numbers),
                     plan,
@@ -193,24 +194,27 @@ class ReadPath:
                 with contextlib.closing(answers):
                     yield at.write_number, answers
         finally:
-            # What the scan was the last to read can be closed, or removed.
+            # Closes or removes the files whose last reader was this scan.
             self._open_files.tidy()
 
     def _sources_of(self, numbers: Mapping[bytes, int]) -> Sequence[tuple[Family, Sequence[Segment | StoreFile]]]:
-        """All that is served now. FamilyNotFoundError when one of these is not, be there another of its name."""
+        """Returns the current sources. Raises FamilyNotFoundError if one of these families was dropped.
+
+        A new family with the same name does not replace the dropped one.
+        """
         table, view = self._stores.served
         for name, number in numbers.items():
             if number not in view:
                 raise FamilyNotFoundError(
-                    f"column family {name!r} of table {table.name!r} was dropped while a scan that names it was under "
-                    "way; the rows that it gave are not all",
+                    f"column family {name!r} of table {table.name!r} was dropped during a scan that names it; the scan "
+                    "did not return all rows",
                     table=table.name,
                     family=name,
                 )
         return tuple(view.values())
 
     def parts(self, plan: ScanPlan, part_bytes: int) -> list[Part]:
-        """Where the scan may be cut; see split_points.parts. Reads nothing from the disk."""
+        """Returns the parts into which the scan may be split; see split_points.parts. Reads nothing from the disk."""
         table = self._checked_table(plan)
         served = self._stores.served
         if served.table is not table:
@@ -225,7 +229,7 @@ class ReadPath:
         return parts(weights, joined(plan.ranges or (EVERYTHING,), (self._start, self._stop)), part_bytes)
 
     def _checked_table(self, plan: ScanPlan) -> Table:
-        """The table that is served now, which can answer the plan."""
+        """Returns the current table, after checking the plan against it."""
         table = self._stores.served.table
         try:
             check_plan(plan, table.by_name, self._config)
@@ -237,20 +241,20 @@ class ReadPath:
 
 
 def _with_values(found: list[FoundAnswer], byte_count: int) -> list[AnswerCell]:
-    """The cells with all values. Only a large value is ever away, so of a small row nothing is copied."""
+    """Returns the cells with all values loaded. Only large values are not in memory, so a small row is not copied."""
     if byte_count > AWAY_BYTES_MIN:
         return [(family, qualifier, timestamp, loaded(value)) for family, qualifier, timestamp, value in found]
-    return cast("list[AnswerCell]", found)  # looking at each value to prove it would cost as much as the copy
+    return cast("list[AnswerCell]", found)  # checking each value's type would cost as much as the copy
 
 
-def _check_same_families(numbers: Mapping[bytes, int], table_then: Table) -> None:
-    """FamilyNotFoundError when another family had one of these names."""
+def _check_same_families(numbers: Mapping[bytes, int], past_table: Table) -> None:
+    """Raises FamilyNotFoundError if one of these names belonged to another family at the snapshot."""
     for name, number in numbers.items():
-        if table_then.number_by_name.get(name, number) != number:
+        if past_table.number_by_name.get(name, number) != number:
             raise FamilyNotFoundError(
-                f"column family {name!r} of table {table_then.name!r} was dropped since the snapshot was made; the "
-                "family of that name now is another one, of which the snapshot has nothing",
-                table=table_then.name,
+                f"column family {name!r} of table {past_table.name!r} was dropped since the snapshot was made; the "
+                "current family of that name is a new one, of which the snapshot has no cells",
+                table=past_table.name,
                 family=name,
             )
 
@@ -258,21 +262,21 @@ def _check_same_families(numbers: Mapping[bytes, int], table_then: Table) -> Non
 def _row_weights(family: Family, source: Segment | StoreFile) -> RowWeights:
     weights = source.row_weights()
     if isinstance(source, StoreFile) and family.compression is not Compression.NONE and source.info.block_count > 1:
-        # A block is cut when it has between half of block_bytes and all, before it is compressed.
+        # A block has between half of block_bytes and all of it, before compression.
         return scaled(weights, source.info.block_count * family.block_bytes * 3 // 4)
     return weights
 
 
 def _families_read(selection: Selection) -> Collection[bytes] | None:
-    """Names of the families that are answered or judged; None: all that there are."""
+    """Returns the names of the families that are returned or filtered by; None means all."""
     return _families_of(selection) if selection.columns else None
 
 
 def _families_named(plan: ScanPlan) -> Collection[bytes]:
-    """Names of the families that a scan names, to answer or to judge by them."""
+    """Returns the names of the families that a scan names, to return them or to filter by them."""
     return _families_of(plan.selection).union(column.family for column in plan.row_form or ())
 
 
 def _families_of(selection: Selection) -> set[bytes]:
-    judged = {family for family, _ in required_columns(selection.where)}
-    return judged.union(column.family for column in selection.columns)
+    filtered = {family for family, _ in required_columns(selection.where)}
+    return filtered.union(column.family for column in selection.columns)

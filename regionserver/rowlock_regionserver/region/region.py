@@ -1,11 +1,11 @@
-"""A region: its life, and what it does for callers.
+"""A region: its life cycle, and its operations for callers.
 
     OPENING     its manifest and store files are open, and replay fills it from the log; it refuses calls
     SERVING     after `serve`: the log can be written, and callers read and write
     CLOSED      after `close`, `fail` or `abandon`: it refuses calls
 
-Each part of it gets the frozen RegionParts (region_parts.py) and knows nothing of the others. The parts that write are
-made by `serve`, because they need a log that can be written.
+The read path, the write path, the flusher and so on share the frozen RegionParts (region_parts.py) and do not know each
+other. `serve` makes those that write, because they need a log that can be written.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from rowlock_regionserver.errors import (
 from rowlock_regionserver.operations import AnswerCell, RequestId, RowMutation, ScanPlan, Selection, WriteOptions
 from rowlock_regionserver.region.bulk.bulk_load import BulkLoad, BulkNumbers, BulkOutcome
 from rowlock_regionserver.region.flush import Flusher, FlushResult
-from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, TakenOver
+from rowlock_regionserver.region.idempotency.manifest_answers import AnswerSource, InheritedAnswers
 from rowlock_regionserver.region.live_files import Edit
 from rowlock_regionserver.region.mutate.write_path import Done, DoneEach, WritePath
 from rowlock_regionserver.region.read_path import ReadPath
 from rowlock_regionserver.region.region_parts import FoundFolder, RegionParts
+from rowlock_regionserver.region.region_replay import Replay
 from rowlock_regionserver.region.region_statistics import RegionStatistics, region_statistics
-from rowlock_regionserver.region.replay import Replay
 from rowlock_regionserver.scan.scanner import Scan
 from rowlock_regionserver.scan.split_points import Part
 from rowlock_regionserver.table import Table
@@ -46,7 +46,7 @@ from rowlock_regionserver.wal.log import Log
 
 
 class State(enum.Enum):
-    """OPENING goes to SERVING or CLOSED, SERVING goes to CLOSED."""
+    """The life cycle: OPENING becomes SERVING or CLOSED, SERVING becomes CLOSED."""
 
     OPENING = enum.auto()
     SERVING = enum.auto()
@@ -54,10 +54,10 @@ class State(enum.Enum):
 
 
 class Region:
-    """Holds the rows [start, stop) of one table. Thread-safe once it serves."""
+    """Holds the rows [start, stop) of one table. Thread-safe while SERVING and after."""
 
     def __init__(self, parts: RegionParts) -> None:
-        """`parts`: see open_parts. The region is OPENING, and used by one thread."""
+        """`parts`: see open_parts. The region is OPENING, and only one thread may use it."""
         self._parts = parts
         self._row_locks = RowLocks(parts.shared.clock)
         self._read_path = ReadPath(parts)
@@ -72,7 +72,7 @@ class Region:
 
     @property
     def found(self) -> FoundFolder:
-        """What its folder had when it was opened."""
+        """The state of its folder when it was opened."""
         return self._parts.found
 
     @property
@@ -81,18 +81,18 @@ class Region:
         return self._parts.bulk_files
 
     def flush_while_opening(self) -> None:
-        """What replay has brought so far goes to store files. Blocks."""
+        """Flushes what replay has applied so far to store files. Blocks."""
         assert self._state is State.OPENING, self._state
-        self.replay.settle()
+        self.replay.apply_deferred()
         self._flusher.flush()
 
     def serve(self, log: Log, bulk_numbers: BulkNumbers, numbers_until: int = 0, stamps_until: int = 0) -> None:
-        """OPENING to SERVING: replay is over. Numbers and stamps begin past what was reserved in the log."""
+        """Changes OPENING to SERVING after replay. Numbers and stamps begin after those that the log has reserved."""
         assert self._state is State.OPENING, self._state
         parts = self._parts
         region_id, mvcc, live_files, shared = parts.region_id, parts.mvcc, parts.live_files, parts.shared
-        self.replay.settle()
-        del self.replay  # It refers to all memstores, and would keep those of families that are dropped later.
+        self.replay.apply_deferred()
+        del self.replay  # It refers to all memstores, and would hold those of families that are dropped later.
         replayed = mvcc.last
         mvcc.restore(max(replayed, numbers_until))
         stamps = stamps_after_restart(
@@ -111,12 +111,12 @@ class Region:
         self._state = State.SERVING
 
     def abandon(self) -> None:
-        """OPENING to CLOSED: it will not be served. Gives back its memory; its bulk files are left to salvage."""
+        """Changes OPENING to CLOSED without serving. Frees its memory; its bulk files stay, for salvage."""
         assert self._state is State.OPENING, self._state
         self._state = State.CLOSED
         self.replay.forget_packed()
         self.replay.count_memory()
-        self._give_back_memory()
+        self._free_memory()
 
     def _check(self) -> None:
         """Asserts what must hold at any moment. O(cells in memory)."""
@@ -138,20 +138,20 @@ class Region:
 
     @property
     def table(self) -> Table:
-        """The table as this region serves it now."""
+        """The table as this region currently serves it."""
         return self._parts.stores.served.table
 
     @property
     def newest_stamp(self) -> int:
-        """No stamp of a cell is later, and no timestamp of a range that a client has."""
+        """The newest stamp. No cell has a later one, and no client has a reserved timestamp range beyond it."""
         return self._numbering.newest_stamp
 
     def stamp_later_than(self, timestamp: int, *, is_reserved: bool = False) -> None:
-        """Makes all further stamps later than this timestamp; if it is reserved, also after a restart."""
+        """Makes all further stamps later than this timestamp; if `is_reserved`, also after a restart."""
         self._numbering.pass_over(timestamp, is_reserved=is_reserved)
 
     def give_back_stamps(self) -> None:
-        """Takes back the reservation of stamps that were not given, so that the next start need not skip them."""
+        """Gives up the reservation of unused stamps, so that the next start need not skip them."""
         with contextlib.suppress(RegionServerError):  # The next start skips them, which does no harm.
             self._numbering.give_back()
 
@@ -161,7 +161,7 @@ class Region:
 
     @property
     def segment_count(self) -> int:
-        """Immutable segments of the family that has most."""
+        """The number of immutable segments of the family that has the most."""
         return self._parts.stores.segment_count
 
     def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
@@ -179,7 +179,7 @@ class Region:
     def bulk_put(
         self, batch: pa.Table, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
     ) -> None:
-        """Applies a bulk batch whole; see BulkLoad.put. Blocking."""
+        """Applies a bulk batch atomically; see BulkLoad.put. Blocking."""
         self._check_serving()
         self._bulk_load.put(batch, request, options, done)
 
@@ -200,22 +200,22 @@ class Region:
         self,
         plan: ScanPlan,
         read_point: ReadPoint | None = None,
-        table_then: Table | None = None,
+        past_table: Table | None = None,
         *,
         is_slice_over: Callable[[], bool] = lambda: False,
     ) -> contextlib.AbstractContextManager[tuple[int, Scan]]:
         """Scans at one read point; see ReadPath.scan. Blocking."""
         self._check_serving()
-        return self._read_path.scan(plan, read_point, table_then, is_slice_over=is_slice_over)
+        return self._read_path.scan(plan, read_point, past_table, is_slice_over=is_slice_over)
 
     def parts(self, plan: ScanPlan, part_bytes: int) -> list[Part]:
-        """Where a scan may be cut; see ReadPath.parts."""
+        """Returns the parts into which a scan may be split; see ReadPath.parts."""
         self._check_serving()
         return self._read_path.parts(plan, part_bytes)
 
     @contextlib.contextmanager
     def without_writes(self, deadline: float) -> Iterator[None]:
-        """Holds the gate alone: no write is under way, and none begins. Blocks.
+        """Returns a context that holds the gate exclusively: no write is under way, and none begins. Blocks.
 
         Raises DeadlineError and NotServingRegionError.
         """
@@ -228,11 +228,11 @@ class Region:
         return self._parts.mvcc.open_read_point()
 
     def reopen_read_point(self, read_point: ReadPoint) -> None:
-        """Registers once more a read point that is registered; `close_read_point` must follow."""
+        """Registers an already registered read point a second time; `close_read_point` must follow."""
         self._parts.mvcc.reopen_read_point(read_point)
 
     def close_read_point(self, read_point: ReadPoint) -> None:
-        """Ends what `open_read_point` or `reopen_read_point` began."""
+        """Ends one registration by `open_read_point` or `reopen_read_point`."""
         self._parts.mvcc.close_read_point(read_point)
 
     def flush(self) -> FlushResult:
@@ -241,28 +241,28 @@ class Region:
         return self._flusher.flush()
 
     def alter(self, table: Table) -> None:
-        """Serves the altered table, which the catalog has committed; the cells of dropped families are gone."""
+        """Switches to the altered table, which the catalog has committed, and drops the cells of dropped families."""
         parts = self._parts
         with self._flusher.no_flush():
             with parts.gate.exclusive():
                 dropped = parts.stores.alter(table)
             parts.shared.memory.add(-sum(store.memstore.bytes_held for store in dropped))
-            # Without space for that the files stay named until the next flush: the catalog says they are gone.
+            # If the disk is full, the manifest names the files until the next flush; the catalog drops the families.
             with contextlib.suppress(DiskFullError, TooManyOpenFilesError):
                 parts.live_files.apply_edit(Edit(dropped=dropped))
         del dropped
         parts.shared.open_files.tidy()
 
     @contextlib.contextmanager
-    def without_writes_any_more(self) -> Iterator[None]:
-        """Refuses all writes from now on; if the block fails, the region accepts writes again."""
+    def closing_to_writes(self) -> Iterator[None]:
+        """Returns a context that refuses all writes from now on; if its block raises, writes are accepted again."""
         with self._parts.gate.closing():
             yield
 
     def close(self) -> None:
-        """Refuses calls from now on, and waits for the writes and the flush that are under way. Only once.
+        """Refuses calls from now on, and waits for the writes and the flush under way. May be called only once.
 
-        A call that came before, and has not passed the gate yet, is refused too.
+        A call that came earlier, but has not passed the gate yet, is refused too.
         """
         self._close(lambda: False)
 
@@ -277,7 +277,7 @@ class Region:
             self._parts.mvcc.fail(
                 UnknownOutcomeError(
                     f"table {self.table.name!r} was dropped or truncated while the change waited for disk space; "
-                    "whatever it wrote went with the table",
+                    "anything it wrote was removed with the table",
                     table=self.table.name,
                 )
             )
@@ -291,42 +291,42 @@ class Region:
             mvcc.wait_until_published(mvcc.last, log_waits_for_space)
 
     def discard(self) -> set[Path]:
-        """Gives back the memory and removes the files of a closed region that was dropped. Returns its store files.
+        """Frees the memory and removes the files of a closed region that was dropped. Returns its store files' paths.
 
-        A file that a scan reads goes when the scan has ended, and the folder with the last file.
+        A file that a scan reads is removed when the scan has ended, and the folder with the last file.
         """
         parts = self._parts
-        self._give_back_memory()
+        self._free_memory()
         parts.bulk_files.remove_through(NEWEST)
         paths = parts.stores.remove_files_when_unused()
         parts.stores.retire()
         parts.shared.open_files.tidy()
         return paths
 
-    def _give_back_memory(self) -> None:
+    def _free_memory(self) -> None:
         self._parts.requests.discard()
         self._parts.shared.memory.add(-self._parts.stores.memstore_bytes)
 
     def saved_answers(self) -> AnswerSource:
-        """The answers for repeated requests, which the region that replaces this one takes over."""
-        return TakenOver(self._parts.requests)
+        """Returns the answers for repeated requests, for the region that replaces this one."""
+        return InheritedAnswers(self._parts.requests)
 
     def _flushed(self, write_number: int) -> None:
-        """Everything up to this number is in live store files."""
+        """Handles a flush: every write up to this number is in live store files."""
         self._parts.bulk_files.remove_through(write_number)
         self._parts.log.flushed(write_number)
 
-    def give_up_waiting(self, failure: UnknownOutcomeError) -> None:
-        """The log takes nothing more: the waiting callers get the failure. Published writes can be read and flushed."""
+    def fail_waiting(self, failure: UnknownOutcomeError) -> None:
+        """Fails all waiting callers, because the log takes no more records. Reads and flushes still work."""
         self._parts.mvcc.fail(failure)
 
     def fail(self, failure: UnknownOutcomeError) -> None:
-        """The log failed: the waiting callers get the failure, and later calls are refused."""
+        """Fails all waiting callers, and refuses later calls, because the log failed."""
         self._state = State.CLOSED
         self._parts.mvcc.fail(failure)
 
     def statistics(self) -> RegionStatistics:
-        """Counts that operators and tests look at."""
+        """Returns counts for operators and tests."""
         return region_statistics(self._parts, self._row_locks)
 
     def _check_serving(self) -> None:

@@ -11,7 +11,7 @@ from rowlock_regionserver.region.store_file_names import store_file_names, store
 
 
 def unnamed_files(manifest: Manifest, files: Files, folder: Path) -> list[Path]:
-    """What has the name of such a file in the folder, but is not in the manifest."""
+    """Returns the store files and answers files in the folder that the manifest does not name."""
     named = {
         store_file_path(folder, number, info.number) for number, infos in manifest.store_files.items() for info in infos
     }
@@ -20,7 +20,7 @@ def unnamed_files(manifest: Manifest, files: Files, folder: Path) -> list[Path]:
 
 
 def greatest_file_number(files: Files, folder: Path) -> int:
-    """The greatest number that a file in the folder has, named or not; 0 if there is none."""
+    """Returns the greatest number of a store file or answers file in the folder, named or not; 0 if there is none."""
     return max((number for number, _ in _numbered_files(files, folder)), default=0)
 
 

@@ -29,7 +29,7 @@ from rowlock_regionserver.wal.record import Position
 
 @dataclass(frozen=True, slots=True)
 class FoundFolder:
-    """What a region's folder had when it was opened."""
+    """The state of a region's folder when it was opened."""
 
     generation: int  # of the manifest
     flushed_write_number: int
@@ -40,7 +40,7 @@ class FoundFolder:
 
 @dataclass(frozen=True, slots=True)
 class RegionParts:
-    """The rows [start, stop) of one table. The table and its families' view are in one place, `stores.served`."""
+    """The parts of one region. The current table and its families' view are in one place, `stores.served`."""
 
     region_id: int
     start: bytes
@@ -60,7 +60,7 @@ class RegionParts:
 def open_parts(
     region_id: int, bounds: tuple[bytes, bytes], table: Table, folder: Path, shared: SharedParts
 ) -> RegionParts:
-    """Reads the manifest and opens its store files. Raises CorruptionError, and OSError for what can't be read."""
+    """Reads the manifest and opens its store files. Raises CorruptionError, and OSError for an unreadable file."""
     files, clock, config = shared.files, shared.clock, shared.config
     live = read_manifest(files, folder)
     manifest = live.manifest
@@ -69,7 +69,7 @@ def open_parts(
     _remove_temporary(files, folder)
     unnamed = unnamed_files(manifest, files, folder)
     mvcc = Mvcc(manifest.flushed_write_number, clock)
-    # The largest request, and as many small ones as there may be at a time, can be sent again whole.
+    # Enough for a repetition of the largest request, or of as many small ones as may be in flight.
     answers_max = max(config.rows_per_request_max, config.requests_in_flight_max)
     requests = IdempotencyTable(clock, shared.request_ids, config.request_ids_forgotten_after_ms, answers_max)
     in_files = (read_answers(files, folder, file, table.name_by_number) for file in manifest.answers_files)
@@ -87,7 +87,9 @@ def open_parts(
         stores,
         Applier(stores, shared.memory, mvcc.protected_read_points, shared.on_fatal),
         log,
-        LiveFiles(replace(live, manifest=_beyond_unnamed(manifest, files, folder)), stores, files, log.committed),
+        LiveFiles(
+            replace(live, manifest=_with_unused_file_number(manifest, files, folder)), stores, files, log.committed
+        ),
         LoggedBulkFiles(shared.bulk_folder, files),
     )
 
@@ -106,12 +108,12 @@ def _open_store_files(
 
 
 def _remove_temporary(files: Files, folder: Path) -> None:
-    """Removes what a flush was writing when it was cut short."""
+    """Removes the temporary files of an interrupted flush."""
     for name in files.list_folder(folder):
         if name.endswith(TEMPORARY_SUFFIX):
             files.remove_if_there(folder / name)
 
 
-def _beyond_unnamed(manifest: Manifest, files: Files, folder: Path) -> Manifest:
-    """The manifest with a number for the next file that no file has, so that a flush overwrites none."""
+def _with_unused_file_number(manifest: Manifest, files: Files, folder: Path) -> Manifest:
+    """Returns the manifest with a next file number above those of all files, so that a flush overwrites none."""
     return replace(manifest, next_file_number=max(manifest.next_file_number, greatest_file_number(files, folder) + 1))

@@ -1,4 +1,4 @@
-"""What operators and tests see of a region."""
+"""A region's statistics, for operators and tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rowlock_regionserver.region.region_parts import RegionParts
 
 @dataclass(frozen=True, slots=True)
 class RegionStatistics:
-    """What a region holds at this moment."""
+    """A region's sizes, read point, and the statistics of its concurrent parts."""
 
     memstore_bytes: int
     store_file_count: int
@@ -25,7 +25,7 @@ class RegionStatistics:
 
 
 def region_statistics(parts: RegionParts, row_locks: RowLocks) -> RegionStatistics:
-    """Counts it."""
+    """Returns the region's statistics now."""
     infos = [info for infos in parts.live_files.manifest.store_files.values() for info in infos]
     return RegionStatistics(
         memstore_bytes=parts.stores.memstore_bytes,

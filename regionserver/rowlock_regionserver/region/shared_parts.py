@@ -1,4 +1,4 @@
-"""What all regions of one server share."""
+"""The parts that all regions of one server share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rowlock_regionserver.storefile.open_files import OpenFiles
 
 @dataclass(frozen=True, slots=True)
 class SharedParts:
-    """Each part is thread-safe."""
+    """The shared parts, each of which is thread-safe."""
 
     bulk_folder: Path
     config: Config
@@ -31,7 +31,7 @@ class SharedParts:
     cache: BlockCache
     request_ids: IdempotencyMemory
     open_files: OpenFiles
-    # Told when disk or memory failed in a way that nothing may go on after; ends the server.
+    # Called when disk or memory failed so that no write may continue; ends the server.
     on_fatal: Callable[[BaseException], None]
 
     @classmethod
@@ -44,17 +44,17 @@ class SharedParts:
         memory: MemoryGauge,
         on_fatal: Callable[[BaseException], None],
     ) -> SharedParts:
-        """As configured, on this machine."""
+        """Returns the parts for this configuration and this machine."""
         pacing = BackgroundPacing(config.long_work_pause_percent, memory, clock, permits_of_this_machine())
         open_files = OpenFiles(files, config.open_store_files_max or open_store_files_of_this_process())
-        # Whatever else needs a descriptor, and finds none, gets one of those that no read uses now.
+        # If the process runs out of descriptors, those of store files that no read uses are closed.
         files.close_idle = open_files.close_idle
         cache = BlockCache(config.block_cache_bytes)
         request_ids = IdempotencyMemory(config.request_ids_bytes_max)
         return cls(bulk_folder, config, clock, files, memory, pacing, cache, request_ids, open_files, on_fatal)
 
     def count_in(self, ledger: Ledger) -> None:
-        """Lets the ledger follow what these parts count by themselves."""
+        """Lets the ledger read the bytes that these parts count themselves."""
         ledger.block_cache.follow(lambda: self.cache.bytes_held)
         ledger.indexes.follow(lambda: self.cache.index_bytes_held)
         ledger.request_ids.follow(lambda: self.request_ids.bytes_held)

@@ -13,7 +13,7 @@ _NAME = re.compile(r"(\d+)-(\d{12})\.store")
 
 @dataclass(frozen=True, slots=True, order=True)
 class StoreFileName:
-    """A file that has a store file's name: its family, its number in the region, and where it lies."""
+    """A file with a store file's name: its family, its number in the region, and its path."""
 
     family_number: int
     number: int
@@ -21,11 +21,11 @@ class StoreFileName:
 
 
 def store_file_path(folder: Path, family_number: int, file_number: int) -> Path:
-    """Where a region keeps a store file."""
+    """Returns the path of a store file in a region's folder."""
     return folder / f"{family_number}-{file_number:012d}.store"
 
 
 def store_file_names(files: Files, folder: Path) -> list[StoreFileName]:
-    """What has a store file's name in the folder, named by a manifest or not, by family and number."""
+    """Returns the files in the folder with a store file's name, live or not, by family and number."""
     matches = (_NAME.fullmatch(name) for name in files.list_folder(folder))
     return sorted(StoreFileName(int(match[1]), int(match[2]), folder / match[0]) for match in matches if match)

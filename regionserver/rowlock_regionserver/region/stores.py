@@ -1,8 +1,8 @@
 """A region's stores: each family's memstore and store files, and the frozen view that a read uses.
 
-The view is one mapping, replaced by one assignment whenever a source comes or goes: a segment is added or sealed, a
-flushed segment becomes a file. So a reader sees a segment or the file it became, never neither and never both. It is
-replaced together with the table, so a reader that was checked against a table reads that table's families.
+The view is one mapping, replaced by one assignment when a source is added or removed: a segment is added or sealed, or
+a file replaces a flushed segment. So a reader sees either the segment or its file, never neither or both. The view is
+replaced together with the table, so a read that was checked against a table reads that table's families.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.table import Table
 
-# As many cells of rows, in all families, may be read on the event loop: one or two milliseconds.
+# How many cells, in all families, may be read on the event loop: one or two milliseconds.
 INLINE_CELLS_MAX = 1000
 
 _READ_BYTES = 1 << 20
@@ -35,7 +35,7 @@ View = Mapping[int, tuple[Family, tuple[Segment | StoreFile, ...]]]
 
 
 class Served(NamedTuple):
-    """What a reader reads: a table, and its families' sources at one moment."""
+    """The table, and its families' sources at one moment, for a reader."""
 
     table: Table
     view: View
@@ -50,25 +50,25 @@ class Store:
     files: tuple[StoreFile, ...] = ()
 
     def remove_files_when_unused(self, *, folder_too: bool = False) -> None:
-        """Each of its files goes from the disk when nobody reads it any more."""
+        """Removes each file from the disk after its last reader is done."""
         for file in self.files:
             file.remove_when_unused(folder_too=folder_too)
 
 
 class Stores:
-    """The stores of one region; recovery fills their memstores before anybody reads them.
+    """The stores of one region; recovery fills their memstores before the first read.
 
-    The view is read by anybody. Changes are made with the gate held exclusively, or by the one flush that runs, and
+    Any thread may read the view. Changes are made with the gate held exclusively, or by the one running flush, and
     exclude each other by the lock here.
     """
 
     def __init__(self, table: Table, files: dict[int, tuple[StoreFile, ...]]) -> None:
         self._lock = threading.Lock()
-        # Guarded by self._lock; read without it through `served` and `of`, which are replaced whole.
+        # Guarded by self._lock; `served` and `of` read without it, since each is replaced by one assignment.
         self._stores: dict[int, Store] = {}
         self.served = Served(table, {})
         self.has_files = False
-        self._holder_count = 0
+        self._pin_count = 0
         self._is_retired = False
         stores = [
             Store(family, Memstore(family.versions, recovering=True), files.get(family.number, ()))
@@ -78,11 +78,11 @@ class Stores:
 
     @property
     def view(self) -> View:
-        """The sources there are now."""
+        """The current sources."""
         return self.served.view
 
     def of(self, family_number: int) -> Store:
-        """The store of a family. KeyError when the family was dropped."""
+        """Returns the store of a family. Raises KeyError if the family was dropped."""
         return self._stores[family_number]
 
     def all(self) -> Sequence[Store]:
@@ -95,11 +95,11 @@ class Stores:
 
     @property
     def segment_count(self) -> int:
-        """Immutable segments of the family that has most."""
+        """The number of immutable segments of the family that has the most."""
         return max((len(store.memstore.sources()) - 1 for store in self._stores.values()), default=0)
 
     def newest_timestamp(self) -> int:
-        """The newest timestamp of all cells, tombstones too; 0 without any. Reads all that is in memory."""
+        """Returns the newest timestamp of all cells, tombstones too; 0 if there are none. Reads all memstores."""
         newest = 0
         for store in self._stores.values():
             for segment in store.memstore.sources():
@@ -109,13 +109,13 @@ class Stores:
         return newest
 
     def change(self, action: Callable[[], None]) -> None:
-        """Runs an action that adds, seals or drops sources, then shows its effect to readers in one step."""
+        """Runs an action that adds, seals or drops sources, then publishes its effect to readers in one step."""
         with self._lock:
             action()
-            self._show()
+            self._publish()
 
     def alter(self, table: Table) -> list[Store]:
-        """Takes over the families of the altered table; gives the stores of dropped families.
+        """Switches to the families of the altered table. Returns the stores of dropped families.
 
         A changed family keeps its cells: its active segment is sealed under the old limits.
         """
@@ -135,9 +135,9 @@ class Stores:
 
     def _replace(self, table: Table, stores: Iterable[Store]) -> None:
         self._stores = {store.family.number: store for store in stores}
-        self._show(table)
+        self._publish(table)
 
-    def _show(self, table: Table | None = None) -> None:
+    def _publish(self, table: Table | None = None) -> None:
         self.has_files = any(store.files for store in self._stores.values())
         view = {
             number: (store.family, (*store.memstore.sources(), *store.files)) for number, store in self._stores.items()
@@ -145,7 +145,7 @@ class Stores:
         self.served = Served(table or self.served.table, view)
 
     def remove_files_when_unused(self) -> set[Path]:
-        """All store files go from the disk when nobody reads them any more, and their folder with them. Gives them."""
+        """Removes all store files after their last readers are done, and then their folder. Returns their paths."""
         paths: set[Path] = set()
         for store in self.all():
             paths.update(file.path for file in store.files)
@@ -153,31 +153,31 @@ class Stores:
         return paths
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """What is served now goes on being there for who asks for the view again and again, also after `retire`."""
+    def pinned(self) -> Iterator[None]:
+        """Returns a context in which the view stays readable, even after `retire`."""
         with self._lock:
-            self._holder_count += 1
+            self._pin_count += 1
         try:
             yield
         finally:
             with self._lock:
-                self._holder_count -= 1
-                self._let_go_if_retired()
+                self._pin_count -= 1
+                self._release_if_retired()
 
     def retire(self) -> None:
-        """The region is gone: lets go of all sources, when nobody holds them any more."""
+        """Releases all sources of a region that is gone, after the last `pinned` context has ended."""
         with self._lock:
             self._is_retired = True
-            self._let_go_if_retired()
+            self._release_if_retired()
 
-    def _let_go_if_retired(self) -> None:
-        if self._is_retired and not self._holder_count:
+    def _release_if_retired(self) -> None:
+        if self._is_retired and not self._pin_count:
             self._stores = {}
-            self.served = Served(self.served.table, _Gone())
+            self.served = Served(self.served.table, _ClosedView())
 
 
-class _Gone(Mapping[int, tuple[Family, tuple[Segment | StoreFile, ...]]]):
-    """The view of a region that is gone. Nobody takes it for one that is empty."""
+class _ClosedView(Mapping[int, tuple[Family, tuple[Segment | StoreFile, ...]]]):
+    """The view of a region that is gone. It raises, so that no reader takes it for an empty region."""
 
     def __getitem__(self, number: int) -> NoReturn:
         self._refuse()
@@ -189,11 +189,13 @@ class _Gone(Mapping[int, tuple[Family, tuple[Segment | StoreFile, ...]]]):
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        raise NotServingRegionError("the region was closed here, and its table dropped or truncated; look it up again")
+        raise NotServingRegionError(
+            "the region is closed: its table was dropped or truncated; look the region up again"
+        )
 
 
 def is_row_in_memory(view: View, row: bytes, families: Collection[bytes] | None) -> bool:
-    """Reading the row in these families, by name (None: in all), will not wait for a disk."""
+    """Whether reading the row in these families, by name (None: in all), waits for no disk."""
     return all(
         source.is_row_in_memory(row)
         for family, sources in view.values()
@@ -203,12 +205,12 @@ def is_row_in_memory(view: View, row: bytes, families: Collection[bytes] | None)
 
 
 def row_cell_count(view: View, row: bytes) -> int:
-    """About how many cells the row has in all families, as far as that is known without reading."""
+    """Estimates how many cells the row has in all families, without reading a file."""
     return sum(source.row_cell_count(row) for _, sources in view.values() for source in sources)
 
 
 def _tables_of(source: Source) -> Iterator[pa.Table]:
-    """All cells of a source in store order; none of the tables is empty."""
+    """Yields all cells of a source in store order, as non-empty tables."""
     start: bytes | None = b""
     while start is not None:
         chunk = source.read_rows(start, b"", _READ_BYTES)

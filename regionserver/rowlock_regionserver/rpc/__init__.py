@@ -1,5 +1,6 @@
-"""The gRPC services: the only place that touches protobuf messages.
+"""The gRPC front end: the only place that handles protobuf messages.
 
-Messages become values of operations.py (changes.py, reads.py, filters.py), values and errors become messages again
-(answers.py, failures.py); conversation.py, scans.py and bulk.py hold what the three kinds of streams need.
+messages/ converts messages to values of operations.py (mutations.py, reads.py, filters.py), and values and errors back
+to messages (answers.py, failures.py). services/ implements the three kinds of streams (conversation.py, scans.py,
+bulk.py) and the unary calls. grpc/ has the server itself.
 """

@@ -1,4 +1,4 @@
-"""Flushes of one table are shared, those of others are not, and who stops waiting stops nothing."""
+"""Flushes of one table are shared, those of several tables are not, and a cancelled caller cancels no flush."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.engine.loops import run, until
 
 
 class Engine:
-    """Flushes when it may; the results are numbered."""
+    """Flushes when the test permits it; the results are numbered."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -63,7 +63,7 @@ def test_calls_that_come_while_a_flush_runs_share_the_next_one(pool: ThreadPoolE
     run(test)
 
 
-def test_who_stops_waiting_stops_nothing_and_an_error_is_for_who_waits(
+def test_a_cancelled_caller_stops_no_flush_and_waiting_callers_get_its_error(
     pool: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = Engine()

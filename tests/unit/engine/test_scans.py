@@ -1,4 +1,4 @@
-"""Scans: never on the loop, a few batches at a time, and whoever leaves frees the read point."""
+"""Scans: never on the loop, a few batches at a time, and a closed scan closes its read point."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.engine.loops import run, until
 
 
 def plan(batches: int, *, is_held: bool = False) -> ScanPlan:
-    """The fake region gives as many batches as rows are asked; a reverse scan waits before each."""
+    """The fake region yields as many batches as rows are requested; a reverse scan waits before each."""
     return ScanPlan(row_limit=batches, reverse=is_held)
 
 
@@ -36,7 +36,7 @@ SCARCE = Config(scan_bytes_held_max=200, scan_window_bytes=100)
 
 
 class Reader:
-    """A client of a scan that takes a batch when it is told to."""
+    """A client of a scan that reads a batch when the test says so."""
 
     def __init__(self) -> None:
         self.batches: list[bytes] = []
@@ -62,7 +62,7 @@ def test_every_batch_arrives_in_order_with_the_read_point(region: FakeRegion, wo
     assert region.open_scans == 0
 
 
-def test_nothing_is_made_before_the_batches_of_the_last_step_are_taken(region: FakeRegion, workers: Workers) -> None:
+def test_no_batch_is_made_before_those_of_the_last_step_are_sent(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         scans, reader = Scans(workers, Config(), ManualClock(), Ledger(Config())), Reader()
         serving = asyncio.create_task(scans.serve(region, plan(20), encoded, reader.write))
@@ -76,13 +76,13 @@ def test_nothing_is_made_before_the_batches_of_the_last_step_are_taken(region: F
     run(test)
 
 
-def test_a_step_makes_as_many_batches_as_are_asked(region: FakeRegion) -> None:
+def test_a_step_makes_as_many_batches_as_requested(region: FakeRegion) -> None:
     scan = OpenScan(region, plan(5), encoded, Ledger(Config()).scans, Config(), ManualClock())
     assert [len(scan.step(count)) for count in (1, 2, 4, 4)] == [1, 2, 2, 0]
     assert region.open_scans == 0
 
 
-def test_batches_before_a_failure_are_given_and_the_failure_comes_next(region: FakeRegion) -> None:
+def test_batches_before_a_failure_are_returned_and_the_next_step_raises_it(region: FakeRegion) -> None:
     memory = Ledger(Config()).scans
     made = [b"1", b"2"]
     scan = OpenScan(region, plan(5), lambda *_: made.pop(0), memory, Config(), ManualClock())
@@ -93,7 +93,7 @@ def test_batches_before_a_failure_are_given_and_the_failure_comes_next(region: F
     assert memory.bytes_held == 0
 
 
-def test_a_client_that_takes_nothing_loses_its_read_point(region: FakeRegion, workers: Workers) -> None:
+def test_a_client_that_reads_nothing_loses_its_read_point(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         scans, reader = (
             Scans(workers, Config(scan_lease_ms=1), ManualClock(), Ledger(Config(scan_lease_ms=1))),
@@ -120,7 +120,7 @@ def test_a_call_that_is_cancelled_frees_the_read_point(region: FakeRegion, worke
     run(test)
 
 
-def test_a_scan_left_in_the_middle_of_a_step_ends_with_that_step(region: FakeRegion, workers: Workers) -> None:
+def test_a_scan_closed_during_a_step_ends_with_that_step(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         scans, reader = Scans(workers, Config(), ManualClock(), Ledger(Config())), Reader()
         serving = asyncio.create_task(scans.serve(region, plan(5, is_held=True), encoded, reader.write))
@@ -136,11 +136,11 @@ def test_a_scan_left_in_the_middle_of_a_step_ends_with_that_step(region: FakeReg
     assert len(region.begun) == 1
 
 
-def test_leaving_and_stepping_at_once_always_closes(region: FakeRegion) -> None:
+def test_a_concurrent_close_and_step_always_close_the_scan(region: FakeRegion) -> None:
     for _ in range(300):
         scan = open_scan(region)
         assert scan.step()
-        threads = [threading.Thread(target=scan.step), threading.Thread(target=scan.leave)]
+        threads = [threading.Thread(target=scan.step), threading.Thread(target=scan.close)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -149,9 +149,9 @@ def test_leaving_and_stepping_at_once_always_closes(region: FakeRegion) -> None:
         assert scan.step() == []
 
 
-def test_a_scan_that_is_left_before_its_first_step_opens_nothing(region: FakeRegion) -> None:
+def test_a_scan_closed_before_its_first_step_opens_nothing(region: FakeRegion) -> None:
     scan = open_scan(region)
-    scan.leave()
+    scan.close()
     assert scan.step() == []
     assert region.begun == []
 
@@ -205,7 +205,7 @@ def test_no_scan_begins_while_others_hold_too_much_for_clients_that_do_not_read(
     run(test)
 
 
-def test_stopping_ends_a_scan_where_it_stands(region: FakeRegion, workers: Workers) -> None:
+def test_stopping_ends_a_scan_at_its_current_batch(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         scans, reader = Scans(workers, Config(), ManualClock(), Ledger(Config())), Reader()
         serving = asyncio.create_task(scans.serve(region, plan(5), encoded, reader.write))
@@ -218,34 +218,34 @@ def test_stopping_ends_a_scan_where_it_stands(region: FakeRegion, workers: Worke
     run(test)
 
 
-def test_a_scan_that_meets_no_row_tells_how_far_it_has_come_when_its_time_is_over(region: FakeRegion) -> None:
+def test_a_scan_that_finds_no_row_sends_its_resume_key_when_its_slice_is_over(region: FakeRegion) -> None:
     clock = ManualClock()
     region.after_window = lambda _: clock.advance(50)
     scan = OpenScan(region, ScanPlan(), encoded, Ledger(Config()).scans, Config(scan_heartbeat_ms=120), clock)
     for resume_key in (b"row2", b"row5", b"row8"):
         assert scan.step(4) == [b"11 0 " + resume_key]
-    scan.leave()
+    scan.close()
     assert region.open_scans == 0
 
 
-def test_while_scans_hold_half_of_what_they_may_each_turn_ends_with_its_window(region: FakeRegion) -> None:
+def test_each_slice_ends_with_its_window_while_scans_hold_half_of_their_memory(region: FakeRegion) -> None:
     scans = Ledger(Config()).scans
     scans.take(scans.bytes_max // 2 + 1)
     clock = ManualClock()
     region.after_window = lambda _: clock.advance(10)
     scan = OpenScan(region, ScanPlan(), encoded, scans, Config(scan_heartbeat_ms=100), clock)
     assert [scan.step(4) for _ in range(2)] == [[b"11 0 row0"], [b"11 0 row1"]]
-    scan.leave()
+    scan.close()
 
 
-def test_while_there_are_batches_a_step_lasts_until_it_has_as_many_as_asked(region: FakeRegion) -> None:
+def test_a_step_with_full_batches_lasts_until_it_has_as_many_as_requested(region: FakeRegion) -> None:
     clock = ManualClock()
     region.after_window = lambda _: clock.advance(90)
     scan = OpenScan(region, plan(5), encoded, Ledger(Config()).scans, Config(scan_heartbeat_ms=100), clock)
     assert [len(scan.step(count)) for count in (1, 4, 4)] == [1, 4, 0]
 
 
-def test_scans_that_meet_no_row_let_others_have_their_threads(region: FakeRegion, workers: Workers) -> None:
+def test_scans_that_find_no_row_yield_their_threads_to_others(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         clock = ManualClock()
         region.after_window = lambda _: clock.advance(50)
@@ -265,7 +265,7 @@ def test_scans_that_meet_no_row_let_others_have_their_threads(region: FakeRegion
     run(test)
 
 
-def test_a_scan_that_meets_no_row_and_is_left_ends_with_its_window(region: FakeRegion, workers: Workers) -> None:
+def test_a_closed_scan_that_finds_no_row_ends_with_its_window(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         has_begun = threading.Event()
         region.after_window = lambda _: has_begun.set()
@@ -279,7 +279,7 @@ def test_a_scan_that_meets_no_row_and_is_left_ends_with_its_window(region: FakeR
     run(test)
 
 
-def test_stopping_ends_a_scan_that_meets_no_row(region: FakeRegion, workers: Workers) -> None:
+def test_stopping_ends_a_scan_that_finds_no_row(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         clock = ManualClock()
         region.after_window = lambda _: clock.advance(50)

@@ -158,7 +158,7 @@ def test_no_region_is_flushed_in_recovery_before_a_lost_catalog_is_missed(
     for number in range(40):
         put(server, "t", b"%03d" % number, families=[b"f"])
     image = killed(server, served, tmp_path / "image")
-    monkeypatch.setattr("rowlock_regionserver.region.replay.STRIDE_BYTES", 1)
+    monkeypatch.setattr("rowlock_regionserver.region.region_replay.STRIDE_BYTES", 1)
     small = Config(memstore_bytes_max=4000, memstore_flush_bytes=1000, disk_free_bytes_min=0)
     lost = newest(image / "catalog", "catalog")
     kept = lost.read_bytes()

@@ -224,7 +224,7 @@ def test_a_bulk_batch_shares_no_timestamp_with_what_was_written_while_it_waited(
 ) -> None:
     bulk_load = affected.region._bulk_load
     numbering = affected.region._numbering
-    pass_gate = bulk_load._pass_gate
+    pass_gate = bulk_load._apply_in_gate
     clock.advance(1)  # A millisecond that gives stamps.
     in_flight = numbering.next_stamp()
     assert in_flight is not None
@@ -232,7 +232,7 @@ def test_a_bulk_batch_shares_no_timestamp_with_what_was_written_while_it_waited(
 
     def meanwhile(*arguments: Any, **named: Any) -> Any:  # Any: as the method has them
         with monkeypatch.context() as patched:
-            patched.setattr(bulk_load, "_pass_gate", pass_gate)
+            patched.setattr(bulk_load, "_apply_in_gate", pass_gate)
             patched.setattr(numbering, "next_stamp", lambda: in_flight)
             affected.change(b"old", Put(b"g", b"q", b"in flight"))
         affected.change(b"old", Put(b"g", b"q", b"while the batch waits"))
@@ -241,7 +241,7 @@ def test_a_bulk_batch_shares_no_timestamp_with_what_was_written_while_it_waited(
         clock.advance(1)
         return pass_gate(*arguments, **named)
 
-    monkeypatch.setattr(bulk_load, "_pass_gate", meanwhile)
+    monkeypatch.setattr(bulk_load, "_apply_in_gate", meanwhile)
     affected.bulk(bulk_batch((b"old", b"g", b"q", None, b"bulk")))
     values = [cell[3] for cell in affected.cells(b"old", versions=9) if cell[:2] == (b"g", b"q")]
     assert values == [b"bulk", b"a millisecond later", b"while the batch waits"]

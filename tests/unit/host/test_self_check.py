@@ -14,7 +14,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.host import self_check
 from rowlock_regionserver.host.region_server import RegionServer
 from rowlock_regionserver.host.self_check import SelfCheck, check
-from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.operations import Put
 
 from tests.unit.region.conftest import WAIT_S, Engine

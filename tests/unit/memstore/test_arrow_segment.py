@@ -7,7 +7,7 @@ import pytest
 from rowlock_regionserver.arrow.columns import cells_table, empty_cells
 from rowlock_regionserver.cells import NEWEST, Cell, from_then_on
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
-from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.memstore.row_segment import RowSegment
 
 from tests.seeds import drawn_seed
 

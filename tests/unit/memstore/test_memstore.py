@@ -39,7 +39,7 @@ def test_writes_go_to_the_new_segment_after_a_switch_and_all_is_read() -> None:
     memstore._check()
 
 
-def test_a_switch_gives_everything_that_waits_for_a_flush_newest_first() -> None:
+def test_a_switch_returns_all_unflushed_segments_newest_first() -> None:
     memstore = Memstore(1)
     _apply(memstore, b"r", 1)
     (first,) = memstore.switch()
@@ -51,7 +51,7 @@ def test_a_switch_gives_everything_that_waits_for_a_flush_newest_first() -> None
     memstore._check()
 
 
-def test_an_empty_active_segment_is_not_kept_by_a_switch() -> None:
+def test_a_switch_drops_an_empty_active_segment() -> None:
     memstore = Memstore(1)
     assert memstore.switch() == ()
     assert memstore.switch() == ()

@@ -1,4 +1,4 @@
-"""A region server on a folder of the test's own, driven without a network."""
+"""A region server on a folder of the test's own, called without a network."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WAIT_S = 120.0
 
 
 def abandon(server: RegionServer) -> None:
-    """Ends a server as a kill would, but for its threads: nothing is flushed. It is not used any more."""
+    """Ends a server as a kill would, except for its threads: nothing is flushed. It must not be used afterwards."""
     assert server._flusher is not None
     server._flusher.stop()
     server.snapshots.stop()
@@ -41,7 +41,7 @@ def abandon(server: RegionServer) -> None:
 
 
 class HeldFiles(Files):
-    """Holds every fdatasync, and so the log, until it is let go."""
+    """Blocks every fdatasync, and so the log, until it is released."""
 
     def __init__(self) -> None:
         self.may_sync = threading.Event()
@@ -56,7 +56,7 @@ class HeldFiles(Files):
 
 
 class Engine:
-    """One table `t` with families f (1 version) and g (3 versions), and short ways to use it."""
+    """One table `t` with families f (1 version) and g (3 versions), and shortcuts to use it."""
 
     def __init__(self, folder: Path, config: Config, clock: Clock, files: Files, durability: Durability) -> None:
         self.folder = folder
@@ -77,17 +77,17 @@ class Engine:
         return region
 
     def restart(self) -> None:
-        """Stops in good order, which flushes, and opens again."""
+        """Stops cleanly, which flushes, and opens again."""
         self.server.stop()
         self.server = self._open()
 
     def crash(self) -> None:
-        """Ends as a kill would and opens again: what was in memory, only the log can bring back."""
+        """Ends as a kill would and opens again: only the log can restore what was in memory."""
         abandon(self.server)
         self.server = self._open()
 
     def mutate(self, *mutations: RowMutation, durability: Durability | None = None) -> list[RowOutcome]:
-        """The outcomes, once published."""
+        """Returns the outcomes, when they are published."""
         outcomes: list[RowOutcome] = []
         told = threading.Event()
 
@@ -108,7 +108,7 @@ class Engine:
         otherwise: Sequence[Change] = (),
         request: RequestId | None = None,
     ) -> RowResult:
-        """The result of one row's mutation; raises what it answers."""
+        """Returns the result of one row's mutation, or raises its error."""
         (outcome,) = self.mutate(RowMutation(row, changes, condition, tuple(otherwise), request))
         if isinstance(outcome, RegionServerError):
             raise outcome
@@ -117,7 +117,7 @@ class Engine:
     def bulk(
         self, batch: pa.Table, request: RequestId | None = None, durability: Durability | None = None
     ) -> BulkOutcome:
-        """The outcome of a bulk batch, once published."""
+        """Returns the outcome of a bulk batch, when it is published."""
         outcomes: list[BulkOutcome] = []
         told = threading.Event()
 
@@ -135,18 +135,18 @@ class Engine:
         return list(answer[0])
 
     def values(self, row: bytes) -> dict[bytes, bytes]:
-        """Newest values by `family:qualifier`."""
+        """Returns the newest values by `family:qualifier`."""
         return {family + b":" + qualifier: value for family, qualifier, _, value in self.cells(row)}
 
     def scan(self, plan: ScanPlan | None = None) -> list[tuple[bytes, bytes, bytes, int, bytes]]:
-        """(row, family, qualifier, timestamp, value) of a scan."""
+        """Returns the (row, family, qualifier, timestamp, value) of a scan."""
         with self.region.scan(plan or ScanPlan()) as (_, answers):
             return [tuple(cell.values()) for answer in answers for cell in answer.table.to_pylist()]
 
 
 @pytest.fixture
 def config() -> Config:
-    """Small sizes, so that edges are crossed; overridden where a test needs others."""
+    """Small sizes, so that every edge is crossed; overridden where a test needs others."""
     return Config(log_segment_bytes=1 << 20, bulk_file_bytes_min=4096, worker_threads=2)
 
 
@@ -159,7 +159,7 @@ def engine(tmp_path: Path, config: Config) -> Iterator[Engine]:
 
 
 def bulk_batch(*cells: tuple[bytes, bytes, bytes, int | None, bytes | None]) -> pa.Table:
-    """A bulk batch of (row, family, qualifier, timestamp or None, value or None)."""
+    """Returns a bulk batch of (row, family, qualifier, timestamp or None, value or None)."""
     rows, families, qualifiers, timestamps, values = zip(*cells, strict=True)
     return pa.table(
         {

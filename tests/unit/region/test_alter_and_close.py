@@ -1,4 +1,4 @@
-"""What is under way while a region's table is altered, truncated or dropped: done whole before, or not at all."""
+"""Operations in progress during an alter, truncate or drop of the table: completed before it, or not at all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def put_batch(engine: Engine) -> object:
     return engine.bulk(bulk_batch(*[(b"%04d" % i, b"f", b"q", None, b"v" * 100) for i in range(100)]))
 
 
-def test_a_closed_gate_lets_nobody_in_and_sends_away_who_waits() -> None:
+def test_a_closed_gate_refuses_newcomers_and_waiting_threads() -> None:
     gate = Gate(7, Clock())
     gate.enter(time.monotonic() + WAIT_S)
     told: list[BaseException] = []
@@ -52,7 +52,7 @@ def test_a_closed_gate_lets_nobody_in_and_sends_away_who_waits() -> None:
             way_in()
 
 
-def test_who_gives_up_waiting_for_the_gate_alone_lets_the_others_in() -> None:
+def test_a_thread_that_times_out_on_the_exclusive_gate_admits_the_waiting_threads() -> None:
     gate = Gate(7, Clock())
     assert gate.try_enter()
     with pytest.raises(DeadlineError), gate.exclusive(time.monotonic()):
@@ -76,7 +76,7 @@ def test_a_write_that_comes_to_the_gate_after_the_region_was_dropped_is_refused(
     assert list((engine.folder / "bulk").iterdir()) == []
 
 
-def test_a_bulk_batch_gives_up_at_its_deadline_with_nothing_changed(engine: Engine) -> None:
+def test_a_bulk_batch_fails_at_its_deadline_with_nothing_changed(engine: Engine) -> None:
     region = engine.region
     batch = bulk_batch(*[(b"%04d" % i, b"f", b"q", None, b"v" * 100) for i in range(100)])
     assert region._parts.gate.try_enter()
@@ -87,7 +87,7 @@ def test_a_bulk_batch_gives_up_at_its_deadline_with_nothing_changed(engine: Engi
     assert list((engine.folder / "bulk").iterdir()) == []
 
 
-def test_a_row_that_is_altered_between_check_and_lock_is_judged_anew(
+def test_a_row_whose_table_is_altered_between_check_and_lock_is_checked_again(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_path = engine.region._write_path
@@ -110,7 +110,7 @@ def test_a_row_that_is_altered_between_check_and_lock_is_judged_anew(
 def test_raising_the_versions_brings_back_nothing_that_was_deleted_and_keeps_what_comes_then(
     engine: Engine, is_flushed: bool
 ) -> None:
-    """What the lower limit pushed out may come back; docs/decisions/versions_beyond_the_limit.md says when."""
+    """Versions beyond the lower limit may come back; docs/decisions/versions_beyond_the_limit.md says when."""
     for timestamp, value in ((100, b"a"), (200, b"b")):
         engine.change(b"r", Put(b"f", b"q", value, timestamp))
     engine.change(b"r", Delete(DeleteKind.COLUMN, b"f", b"q", 150))

@@ -1,4 +1,4 @@
-"""What an alter, a drop and a truncate change under a scan, a snapshot, a plan and a bulk batch that are under way."""
+"""The effects of an alter, a drop and a truncate on a scan, a snapshot, a plan and a bulk batch in progress."""
 
 from __future__ import annotations
 

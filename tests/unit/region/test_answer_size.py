@@ -1,4 +1,4 @@
-"""What a change reads is counted before it is made: in its answer, in its log record, in memory."""
+"""The cells that a change reads count before it is applied: in its answer, in its log record, in memory."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_checks_that_would_answer_too_much_are_refused_and_nothing_is_changed(en
     assert engine.change(b"r", Put(b"f", b"p", b""), condition=Condition(checks[:3])).condition_met
 
 
-def test_the_rows_of_a_request_that_its_answer_has_no_room_for_are_refused(engine: Engine) -> None:
+def test_the_rows_of_a_request_that_do_not_fit_in_its_answer_are_refused(engine: Engine) -> None:
     rows = [b"%d" % i for i in range(40)]
     for row in rows:
         engine.change(row, Put(b"f", b"q", LARGE[:4000]))
@@ -79,7 +79,7 @@ def test_the_rows_of_a_request_that_its_answer_has_no_room_for_are_refused(engin
     assert len(mutate_answer(1, outcomes)) <= ANSWER_BYTES_MAX
 
 
-def test_many_small_answers_need_no_more_room_than_they_take(engine: Engine) -> None:
+def test_many_small_answers_fit_in_one_message(engine: Engine) -> None:
     outcomes = engine.mutate(*[RowMutation(b"%d" % i, (Increment(b"f", b"q", 1),)) for i in range(2000)])
     assert all(isinstance(outcome, RowResult) for outcome in outcomes)
     assert len(mutate_answer(1, outcomes)) <= ANSWER_BYTES_MAX
@@ -99,9 +99,7 @@ def test_repeated_requests_answer_no_more_than_others(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("flush", [False, True])
-def test_a_repeated_request_whose_cells_are_not_kept_any_more_tells_that_it_was_made(
-    engine: Engine, flush: bool
-) -> None:
+def test_a_repeated_request_whose_cells_were_dropped_reports_that_it_was_applied(engine: Engine, flush: bool) -> None:
     engine.region._parts.requests._cell_bytes_max = 50_000
     engine.change(b"r", Put(b"f", b"q", LARGE))
     made = [engine.change(b"r", *append(b"r").changes, request=RequestId(CLIENT, i, 1)) for i in (1, 2)]
@@ -125,7 +123,7 @@ def test_a_record_that_would_be_larger_than_a_request_may_be_is_refused(engine: 
 
 
 @pytest.mark.parametrize("part", ["memory", "log"])
-def test_memory_and_log_are_asked_again_for_what_an_append_holds(
+def test_memory_and_log_are_checked_again_for_the_size_of_an_append(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     engine.change(b"r", Put(b"f", b"q", b"v" * 80_000))

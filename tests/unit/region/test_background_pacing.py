@@ -1,4 +1,4 @@
-"""Long work takes turns, and pauses beside short requests."""
+"""Background work needs permits, and pauses, while requests are active."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .conftest import WAIT_S, Engine, bulk_batch
 
 
 class Case:
-    """Long work on a clock that is moved by hand, and how long it slept."""
+    """Background work on a manual clock, and how long it slept."""
 
     def __init__(self, pause_percent: int = 100) -> None:
         self.clock = ManualClock()
@@ -40,7 +40,7 @@ def case() -> Case:
     return Case()
 
 
-def test_it_pauses_beside_requests_for_as_long_as_it_worked(case: Case) -> None:
+def test_it_pauses_for_as_long_as_it_worked_while_requests_are_active(case: Case) -> None:
     case.pacing.note_request()
     with case.pacing.permit() as permit:
         case.work(0.002)
@@ -49,7 +49,7 @@ def test_it_pauses_beside_requests_for_as_long_as_it_worked(case: Case) -> None:
     assert case.slept == pytest.approx([0.002, YIELD_SECONDS, 0.005])
 
 
-def test_it_only_gives_way_when_no_request_came_lately(case: Case) -> None:
+def test_it_only_yields_without_recent_requests(case: Case) -> None:
     case.pacing.note_request()
     case.work(1)
     with case.pacing.permit() as permit:
@@ -59,7 +59,7 @@ def test_it_only_gives_way_when_no_request_came_lately(case: Case) -> None:
     assert case.slept == [YIELD_SECONDS]
 
 
-def test_what_frees_memory_only_gives_way_when_memory_is_scarce(case: Case) -> None:
+def test_work_that_frees_memory_only_yields_when_memory_is_scarce(case: Case) -> None:
     case.pacing.note_request()
     case.memory.add(Config().memstore_bytes_max * 3 // 4)
     with case.pacing.permit(frees_memory=True) as permit:
@@ -90,7 +90,7 @@ def test_waiting_for_a_disk_counts_as_a_pause(case: Case) -> None:
     assert case.slept == pytest.approx([0.006])
 
 
-def test_others_have_the_turn_while_one_waits_for_a_disk_which_is_no_pause_then(case: Case) -> None:
+def test_the_permit_is_free_during_a_wait_for_a_disk_which_is_no_pause_if_other_work_took_it(case: Case) -> None:
     case.pacing.note_request()
     with case.pacing.permit() as permit:
         case.work(0.008)
@@ -104,7 +104,7 @@ def test_others_have_the_turn_while_one_waits_for_a_disk_which_is_no_pause_then(
     assert case.pacing.permits.statistics().free == 1
 
 
-def test_an_error_of_the_disk_waits_for_no_turn(case: Case) -> None:
+def test_a_disk_error_does_not_wait_for_a_permit(case: Case) -> None:
     def fail() -> None:
         case.pacing.permits.acquire()  # and never given back
         raise OSError(errno.EIO, "lost")
@@ -114,7 +114,7 @@ def test_an_error_of_the_disk_waits_for_no_turn(case: Case) -> None:
         fail()
 
 
-def test_who_gets_no_turn_gives_up_at_its_deadline(case: Case) -> None:
+def test_waiting_for_a_permit_ends_at_the_deadline(case: Case) -> None:
     case.pacing.note_request()
     with case.pacing.permit(), pytest.raises(DeadlineError, match=r"timed out after 0 s waiting for a permit"):
         case.pacing.permit(deadline=case.clock.monotonic()).__enter__()
@@ -122,7 +122,7 @@ def test_who_gets_no_turn_gives_up_at_its_deadline(case: Case) -> None:
         pass
 
 
-def test_nor_does_who_waited_for_a_disk_wait_for_a_turn_beyond_its_deadline(case: Case) -> None:
+def test_waiting_for_a_permit_after_a_disk_ends_at_the_deadline(case: Case) -> None:
     def wait_for_the_disk() -> None:
         case.pacing.permits.acquire()  # by another one, which keeps it for long
         given_back.start()
@@ -140,7 +140,7 @@ def test_nor_does_who_waited_for_a_disk_wait_for_a_turn_beyond_its_deadline(case
     assert case.pacing.permits.statistics().free == 1
 
 
-def test_nobody_works_in_a_pause(case: Case) -> None:
+def test_no_background_work_runs_during_a_pause(case: Case) -> None:
     def nobody_works(seconds: float) -> None:
         assert case.pacing.permits.statistics().free == 0
         case.slept.append(seconds)
@@ -152,7 +152,7 @@ def test_nobody_works_in_a_pause(case: Case) -> None:
     assert case.slept == pytest.approx([0.002])
 
 
-def test_one_waits_for_the_other_beside_requests(case: Case) -> None:
+def test_one_waits_for_the_other_while_requests_are_active(case: Case) -> None:
     begun = threading.Event()
     permits = case.pacing.permits
 
@@ -171,7 +171,7 @@ def test_one_waits_for_the_other_beside_requests(case: Case) -> None:
     thread.join()
 
 
-def test_nobody_waits_for_another_without_requests(case: Case) -> None:
+def test_no_work_waits_without_requests(case: Case) -> None:
     with case.pacing.permit(), case.pacing.permit():
         case.pacing.note_request()
     assert case.pacing.permits.statistics().free == 1
@@ -187,7 +187,7 @@ class FullForStoreFiles(Files):
 
 
 class BulkFilesOnAHungDisk(Files):
-    """The syncs of threads named `hung` last until they are let go."""
+    """The syncs of threads named `hung` block until they are released."""
 
     def __init__(self) -> None:
         self.is_hanging = threading.Event()
@@ -226,7 +226,7 @@ def test_a_flush_waits_for_no_batch_that_waits_for_a_disk_or_a_gate(
     engine.server.stop()
 
 
-def test_a_flush_or_a_batch_that_fails_gives_its_turn_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flush_or_a_batch_that_fails_releases_its_permit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     monkeypatch.setattr(BackgroundPacing, "has_active_requests", lambda pacing: True)
     files = FullForStoreFiles()

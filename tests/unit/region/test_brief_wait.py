@@ -1,4 +1,4 @@
-"""A brief wait gives its outcome once: in the thread that waits, or, when that has gone, in the one that tells."""
+"""A brief wait delivers its outcome once: in the waiting thread, or, after the wait, in the thread that sets it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def waiting(done: Done) -> BriefWait[str]:
     return BriefWait(lambda outcome: done.append((outcome, threading.current_thread())))
 
 
-def test_an_outcome_that_came_before_is_given_by_the_thread_that_waits() -> None:
+def test_an_outcome_that_arrived_earlier_is_delivered_by_the_waiting_thread() -> None:
     done: Done = []
     wait = waiting(done)
-    thread = threading.Thread(target=wait.told, args=("yes",))
+    thread = threading.Thread(target=wait.set_outcome, args=("yes",))
     thread.start()
     thread.join()
     assert done == []
@@ -27,13 +27,13 @@ def test_an_outcome_that_came_before_is_given_by_the_thread_that_waits() -> None
     assert done == [("yes", threading.current_thread())]
 
 
-def test_an_outcome_that_comes_while_it_waits_is_given_by_the_thread_that_waits(
+def test_an_outcome_that_arrives_during_the_wait_is_delivered_by_the_waiting_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(brief_wait, "WAIT_SECONDS", WAIT_S)
     done: Done = []
     wait = waiting(done)
-    thread = threading.Thread(target=wait.told, args=("yes",))
+    thread = threading.Thread(target=wait.set_outcome, args=("yes",))
     wait._lock.acquire()  # It can't be told before the other one waits.
     thread.start()
     wait._lock.release()
@@ -42,12 +42,12 @@ def test_an_outcome_that_comes_while_it_waits_is_given_by_the_thread_that_waits(
     assert done == [("yes", threading.current_thread())]
 
 
-def test_an_outcome_that_comes_too_late_is_given_by_the_thread_that_tells() -> None:
+def test_an_outcome_that_arrives_too_late_is_delivered_by_the_thread_that_sets_it() -> None:
     done: Done = []
     wait = waiting(done)
     wait.end()
     assert done == []
-    thread = threading.Thread(target=wait.told, args=("late",))
+    thread = threading.Thread(target=wait.set_outcome, args=("late",))
     thread.start()
     thread.join()
     assert done == [("late", thread)]

@@ -1,4 +1,4 @@
-"""Bulk batches: arranged, applied whole at one write number, and found again after a restart."""
+"""Bulk batches: arranged, applied atomically at one write number, and still there after a restart."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rowlock_regionserver.errors import (
 )
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
-from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN
+from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Put, RequestId, RowMutation, ScanPlan, WriteOptions
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome, BulkResult
 
@@ -37,7 +37,7 @@ CLIENT = b"c" * 16
 
 
 def many(count: int, value: bytes = b"v" * 50) -> list[Cell]:
-    """Enough cells for a bulk file of their own."""
+    """Returns enough cells for a bulk file."""
     return [(b"%06d" % i, b"f", b"q", None, value) for i in range(count)]
 
 
@@ -67,7 +67,7 @@ def test_a_batch_is_there_after_a_restart(engine: Engine, count: int, ended: str
 
 
 def test_a_put_after_a_deleting_batch_outlives_pruning_whatever_its_timestamp(engine: Engine) -> None:
-    """The batch's tombstones stand in a segment of their own, where pruning of the active one does not see them."""
+    """The batch's tombstones are in another segment, where pruning of the active one does not see them."""
     row = b"000002"
     engine.change(row, Put(b"f", b"old", b"deleted", 2000))
     engine.bulk(bulk_batch((row, b"f", b"old", 2100, None), *many(500)))
@@ -86,7 +86,7 @@ def test_a_bulk_file_goes_when_its_cells_are_in_store_files(engine: Engine) -> N
 
 
 def test_a_batch_in_a_bulk_file_survives_crash_after_crash(engine: Engine, tmp_path: Path) -> None:
-    """A copy is what a kill leaves: nothing is flushed. A restart once removed the files that the log still names."""
+    """A copied folder is what a kill leaves: nothing is flushed. A restart once removed files that the log named."""
     engine.bulk(bulk_batch(*many(500)))
     for life in range(2):
         folder = tmp_path / f"life-{life}"
@@ -154,7 +154,7 @@ def test_a_batch_that_is_not_logged_and_its_repetition_are_one(tmp_path: Path, c
     engine.server.stop()
 
 
-def test_of_cells_with_one_key_and_timestamp_the_later_stays(engine: Engine) -> None:
+def test_the_later_of_two_cells_with_one_key_and_timestamp_wins(engine: Engine) -> None:
     engine.bulk(bulk_batch((b"r", b"f", b"q", 5, b"a"), (b"r", b"f", b"q", 5, b"b"), (b"r", b"f", b"q", 4, b"c")))
     assert engine.values(b"r") == {b"f:q": b"b"}
 
@@ -180,7 +180,7 @@ def test_a_batch_is_put_in_order_by_its_stamp_and_not_by_a_clock_behind_it(
 def test_a_batch_is_in_order_for_a_stamp_that_it_gets_much_later(
     tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    """Cells with a timestamp of their own, which passes while the batch is written and waits for the gate."""
+    """Some cells have explicit timestamps, which the stamp passes while the batch is written and waits for the gate."""
     clock = ManualClock()
     engine = Engine(tmp_path, config, clock, Files(), Durability.OS)
     now_ms = engine.change(b"before", Put(b"f", b"q", b"v")).timestamp
@@ -230,7 +230,7 @@ def advance_before_each_stamp(
     monkeypatch.setattr(stamps, "next", next_later)
 
 
-def test_a_batch_that_is_never_in_order_for_its_stamp_gives_up_at_its_deadline(
+def test_a_batch_that_is_never_in_order_for_its_stamp_fails_at_its_deadline(
     tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = ManualClock()
@@ -248,7 +248,7 @@ def test_a_batch_that_is_never_in_order_for_its_stamp_gives_up_at_its_deadline(
 def test_cells_ahead_of_the_stamp_in_columns_where_all_have_timestamps_keep_no_batch_waiting(
     tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A forecast, say, of which some cells are stamped: the stamp passes one of its timestamps each millisecond."""
+    """For example a forecast with some stamped cells: the stamp passes one of its timestamps each millisecond."""
     clock = ManualClock()
     engine = Engine(tmp_path, config, clock, Files(), Durability.OS)
     advance_before_each_stamp(engine, clock, 1, monkeypatch)
@@ -394,7 +394,7 @@ def test_a_batch_that_the_log_refuses_leaves_an_empty_number_and_no_file(
 
 
 @pytest.mark.parametrize("count", [3, 500])
-def test_a_batch_that_meets_an_alter_is_judged_by_the_families_there_are_then(
+def test_a_batch_that_meets_an_alter_is_checked_against_the_new_families(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     gate = engine.region._parts.gate
@@ -426,7 +426,7 @@ def test_a_batch_that_meets_an_alter_is_judged_by_the_families_there_are_then(
         ((b"r", b"f", b"q", 1 << 62, b"v"), LimitExceededError),
     ],
 )
-def test_a_batch_with_one_bad_cell_is_refused_whole(engine: Engine, cell: Cell, error: type[Exception]) -> None:
+def test_a_batch_with_one_bad_cell_is_refused_entirely(engine: Engine, cell: Cell, error: type[Exception]) -> None:
     with pytest.raises(error):
         engine.bulk(bulk_batch(*many(3), cell))
     assert engine.scan() == []

@@ -1,4 +1,4 @@
-"""Conditions that are not met: what they judge, and what a client that asks again is told."""
+"""Unmet conditions: what they evaluate, and the answer to a repeated request."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ ABOVE_5 = ColumnComparison(b"f", b"n", CompareOp.GREATER, b"5", ValueType.TEXT_I
 
 
 @pytest.mark.parametrize("flush", [False, True])
-def test_a_no_stays_no_for_the_request_that_was_answered_so(engine: Engine, flush: bool) -> None:
-    """Else the same request, still waiting on a stream that broke, is made after its client was told "no"."""
+def test_an_unmet_condition_stays_unmet_for_copies_of_the_request(engine: Engine, flush: bool) -> None:
+    """Otherwise a copy of the request, waiting on a broken stream, would be applied after its client got "no"."""
     request = RequestId(CLIENT, 1, 1)
     exists = Condition(existence=Existence.PRESENT)
     assert not engine.change(b"r", Put(b"f", b"q", b"mine"), condition=exists, request=request).condition_met

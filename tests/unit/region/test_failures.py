@@ -1,4 +1,4 @@
-"""What fails after the log has a change, or under a flush: it ends the server, or changes nothing."""
+"""Failures after a change is logged, or during a flush: they end the server, or change nothing."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class NoSpaceForManifests(Files):
         return super().open(path, flags, mode)
 
 
-def test_a_flush_without_space_for_its_manifest_gives_back_the_space_of_its_files(tmp_path: Path) -> None:
+def test_a_flush_without_space_for_its_manifest_removes_its_files(tmp_path: Path) -> None:
     files = NoSpaceForManifests()
     engine = running(tmp_path, files)
     engine.change(b"r", Put(b"g", b"q", b"1"))

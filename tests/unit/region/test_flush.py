@@ -1,4 +1,4 @@
-"""Flush: what goes to store files, what stays readable, and what a failure leaves."""
+"""Flush: what it writes to store files, what stays readable, and the state after a failure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN
+from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put, ScanPlan, Selection
 from rowlock_regionserver.region import flush
 from rowlock_regionserver.region.background_pacing import Permit
@@ -35,14 +35,14 @@ def test_a_flush_makes_one_store_file_a_family_and_empties_the_memstore(engine: 
     assert engine.values(b"r") == {b"f:q": b"1", b"g:q": b"2"}
 
 
-def test_nobody_but_the_pieces_holds_what_is_flushed_when_it_is_freed(
+def test_only_the_list_of_pieces_holds_flushed_cells_when_they_are_freed(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else all cells are freed in one stretch, and every other thread waits for that."""
+    """Otherwise all cells would be freed at once, and every other thread would wait for that."""
     engine.change(b"r", Put(b"f", b"q", b"1"))
     segments = [weakref.ref(store.memstore.active) for store in engine.region._parts.stores.all()]
     held: list[bool] = []
-    monkeypatch.setattr(flush, "_let_go", lambda _: held.extend(segment() is not None for segment in segments))
+    monkeypatch.setattr(flush, "_free_slowly", lambda _: held.extend(segment() is not None for segment in segments))
     engine.server.flush("t")
     assert held == [False, False]
 
@@ -73,7 +73,7 @@ def test_files_of_several_flushes_are_there_after_a_restart(engine: Engine) -> N
     assert [cell[0] for cell in engine.scan()] == [b"a", b"b", b"c"]
 
 
-def test_an_open_scan_goes_on_over_a_flush_at_its_read_point(tmp_path: Path) -> None:
+def test_an_open_scan_continues_at_its_read_point_during_a_flush(tmp_path: Path) -> None:
     # Windows so small that most of the rows are read after the flush.
     engine = Engine(tmp_path, Config(scan_window_bytes=500), Clock(), Files(), Durability.OS)
     for i in range(100):
@@ -131,7 +131,7 @@ def test_a_region_that_was_only_opened_is_not_written_again(tmp_path: Path) -> N
 
 
 class FullDisk(Files):
-    """A disk that takes no rename to these names while it is full."""
+    """A disk that refuses renames to these names while it is full."""
 
     def __init__(self, names: str) -> None:
         self.names = names
@@ -187,7 +187,7 @@ def test_flushes_that_fail_again_and_again_leave_one_sealed_segment(tmp_path: Pa
     assert engine.fatal == []
 
 
-def test_what_a_failed_flush_left_goes_on_its_own_when_the_rest_fails_too(tmp_path: Path) -> None:
+def test_what_a_failed_flush_sealed_is_flushed_even_if_the_newer_cells_fail(tmp_path: Path) -> None:
     files = FullDisk("manifest-*")
     engine = Engine(tmp_path, Config(bulk_file_bytes_min=1000), Clock(), files, Durability.OS)
     engine.change(b"a", Put(b"f", b"q", b"1"), Put(b"g", b"q", b"1"))
@@ -246,7 +246,7 @@ def test_regions_that_pin_too_much_log_are_due(tmp_path: Path) -> None:
     engine.server.stop()
 
 
-def test_regions_are_flushed_by_themselves_when_they_hold_too_much(tmp_path: Path) -> None:
+def test_regions_are_flushed_automatically_when_they_hold_too_much(tmp_path: Path) -> None:
     config = Config(memstore_flush_bytes=50_000)
     engine = Engine(tmp_path, config, Clock(), Files(), Durability.OS)
     deadline = time.monotonic() + WAIT_S
@@ -259,7 +259,7 @@ def test_regions_are_flushed_by_themselves_when_they_hold_too_much(tmp_path: Pat
     engine.server.stop()
 
 
-def test_rows_stay_whole_while_the_memstore_is_flushed_all_the_time(engine: Engine) -> None:
+def test_rows_are_never_seen_in_part_while_the_memstore_is_flushed_continuously(engine: Engine) -> None:
     columns = [b"%02d" % i for i in range(10)]
     stop = threading.Event()
     failures: list[object] = []
@@ -292,7 +292,7 @@ def test_rows_stay_whole_while_the_memstore_is_flushed_all_the_time(engine: Engi
     assert not failures
 
 
-def test_a_flush_that_finds_nothing_left_of_what_was_written_goes_on(engine: Engine) -> None:
+def test_a_flush_after_all_its_cells_were_dropped_writes_nothing(engine: Engine) -> None:
     engine.change(b"r", Put(b"g", b"q", b"v"))
     engine.server.alter_table("t", drop_families=[b"g"])
     assert engine.server.flush("t").store_file_count == 0
@@ -300,7 +300,9 @@ def test_a_flush_that_finds_nothing_left_of_what_was_written_goes_on(engine: Eng
     assert engine.server.flush("t").store_file_count == 1
 
 
-def test_a_flush_reads_as_it_is_configured_and_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flush_reads_windows_of_the_configured_size_and_yields(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[tuple[int, int]] = []
     given_way: list[Permit] = []
     monkeypatch.setattr(Permit, "yield_now", lambda turn: given_way.append(turn))

@@ -1,4 +1,4 @@
-"""Request ids: kept, forgotten below the floor, and carried by a manifest."""
+"""Answers by request id: saved, forgotten below the floor, and stored by a manifest."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def kept_by(
 
     cells = ((b"f", b"q", sequence, value),) if value else ()
     result = RowResult(results=cells, timestamp=sequence)
-    ids.keep(RequestId(client, sequence, floor), ROW, write_number, result)
+    ids.save(RequestId(client, sequence, floor), ROW, write_number, result)
     return result
 
 
@@ -58,10 +58,10 @@ def found(
 
 
 def all_kept(ids: IdempotencyTable, through: int = 100) -> list[SavedAnswer]:
-    return list(itertools.chain.from_iterable(ids.kept(-1, through)))
+    return list(itertools.chain.from_iterable(ids.saved(-1, through)))
 
 
-def test_a_kept_answer_is_found_with_its_write_number() -> None:
+def test_a_saved_answer_is_found_with_its_write_number() -> None:
     ids = request_ids()
     result = kept_by(ids, 5)
     assert ids.find(RequestId(CLIENT, 5, 1), ROW) == (9, result, False)
@@ -76,11 +76,11 @@ def test_an_id_below_the_floor_is_answered_with_unknown_outcome() -> None:
         found(ids, 4)
 
 
-def test_of_a_client_that_waits_for_one_change_at_a_time_one_answer_is_kept_and_counted() -> None:
+def test_one_answer_is_saved_and_counted_for_a_client_that_makes_one_change_at_a_time() -> None:
     memory = IdempotencyMemory(1 << 30)
     ids = IdempotencyTable(ManualClock(), memory, HOUR_MS, 100)
     for sequence, row in enumerate((b"a", b"a longer row", b"b"), 1):
-        ids.keep(RequestId(CLIENT, sequence, sequence), row, 9, RowResult(timestamp=sequence))
+        ids.save(RequestId(CLIENT, sequence, sequence), row, 9, RowResult(timestamp=sequence))
         statistics = ids.statistics()
         assert (statistics.saved_answers, statistics.bytes_held) == (1, CLIENT_BYTES + ANSWER_BYTES + len(row))
         assert memory.bytes_held == ids.bytes_held
@@ -90,14 +90,14 @@ def test_of_a_client_that_waits_for_one_change_at_a_time_one_answer_is_kept_and_
         found(ids, 2)
 
 
-def test_what_is_kept_is_bounded_by_what_is_in_flight() -> None:
+def test_saved_answers_are_bounded_by_the_requests_in_flight() -> None:
     ids = request_ids()
     for sequence in range(1, 10_000):
         kept_by(ids, sequence, floor=max(1, sequence - 8))
         assert ids.statistics().saved_answers <= 100
 
 
-def test_of_a_client_that_never_raises_its_floor_the_newest_answers_are_kept() -> None:
+def test_the_newest_answers_are_saved_for_a_client_that_never_raises_its_floor() -> None:
     ids = request_ids()
     for sequence in range(1, 1001):
         kept_by(ids, sequence, floor=0)
@@ -122,7 +122,7 @@ def test_a_silent_client_is_forgotten_after_an_hour() -> None:
     assert ids.bytes_held == 0
 
 
-def test_a_manifest_gets_only_answers_of_flushed_writes_and_gives_them_back() -> None:
+def test_a_manifest_gets_only_answers_of_flushed_writes_and_restores_them() -> None:
     ids = request_ids()
     first = kept_by(ids, 5, write_number=9)
     kept_by(ids, 6, write_number=10)
@@ -136,7 +136,7 @@ def test_a_manifest_gets_only_answers_of_flushed_writes_and_gives_them_back() ->
 
 
 def large_answers() -> IdempotencyTable:
-    """Of requests 1 to 9 of one client; three of them have room for their cells."""
+    """Returns answers to requests 1 to 9 of one client; the bound allows the cells of three."""
     ids = request_ids(cell_bytes_max=3500)
     for sequence in range(1, 10):
         kept_by(ids, sequence, write_number=sequence, value=b"v" * 1000)
@@ -154,7 +154,7 @@ def cut_ones(ids: IdempotencyTable) -> list[bool]:
     return cut
 
 
-def test_of_large_answers_the_newest_keep_their_cells_and_the_others_tell_the_rest() -> None:
+def test_only_the_newest_large_answers_have_their_cells() -> None:
     ids = large_answers()
     assert cut_ones(ids) == [True] * 6 + [False] * 3
     assert 3000 < ids.statistics().cell_bytes <= 3500
@@ -163,7 +163,7 @@ def test_of_large_answers_the_newest_keep_their_cells_and_the_others_tell_the_re
     assert cut_ones(ids) == [True] * 9
 
 
-def test_a_manifest_gets_no_more_of_large_answers_than_is_kept_and_gives_it_back() -> None:
+def test_a_manifest_gets_large_answers_as_they_are_saved_and_restores_them() -> None:
     kept = all_kept(large_answers(), 9)
     assert sum(len(cell[3]) for answer in kept for cell in answer.result.results) == 3000
     decoded = Manifest.decode(Manifest(1, 1, answers=tuple(reversed(kept))).encode())
@@ -213,7 +213,7 @@ def test_what_is_counted_is_about_what_python_holds() -> None:
                 cells = ((b"f", b"column %d" % sequence, 1 << 40, value + b"%d" % number),) if value else ()
                 result = RowResult(results=cells, timestamp=(1 << 40) + number)
                 row = b"row %08d" % (number * per_client + sequence)
-                ids.keep(RequestId(b"%016d" % number, sequence, 0), row, (1 << 31) + sequence, result)
+                ids.save(RequestId(b"%016d" % number, sequence, 0), row, (1 << 31) + sequence, result)
         gc.collect()
         held, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
@@ -221,7 +221,7 @@ def test_what_is_counted_is_about_what_python_holds() -> None:
 
 
 def test_one_shot_clients_take_no_more_than_the_bound_and_the_newest_are_known() -> None:
-    """Beyond the bound the oldest are forgotten, and what was first sent before that is not made again."""
+    """Beyond the bound the oldest are forgotten, and a change first sent before that is not applied again."""
     clock = ManualClock()
     ids = request_ids(clock, bytes_max=1 << 20)
     for number in range(20_000):
@@ -239,7 +239,7 @@ def test_one_shot_clients_take_no_more_than_the_bound_and_the_newest_are_known()
     assert found(ids, 1, client=b"%016d" % 0) is None, "it is sent for the first time"
 
 
-def test_of_all_regions_the_one_that_holds_most_forgets() -> None:
+def test_the_region_that_holds_the_most_forgets_answers() -> None:
     clock, memory = ManualClock(), IdempotencyMemory(1 << 20)
     small, large = (IdempotencyTable(clock, memory, HOUR_MS, 1000) for _ in range(2))
     kept_by(small, 1)
@@ -251,7 +251,7 @@ def test_of_all_regions_the_one_that_holds_most_forgets() -> None:
     assert memory.bytes_held == small.bytes_held < 1000
 
 
-def test_of_a_single_client_beyond_the_bound_the_oldest_answers_are_forgotten() -> None:
+def test_a_single_client_beyond_the_bound_loses_its_oldest_answers() -> None:
     ids = request_ids(bytes_max=1 << 20, per_client_max=1 << 20)
     for sequence in range(1, 10_000):
         kept_by(ids, sequence)
@@ -261,7 +261,7 @@ def test_of_a_single_client_beyond_the_bound_the_oldest_answers_are_forgotten() 
         found(ids, 1)
 
 
-def test_beyond_the_bound_large_cells_go_first() -> None:
+def test_large_cells_are_dropped_first_beyond_the_bound() -> None:
     ids = request_ids(bytes_max=1 << 20)
     for number in range(300):
         kept_by(ids, 1, client=b"%016d" % number, value=b"v" * 10_000)
@@ -281,7 +281,7 @@ def test_a_single_answer_beyond_the_bound_is_known_without_its_cells() -> None:
     assert kept.is_cut
 
 
-def test_clients_that_are_heard_of_again_and_again_are_not_those_that_are_forgotten() -> None:
+def test_active_clients_are_not_forgotten() -> None:
     ids = request_ids(ManualClock(), bytes_max=1 << 16)
     clock = ids._clock
     assert isinstance(clock, ManualClock)
@@ -298,9 +298,9 @@ def test_clients_that_are_heard_of_again_and_again_are_not_those_that_are_forgot
 
 def test_refusals_are_counted_and_are_not_for_a_manifest() -> None:
     ids = request_ids()
-    ids.keep(RequestId(CLIENT, 1, 1), ROW, 9, NotACounterError("x" * 1000))
-    ids.keep(RequestId(CLIENT, 2, 1), ROW, 9, RowResult(condition_met=False))
-    ids.keep(RequestId(CLIENT, 3, 1), None, 0, NotACounterError("y"), is_bulk=True)
+    ids.save(RequestId(CLIENT, 1, 1), ROW, 9, NotACounterError("x" * 1000))
+    ids.save(RequestId(CLIENT, 2, 1), ROW, 9, RowResult(condition_met=False))
+    ids.save(RequestId(CLIENT, 3, 1), None, 0, NotACounterError("y"), is_bulk=True)
     assert ids.bytes_held > 1000
     assert all_kept(ids) == []
     kept = ids.find(RequestId(CLIENT, 1, 1), ROW)
@@ -308,7 +308,7 @@ def test_refusals_are_counted_and_are_not_for_a_manifest() -> None:
     assert isinstance(kept.outcome, NotACounterError)
 
 
-def test_any_order_of_sequences_and_floors_keeps_what_is_waited_for() -> None:
+def test_answers_that_a_client_waits_for_are_saved_in_any_order_of_sequences_and_floors() -> None:
     for seed in range(50):
         draw = generator_of(seed)
         ids = request_ids(per_client_max=10_000)

@@ -1,4 +1,4 @@
-"""Orders of events that matter, made to happen: a part is held at one step while another goes on."""
+"""Interleavings that matter, forced: one part is blocked at a step while another continues."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ READ_S = 20.0
 
 
 class Hold:
-    """Stops the first call of something until it is let go, and tells when it was reached."""
+    """Blocks the first call of a function until it is released, and signals when it was reached."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -59,7 +59,7 @@ class Hold:
         return held
 
     def wait_reached(self, by: threading.Thread) -> None:
-        """AssertionError when the thread ends without reaching it, as in a broken build."""
+        """Waits until the call is reached. AssertionError if the thread ends before that, as in a broken build."""
         while not self.reached.wait(0.01):
             assert by.is_alive()
 
@@ -81,7 +81,7 @@ def long(value: int) -> bytes:
 
 @pytest.fixture
 def fast_switching() -> Iterator[None]:
-    """Threads are switched so often that a missing lock shows."""
+    """Switches threads so often that a missing lock shows."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -128,14 +128,14 @@ def test_a_bulk_batch_waits_for_the_row_that_is_between_compare_and_apply(
 
 @dataclass
 class Held:
-    """A thread that stands at a hold."""
+    """A thread that is blocked at a hold."""
 
     hold: Hold
     thread: threading.Thread
 
 
 def between_compare_and_begin(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Held:
-    """An increment of row `r` that has read the row and does not have its number yet."""
+    """An increment of row `r` that has read the row and has no write number yet."""
     hold = Hold()
     row_commit = engine.region._write_path._commit
     monkeypatch.setattr(row_commit, "commit", hold.before(row_commit.commit))
@@ -160,7 +160,7 @@ def test_a_write_is_not_published_before_it_is_applied(engine: Engine, monkeypat
     assert engine.region.statistics().read_point == before + 1
 
 
-def test_a_write_that_has_its_number_is_not_given_up_at_its_deadline(
+def test_a_write_that_has_its_number_is_not_cancelled_at_its_deadline(
     tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = ManualClock()
@@ -194,7 +194,7 @@ def test_a_reader_takes_no_lock_that_a_writer_may_hold(engine: Engine) -> None:
     engine.region._row_locks.release([b"r"])
 
 
-def test_a_write_that_meets_an_alter_is_judged_by_the_families_there_are_then(
+def test_a_write_that_meets_an_alter_is_checked_against_the_new_families(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = engine.region._parts.gate
@@ -297,7 +297,7 @@ def test_a_refused_append_leaves_an_empty_number_behind_and_later_writes_are_pub
     assert engine.values(b"r") == {b"f:q": b"kept"}
 
 
-def test_numbers_go_on_past_what_was_reserved_after_a_restart(engine: Engine) -> None:
+def test_numbers_continue_after_the_reserved_block_after_a_restart(engine: Engine) -> None:
     engine.change(b"r", Put(b"f", b"q", b"1"))
     before = engine.region.statistics().mvcc.last_write_number
     engine.restart()

@@ -1,4 +1,4 @@
-"""A flush of more than a column of Arrow can hold, in one row, in one column, in one cell after the other."""
+"""A flush of more bytes than an Arrow column can hold: in one row, in one column, in many large cells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rowlock_regionserver.cells import DELETE_FAMILY, NEWEST, PUT, Cell, Durabil
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import MIB, Config
 from rowlock_regionserver.files import Files
-from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.operations import Put, ScanPlan
 from rowlock_regionserver.scan.kept_tables import kept_tables
 from rowlock_regionserver.versions.visibility_columns import retained
@@ -31,7 +31,7 @@ LONG_ROW = b"r" * 32_767
 
 
 def sealed(row: bytes, cells: Sequence[Cell]) -> RowSegment:
-    """A segment that holds them all, whatever is visible of them."""
+    """Returns a segment that holds all cells, visible or not."""
     segment = RowSegment(FAMILY.versions, prune_cells_min=1 << 40)
     segment.apply(row, sorted(cells), lambda: from_then_on(0))
     segment.seal()
@@ -39,7 +39,7 @@ def sealed(row: bytes, cells: Sequence[Cell]) -> RowSegment:
 
 
 def flushed(segments: Sequence[RowSegment], family: Family = FAMILY) -> Iterator[pa.Table]:
-    """What a flush with the usual settings writes of the segments when nobody reads at an older read point."""
+    """Returns what a flush with default settings writes of the segments, without readers at older read points."""
     config = Config()
     judge = partial(retained, spans=from_then_on(NEWEST), family=family)
     for table in kept_tables(segments, judge, config.flush_window_bytes, config.flush_merge_window_bytes):
@@ -59,7 +59,7 @@ def test_many_large_cells_of_a_row() -> None:
 
 
 def test_many_cells_of_a_row_with_a_long_key() -> None:
-    """Reached with the settings that the server has by itself: in memory the key stands there once."""
+    """The default settings can reach this: in memory the key is stored once."""
     count = 1 + BINARY_COLUMN_BYTES_MAX // len(LONG_ROW)
     segment = sealed(LONG_ROW, [(b"%08d" % number, -1, -1, PUT, b"") for number in range(count)])
     assert segment.bytes_held < 32 * MIB
@@ -76,7 +76,7 @@ def test_many_cells_of_a_row_with_a_long_key() -> None:
 
 @pytest.mark.parametrize("versions", [1, 3, 1 << 30])
 def test_many_versions_of_a_column_with_a_long_key(versions: int) -> None:
-    """One column alone is more than Arrow can hold: it is judged by its numbers."""
+    """One column alone is more than Arrow can hold: versions are chosen by their numbers."""
     count = 1 + BINARY_COLUMN_BYTES_MAX // len(LONG_ROW)
     cells = [(b"q", -number, -number, PUT, b"") for number in range(1, count + 1)]
     tables = flushed([sealed(LONG_ROW, cells)], replace(FAMILY, versions=versions))
@@ -85,7 +85,7 @@ def test_many_versions_of_a_column_with_a_long_key(versions: int) -> None:
 
 
 def test_a_large_cell_that_was_replaced_again_and_again() -> None:
-    """Of its values only the one that stays is copied."""
+    """Copies only the value that remains."""
     cells = [(b"q", -number, -number, PUT, LARGE) for number in range(1, 300)]
     before = pa.total_allocated_bytes()
     (table,) = flushed([sealed(b"r", cells[:100]), sealed(b"r", cells[100:])])
@@ -94,7 +94,7 @@ def test_a_large_cell_that_was_replaced_again_and_again() -> None:
 
 
 def test_family_tombstones_count_in_every_part_of_a_row() -> None:
-    """What was put before one stays; of what was put after it goes what a later put of the column has pushed out."""
+    """Puts before a tombstone remain; of the puts after it, those beyond the version limit are dropped."""
     old = [(b"%08d" % number, -at, -at, PUT, b"v" * 1000) for number in range(5000) for at in (1, 2)]
     tombstone = (b"", -1, -3, DELETE_FAMILY, b"")
     new = [(b"%08d" % number, -at, -at, PUT, b"v" * 1000) for number in range(5000) for at in (4, 5)]
@@ -107,7 +107,7 @@ def test_family_tombstones_count_in_every_part_of_a_row() -> None:
 def test_a_region_whose_memstore_holds_more_than_a_column_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """With columns of Arrow of 300 kB, and settings that fit into that as the real ones fit into 2 GiB."""
+    """With Arrow columns of 300 kB, and settings scaled to that as the real ones are to 2 GiB."""
     monkeypatch.setattr(columns, "BINARY_COLUMN_BYTES_MAX", 300_000)
     config = Config(
         flush_window_bytes=20_000,

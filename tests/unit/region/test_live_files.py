@@ -46,7 +46,7 @@ class FailingFiles(Files):
 
 
 class Region:
-    """The live files of a region with families f and g, and what an edit is made of."""
+    """The live files of a region with families f and g, and the parts of an edit."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -60,7 +60,7 @@ class Region:
         self.live = LiveFiles(read_manifest(self.files, folder), self.stores, self.files, self.committed.append)
 
     def sealed(self, family: Family) -> Sequence[Segment]:
-        """The family's segments, with one cell in them."""
+        """Returns the family's segments, with one cell in them."""
         memstore = self.stores.of(family.number).memstore
         memstore.apply(b"r", [(b"q", -1, -1, PUT, b"v")], lambda: from_then_on(0))
         sealed: list[Segment] = []
@@ -74,11 +74,11 @@ class Region:
         return StoreFile.open(path, info, BlockCache(0), self.open_files)
 
     def sources(self, family: Family) -> tuple[object, ...]:
-        """What a reader reads, but for the active segment."""
+        """Returns the sources of a reader without the active segment."""
         return self.stores.view[family.number][1][1:]
 
     def named(self) -> dict[int, list[int]]:
-        """The store files that the manifest on the disk names."""
+        """Returns the store files that the manifest on the disk names."""
         manifest = read_manifest(self.files, self.folder).manifest
         return {number: [info.number for info in infos] for number, infos in manifest.store_files.items()}
 
@@ -109,7 +109,7 @@ def test_the_newest_file_comes_first(region: Region) -> None:
     assert region.named() == {1: [2, 1]}
 
 
-def test_segments_of_nothing_but_dropped_cells_go_without_a_file(region: Region) -> None:
+def test_segments_of_only_dropped_cells_are_removed_without_a_file(region: Region) -> None:
     segments = region.sealed(F)
     region.live.apply_edit(Edit(flushed={1: segments}))
     assert (region.sources(F), region.named()) == ((), {})
@@ -139,7 +139,7 @@ def test_an_edit_without_space_changes_nothing_and_leaves_no_file(region: Region
 
 
 def test_after_a_failed_sync_of_the_manifest_its_files_stay(region: Region) -> None:
-    """It may be on the disk, and then the next start reads them."""
+    """The manifest may be on the disk, and then the next start reads the files."""
     segments, file = region.sealed(F), region.file(F)
     region.files.no_sync = True
     with pytest.raises(UnknownOutcomeError, match="the disk failed"):
@@ -148,7 +148,7 @@ def test_after_a_failed_sync_of_the_manifest_its_files_stay(region: Region) -> N
     assert (region.stored(), region.committed) == (["1-1.store"], [])
 
 
-def test_files_of_a_dropped_family_go_when_nobody_reads_them(region: Region) -> None:
+def test_files_of_a_dropped_family_are_removed_after_their_last_reader(region: Region) -> None:
     region.live.apply_edit(Edit(added={1: region.file(F)}))
     region.live.apply_edit(Edit(added={2: region.file(G)}))
     reader = region.stores.view
@@ -163,7 +163,7 @@ def test_files_of_a_dropped_family_go_when_nobody_reads_them(region: Region) -> 
     assert region.stored() == ["1-1.store"]
 
 
-def test_what_is_flushed_is_said_by_the_same_manifest(region: Region) -> None:
+def test_the_same_manifest_names_the_files_and_the_flushed_write_number(region: Region) -> None:
     segments, file = region.sealed(F), region.file(F)
     flushed = Manifest(region_id=1, table_id=1, flushed_write_number=7)
     region.live.apply_edit(Edit(added={1: file}, flushed={1: segments}), flushed)

@@ -1,4 +1,4 @@
-"""Requests of many rows, and bulk batches of many cells, hold up others for a few rows at a time and no longer."""
+"""Requests for many rows, and bulk batches of many cells, block other callers for a few rows at a time only."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rowlock_regionserver.errors import (
     StoppingError,
 )
 from rowlock_regionserver.memstore.memstore import Memstore
-from rowlock_regionserver.memstore.segment import PRUNE_CELLS_MIN
+from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Increment, Put, RequestId, RowMutation, RowOutcome, RowResult, WriteOptions
 from rowlock_regionserver.region.mutate.gate_batches import CELLS_UNDER_ORDER_MAX, ROWS_PER_GATE_HOLD
-from rowlock_regionserver.region.mutate.write_path import Told
+from rowlock_regionserver.region.mutate.write_path import PendingOutcome
 from rowlock_regionserver.table import Table
 
 from .conftest import WAIT_S, Engine, bulk_batch
@@ -47,12 +47,12 @@ def test_a_request_of_many_rows_leaves_the_gate_every_few_rows(engine: Engine, m
         refusal: RegionServerError | None,
         stamp: int,
         durability: Durability,
-        room: int,
+        budget: int,
         *,
-        is_alone: bool,
-    ) -> Told:
+        is_exclusive: bool,
+    ) -> PendingOutcome:
         stays[-1] += 1
-        return change_row(table, mutation, refusal, stamp, durability, room, is_alone=is_alone)
+        return change_row(table, mutation, refusal, stamp, durability, budget, is_exclusive=is_exclusive)
 
     monkeypatch.setattr(gate, "leave", count_stay)
     monkeypatch.setattr(write_path, "_change_row", count_row)
@@ -61,7 +61,7 @@ def test_a_request_of_many_rows_leaves_the_gate_every_few_rows(engine: Engine, m
     assert stays == [ROWS_PER_GATE_HOLD] * 3 + [5, 0]
 
 
-def test_who_wants_the_gate_alone_has_it_in_the_middle_of_a_request(
+def test_an_exclusive_gate_waits_for_one_batch_of_a_request_and_not_for_all(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first_row = Hold()
@@ -100,7 +100,7 @@ def outcomes_when(engine: Engine, mutations: list[RowMutation], deadline: float)
     return outcomes
 
 
-def test_rows_that_were_not_reached_in_time_are_told_so_and_those_before_are_made(engine: Engine) -> None:
+def test_rows_after_the_deadline_fail_and_those_before_are_applied(engine: Engine) -> None:
     locked = b"%05d" % (2 * ROWS_PER_GATE_HOLD)
     assert engine.region._row_locks.try_acquire([locked])
     outcomes = outcomes_when(engine, increments(), engine.clock.monotonic() + 0.05)
@@ -112,7 +112,7 @@ def test_rows_that_were_not_reached_in_time_are_told_so_and_those_before_are_mad
     assert len(engine.scan()) == len(made)
 
 
-def test_a_request_of_which_nothing_was_made_fails_as_a_whole(engine: Engine) -> None:
+def test_a_request_of_which_nothing_was_applied_fails_as_a_whole(engine: Engine) -> None:
     assert engine.region._row_locks.try_acquire([b"00000"])
     with pytest.raises(DeadlineError):
         outcomes_when(engine, increments(), engine.clock.monotonic() + 0.05)
@@ -120,7 +120,7 @@ def test_a_request_of_which_nothing_was_made_fails_as_a_whole(engine: Engine) ->
     assert engine.scan() == []
 
 
-def test_an_alter_in_the_middle_of_a_request_is_obeyed_by_the_rest(
+def test_an_alter_in_the_middle_of_a_request_applies_to_the_remaining_rows(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = engine.region._parts.gate
@@ -138,7 +138,7 @@ def test_an_alter_in_the_middle_of_a_request_is_obeyed_by_the_rest(
     assert made == [number for number in range(COUNT) if number < ROWS_PER_GATE_HOLD or number % 2 == 0]
 
 
-def test_a_region_that_closes_in_the_middle_of_a_request_tells_the_rest(
+def test_a_region_that_closes_in_the_middle_of_a_request_fails_the_remaining_rows(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = engine.region._parts.gate
@@ -165,7 +165,7 @@ def test_a_region_that_closes_in_the_middle_of_a_request_tells_the_rest(
     assert {type(outcome) for outcome in outcomes[ROWS_PER_GATE_HOLD:]} == {NotServingRegionError}
 
 
-def test_a_row_that_is_refused_at_check_shortens_no_stay(engine: Engine) -> None:
+def test_a_row_that_is_refused_at_check_does_not_shorten_a_batch(engine: Engine) -> None:
     mutations = increments()
     mutations[1] = RowMutation(b"x", ())
     outcomes = engine.mutate(*mutations)
@@ -175,7 +175,7 @@ def test_a_row_that_is_refused_at_check_shortens_no_stay(engine: Engine) -> None
 
 @pytest.fixture
 def applied_under_order(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many cells were applied by each call while the writers of all regions waited."""
+    """Returns how many cells each call applied while the writers of all regions waited."""
     apply, order = Memstore.apply, engine.server._log.order
     counts: list[int] = []
 
@@ -218,7 +218,7 @@ def test_a_row_of_very_many_puts_is_applied_without_the_order_lock_and_by_its_pl
     assert engine.values(b"r") == values
 
 
-def test_a_row_of_very_many_puts_is_made_once_however_often_it_is_sent(engine: Engine) -> None:
+def test_a_row_of_very_many_puts_is_applied_once_however_often_it_is_sent(engine: Engine) -> None:
     puts = tuple(Put(b"f", b"%05d" % number, b"v") for number in range(CELLS_UNDER_ORDER_MAX + 1))
     wide = RowMutation(b"r", puts, request=RequestId(b"c" * 16, 1, 1))
     first, second = (engine.mutate(wide)[0] for _ in range(2))
@@ -228,8 +228,8 @@ def test_a_row_of_very_many_puts_is_made_once_however_often_it_is_sent(engine: E
     assert second.timestamp == first.timestamp
 
 
-def test_what_a_refused_batch_hid_is_still_there(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also in a row so long that it was pruned when the batch was applied."""
+def test_cells_that_a_refused_batch_hid_still_exist(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even in a row so long that it was pruned when the batch was applied."""
     for number in range(PRUNE_CELLS_MIN + 1):
         engine.change(b"r", Put(b"f", b"q", b"%d" % number))
     for _ in range(PRUNE_CELLS_MIN):
@@ -246,7 +246,7 @@ def test_what_a_refused_batch_hid_is_still_there(engine: Engine, monkeypatch: py
     engine.region._parts.stores.all()[0].memstore._check()
 
 
-def test_a_batch_without_a_number_is_taken_back(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_gets_no_number_is_removed_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> int:
         raise StoppingError("closed")
 

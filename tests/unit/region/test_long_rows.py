@@ -1,4 +1,4 @@
-"""Points on rows of very many cells: what they touch, and that the event loop has no part in what takes long."""
+"""Gets and puts on rows of very many cells: what they read, and that nothing slow runs on the event loop."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def column(number: int) -> bytes:
 
 @pytest.fixture(params=["memstore", "bulk", "file"])
 def long_row(request: pytest.FixtureRequest, tmp_path: Path, config: Config) -> Iterator[Engine]:
-    """A row of COLUMNS columns, of which one was put later, in one kind of source."""
+    """A row of COLUMNS columns, one of which was put later, in one kind of source."""
     engine = Engine(tmp_path, config, Clock(), Files(), Durability.OS)
     if request.param == "bulk":
         engine.bulk(bulk_batch(*[(LONG, b"f", column(number), 5, b"v" * 20) for number in range(COLUMNS)]))
@@ -69,7 +69,7 @@ def long_row(request: pytest.FixtureRequest, tmp_path: Path, config: Config) -> 
 
 
 class Touched:
-    """Counts the cells that points look at, one by one or in parts."""
+    """Counts the cells that requests read, one by one or in parts."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, engine: Engine) -> None:
         self.cells = 0
@@ -138,7 +138,7 @@ def test_a_get_of_few_columns_is_made_at_once_and_one_of_the_row_is_not(long_row
     assert long_row.region.get([b"short"] * 64, Selection(), may_wait=False) is not None
 
 
-def test_a_long_row_is_answered_whole(long_row: Engine) -> None:
+def test_a_long_row_is_returned_completely(long_row: Engine) -> None:
     cells = long_row.cells(LONG)
     assert [cell[1] for cell in cells] == [column(number) for number in range(COLUMNS)]
     assert {cell[3] for cell in cells} == {b"v" * 20, b"newest"}
@@ -169,7 +169,9 @@ def test_a_page_or_range_of_a_long_row_touches_no_more_than_a_part(
     assert touched.blocks < 40
 
 
-def test_a_row_beyond_the_answer_is_refused_before_it_was_read_whole(long_row: Engine, touched: Touched) -> None:
+def test_a_row_larger_than_an_answer_is_refused_before_it_is_read_completely(
+    long_row: Engine, touched: Touched
+) -> None:
     for number in range(4):
         long_row.change(LONG, *[Put(b"g", b"%d%06d" % (number, place), b"x" * 500) for place in range(5000)])
     with pytest.raises(LimitExceededError):

@@ -1,4 +1,4 @@
-"""The manifest: what it holds of a store file, and manifests of before."""
+"""The manifest: its fields for a store file, and manifests of earlier versions."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ def test_it_does_not_grow_with_the_rows(engine: Engine) -> None:
     assert [cell[0] for cell in engine.scan()] == [LONG + b"%d" % number for number in range(10)]
 
 
-def test_one_of_before_is_read_and_the_next_is_of_now(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Version 1 had the first and last row of each file, and so had the file."""
+def test_a_manifest_of_version_1_is_read_and_the_next_one_is_of_version_2(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 1 had the first and last row of each file, in the manifest and in the file."""
 
     def as_before(info: StoreFileInfo) -> Json:
         return {**asdict(info), "first_row": "61", "last_row": "62"}
@@ -63,7 +65,7 @@ def test_one_of_before_is_read_and_the_next_is_of_now(engine: Engine, monkeypatc
     assert [cell[0] for cell in engine.scan()] == [b"a", b"b", b"c"]
 
 
-def test_fields_of_a_newer_version_are_ignored_and_gone_with_the_next_manifest(engine: Engine) -> None:
+def test_fields_of_a_newer_version_are_ignored_and_dropped_from_the_next_manifest(engine: Engine) -> None:
     """A field that must survive an older server needs a new format version, which that server refuses."""
     engine.change(b"a", Put(b"f", b"q", b"v"))
     engine.server.flush("t")
@@ -89,14 +91,14 @@ def test_fields_of_a_newer_version_are_ignored_and_gone_with_the_next_manifest(e
     assert [cell[0] for cell in engine.scan()] == [b"a", b"b"]
 
 
-def test_a_server_of_before_refuses_it_by_its_version(tmp_path: Path) -> None:
-    """It reads version 1, and would take what is missing for damage."""
+def test_a_server_of_version_1_refuses_it(tmp_path: Path) -> None:
+    """It reads version 1, and would report the missing fields as damage."""
     write_manifest(Files(), tmp_path, 1, Manifest(1, 1))
     with pytest.raises(DataFolderError, match=f"version {FORMAT_VERSION}; this rowlock reads up to 1. Use a newer one"):
         generations.read_newest(Files(), tmp_path, NAME)
 
 
-def test_what_is_missing_of_a_store_file_is_damage(tmp_path: Path) -> None:
+def test_a_missing_field_of_a_store_file_is_damage(tmp_path: Path) -> None:
     fields = json.loads(Manifest(1, 1).encode())
     fields["store_files"] = {"1": [{"number": 1}]}
     generations.write(Files(), tmp_path, NAME, 1, json.dumps(fields).encode(), version=FORMAT_VERSION)

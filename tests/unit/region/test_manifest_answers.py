@@ -1,4 +1,4 @@
-"""Kept answers on disk: each is written some few times, all are there after a restart, and nobody waits for it."""
+"""Saved answers on disk: each is written a few times, all survive a restart, and no write waits for them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def client(number: int) -> bytes:
 
 
 class CountingFiles(Files):
-    """Counts the bytes that are written, and removes nothing unseen."""
+    """Counts the written bytes, and fails writes beyond a limit with ENOSPC."""
 
     def __init__(self) -> None:
         self.byte_count = 0
@@ -53,7 +53,7 @@ class CountingFiles(Files):
 
 
 class Region:
-    """The kept answers of a region, and the manifest that a flush makes of them."""
+    """The saved answers of a region, and the manifest that a flush makes of them."""
 
     def __init__(self, folder: Path, clock: Clock | None = None) -> None:
         self.folder = folder
@@ -69,7 +69,7 @@ class Region:
 
     def keep(self, name: bytes, sequence: int, floor: int = 1, row: bytes = b"row") -> None:
         self.write_number += 1
-        self.requests.keep(RequestId(name, sequence, floor), row, self.write_number, RowResult(timestamp=sequence))
+        self.requests.save(RequestId(name, sequence, floor), row, self.write_number, RowResult(timestamp=sequence))
 
     def flush(self) -> None:
         self.manifest = with_answers(
@@ -84,7 +84,7 @@ class Region:
     def found(self) -> list[tuple[object, ...]]:
         return sorted(
             (answer.client, answer.sequence, answer.write_number, answer.result, answer.is_bulk, answer.is_cut)
-            for some in self.requests.kept(-1, self.write_number)
+            for some in self.requests.saved(-1, self.write_number)
             for answer in some
         )
 
@@ -128,7 +128,7 @@ def test_there_are_few_files_and_each_answer_is_written_a_few_times(tmp_path: Pa
     assert region.found() == before
 
 
-def test_what_is_forgotten_is_not_named_any_more(tmp_path: Path) -> None:
+def test_a_manifest_names_no_file_of_forgotten_answers(tmp_path: Path) -> None:
     clock = ManualClock()
     region = Region(tmp_path, clock)
     for sequence in range(MANY):
@@ -171,7 +171,7 @@ def test_after_any_flushes_and_restarts_every_answer_is_there(tmp_path: Path) ->
                     assert region.found() == before, f"seed {seed}"
 
 
-def test_what_could_not_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_failed_write_of_answers_leaves_no_file(tmp_path: Path) -> None:
     region = Region(tmp_path)
     for number in range(MANY):
         region.keep(client(number), 1)
@@ -187,7 +187,7 @@ def test_what_could_not_be_written_leaves_nothing_behind(tmp_path: Path) -> None
 
 
 def made(engine: Engine, count: int, name: bytes = client(1)) -> list[RowMutation]:
-    """Increments and appends of one client, which raised no floor."""
+    """Increments and appends of one client, which never raised its floor."""
     mutations = [
         RowMutation(b"%05d" % i, (Append(b"g", b"a", b"+"), Increment(b"f", b"n", 1)), None, (), RequestId(name, i, 1))
         for i in range(1, count + 1)
@@ -219,7 +219,7 @@ def test_a_request_is_known_by_a_file_over_flushes_and_restarts(engine: Engine, 
     assert engine.mutate(*mutations) == first
 
 
-def test_cells_of_a_family_that_was_dropped_are_told_as_not_kept_any_more(engine: Engine) -> None:
+def test_answers_with_cells_of_a_dropped_family_are_saved_without_cells(engine: Engine) -> None:
     mutations = made(engine, MANY)
     engine.server.alter_table("t", drop_families=[b"g"])
     engine.server.flush("t")
@@ -253,7 +253,7 @@ def test_a_damaged_answers_file_is_damage_of_its_region(engine: Engine, damage: 
 
 
 class HeldAnswers(Files):
-    """Holds a flush while it writes answers."""
+    """Blocks a flush while it writes answers."""
 
     def __init__(self) -> None:
         self.is_held = threading.Event()
@@ -281,7 +281,7 @@ def held(tmp_path: Path, config: Config) -> Iterator[Engine]:
     assert not running.fatal
 
 
-def test_nobody_waits_for_answers_that_are_written(held: Engine) -> None:
+def test_no_write_waits_while_answers_are_written(held: Engine) -> None:
     files = held.files
     assert isinstance(files, HeldAnswers)
     mutations = made(held, MANY)
@@ -300,7 +300,7 @@ def test_nobody_waits_for_answers_that_are_written(held: Engine) -> None:
 
 
 class RecordedFiles(Files):
-    """What was done to answers files and manifests, in order."""
+    """Records the operations on answers files and manifests, in order."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -328,7 +328,9 @@ class RecordedFiles(Files):
         self.calls.append(f"remove {path.name.partition('-')[0]}")
 
 
-def test_a_file_is_durable_before_a_manifest_names_it_and_goes_when_none_does(tmp_path: Path, config: Config) -> None:
+def test_a_file_is_durable_before_a_manifest_names_it_and_is_removed_when_none_does(
+    tmp_path: Path, config: Config
+) -> None:
     files = RecordedFiles()
     engine = Engine(tmp_path, config, Clock(), files, Durability.OS)
     made(engine, MANY)

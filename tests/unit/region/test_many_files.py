@@ -1,4 +1,4 @@
-"""Scans and gets over many store files: what they read, what they hold, and how many descriptors that takes."""
+"""Scans and gets over many store files: what they read, what they hold, and how many descriptors they need."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def open_files() -> OpenFiles:
 
 @pytest.fixture(scope="module")
 def overlapping(tmp_path_factory: pytest.TempPathFactory, open_files: OpenFiles) -> list[StoreFile]:
-    """Files of which each has rows from everywhere: row r stands in file r % FILES."""
+    """Files with interleaved rows: row r is in file r % FILES."""
     folder = tmp_path_factory.mktemp("files")
     return [written(folder, number, range(number, FILES * ROWS, FILES), open_files) for number in range(FILES)]
 

@@ -1,4 +1,4 @@
-"""Memory is counted as it is held, whatever happens to it, and bounded also while the log is read."""
+"""Memory is counted as it is held, in every case, and bounded even while the log is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError, LimitExceededError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.operations import Put, RequestId, RowMutation
-from rowlock_regionserver.region.replay import Replay
+from rowlock_regionserver.region.region_replay import Replay
 
 from tests.seeds import drawn_seed
 
@@ -69,7 +69,7 @@ def truncate(engine: Engine, chance: random.Random) -> None:
     engine.server.truncate_table("t")
 
 
-def test_the_gauge_always_says_what_the_memstores_hold(tmp_path: Path) -> None:
+def test_the_gauge_always_equals_the_bytes_of_the_memstores(tmp_path: Path) -> None:
     seed = drawn_seed()
     chance = random.Random(seed)
     engine = Engine(tmp_path, Config(bulk_file_bytes_min=4096), Clock(), FullForStoreFiles(), Durability.OS)
@@ -83,7 +83,7 @@ def test_the_gauge_always_says_what_the_memstores_hold(tmp_path: Path) -> None:
     assert engine.fatal == []
 
 
-def test_many_small_cells_are_judged_by_what_they_will_hold(tmp_path: Path) -> None:
+def test_many_small_cells_are_checked_by_their_bytes_in_memory(tmp_path: Path) -> None:
     engine = Engine(tmp_path, Config(memstore_bytes_max=200_000), Clock(), Files(), Durability.OS)
     with pytest.raises(LimitExceededError, match="memstore_bytes_max"):  # However often it is sent.
         engine.change(b"r", *(Put(b"f", b"%d" % i, b"") for i in range(2000)))
@@ -115,7 +115,7 @@ def test_replay_holds_no_more_of_a_client_than_it_still_waits_for(
 def test_replay_holds_little_of_many_clients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raises_floor: bool
 ) -> None:
-    """Answers below a client's floor go as they are read; of clients that raise none, the bound holds."""
+    """Answers below a client's floor are dropped as they are read; the bound holds for clients that raise none."""
     bytes_max = 1 << 20
     engine = Engine(tmp_path, Config(request_ids_bytes_max=bytes_max), Clock(), Files(), Durability.OS)
     for number in range(1, 40):

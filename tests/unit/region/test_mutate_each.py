@@ -1,4 +1,4 @@
-"""Mutations of several requests made by one call: each is told what it would have been told alone."""
+"""Mutations of several requests in one call: each gets the outcome that it would have had alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLIENT = b"0123456789abcdef"
 
 
 class Told:
-    """What each mutation was told, by its place, and how many were told together."""
+    """Records each mutation's outcome, by its index, and how many arrived together."""
 
     def __init__(self) -> None:
         self.outcomes: dict[int, RowOutcome] = {}
@@ -45,7 +45,7 @@ class Told:
 
 
 class FailingFiles(HeldFiles):
-    """Whose syncs fail from a moment on."""
+    """Files whose syncs fail from a chosen moment on."""
 
     has_failed = False
 
@@ -83,7 +83,7 @@ def make(engine: Engine, *mutations: RowMutation, durability: Durability | None 
     return told
 
 
-def test_each_is_told_its_own_outcome(engine: Engine) -> None:
+def test_each_gets_its_own_outcome(engine: Engine) -> None:
     told = make(engine, put(b"a", b"1"), put(b"", b"2"), put(b"b", b"3"), put(b"c", b"4", family=b"none"))
     told.wait(4)
     assert isinstance(told.outcomes[1], InvalidRequestError)
@@ -93,12 +93,12 @@ def test_each_is_told_its_own_outcome(engine: Engine) -> None:
     assert [engine.values(row) for row in (b"a", b"b", b"c")] == [{b"f:q": b"1"}, {b"f:q": b"3"}, {}]
 
 
-def test_of_one_row_the_later_wins(engine: Engine) -> None:
+def test_the_later_of_two_puts_of_a_row_wins(engine: Engine) -> None:
     make(engine, put(b"a", b"1"), put(b"b", b"2"), put(b"a", b"3")).wait(3)
     assert engine.values(b"a") == {b"f:q": b"3"}
 
 
-def test_one_request_id_that_comes_twice_is_made_once(engine: Engine) -> None:
+def test_a_request_id_that_comes_twice_is_applied_once(engine: Engine) -> None:
     told = make(engine, put(b"a", b"1", 7), put(b"a", b"1", 8), put(b"a", b"1", 7))
     told.wait(3)
     assert [told.result(place).repeated_request for place in range(3)] == [False, False, True]
@@ -106,7 +106,7 @@ def test_one_request_id_that_comes_twice_is_made_once(engine: Engine) -> None:
     assert engine.region.statistics().read_point == 2
 
 
-def test_what_has_nothing_to_wait_for_is_told_while_the_disk_hangs(engine: Engine, files: FailingFiles) -> None:
+def test_outcomes_that_depend_on_no_sync_arrive_while_the_disk_hangs(engine: Engine, files: FailingFiles) -> None:
     make(engine, put(b"a", b"1", 7)).wait(1)
     files.may_sync.clear()
     told = make(engine, put(b"b", b"2"), put(b"a", b"1", 7), put(b"", b"3"), put(b"c", b"4"))
@@ -140,7 +140,7 @@ def test_when_the_sync_fails_only_those_that_needed_it_are_in_doubt(engine: Engi
 
 
 @pytest.mark.parametrize("config", [Config(request_bytes_max=1 << 20, worker_threads=2)])
-def test_answers_of_different_requests_share_no_room(engine: Engine) -> None:
+def test_answers_of_different_requests_have_separate_budgets(engine: Engine) -> None:
     large = bytes(600_000)
     engine.change(b"a", Append(b"f", b"q", large), request=RequestId(CLIENT, 7, 1))
     engine.change(b"b", Append(b"f", b"q", large), request=RequestId(CLIENT, 8, 1))

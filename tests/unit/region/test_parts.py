@@ -1,4 +1,4 @@
-"""Where a scan of a region may be cut, and how the weights of its sources compare."""
+"""Where a scan of a region may be split, and how the weights of its sources compare."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from rowlock_regionserver.cells import Compression, Family
 from rowlock_regionserver.errors import FamilyNotFoundError, InvalidRequestError, NotServingRegionError
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
-from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.operations import ColumnSelector, Put, RowMutation, ScanPlan, Selection
 from rowlock_regionserver.scan.split_points import Part
 

@@ -1,4 +1,4 @@
-"""What a get may gather before it is answered."""
+"""How much a get may collect before it is answered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def config(config: Config) -> Config:
     return replace(config, request_bytes_max=ANSWER_BYTES_MAX)
 
 
-def test_a_get_reads_no_further_than_its_answer_may_be_large(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_get_stops_reading_when_its_answer_is_too_large(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     engine.change(b"a", Put(b"f", b"q", b"v" * 999))
     rows_read: list[bytes] = []
 

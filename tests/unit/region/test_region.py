@@ -1,4 +1,4 @@
-"""The life of a region: OPENING, SERVING, CLOSED."""
+"""The life cycle of a region: OPENING, SERVING, CLOSED."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TABLE = Table("t", 1, (Family(1, b"f"),))
 
 
 class Opened:
-    """A region that no server has, in a folder of its own."""
+    """A region without a server, in a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.config, self.clock, self.files = Config(), ManualClock(), Files()
@@ -80,7 +80,7 @@ def test_what_replay_brought_is_flushed_while_it_opens(opened: Opened) -> None:
     assert region.found.flushed_write_number == 0, "what the folder had"
 
 
-def test_a_region_that_is_not_served_gives_back_its_memory(opened: Opened) -> None:
+def test_a_region_that_is_abandoned_releases_its_memory(opened: Opened) -> None:
     opened.region.replay.apply(1, KIND_ROW, RECORD)
     opened.region.abandon()
     assert opened.memory.bytes_held == 0

@@ -1,4 +1,4 @@
-"""A request that comes again, late, or as another one: what it is answered, and that nothing is made twice."""
+"""Requests that are repeated, late, or reuse an id: their answers, and that nothing is applied twice."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ def test_an_answer_is_remembered_for_an_hour_from_a_restart_on(tmp_path: Path) -
     engine.server.stop()
 
 
-def test_a_change_that_was_first_sent_before_its_answer_may_have_been_forgotten_is_not_made_again(
+def test_a_change_whose_answer_may_have_been_forgotten_is_not_applied_again(
     tmp_path: Path,
 ) -> None:
-    """Also when it was forgotten before a restart."""
+    """Even if it was forgotten before a restart."""
     clock = ManualClock()
     engine = Engine(tmp_path, Config(), clock, Files(), Durability.OS)
     engine.change(b"r", Increment(b"f", b"n", 1), request=request())
@@ -117,7 +117,7 @@ def test_a_change_that_was_first_sent_before_its_answer_may_have_been_forgotten_
 
 
 @pytest.mark.parametrize("ended", ["", "crashed", "flushed"])
-def test_a_number_that_comes_with_another_row_or_kind_is_refused(engine: Engine, ended: str) -> None:
+def test_a_request_id_with_another_row_or_kind_is_refused(engine: Engine, ended: str) -> None:
     engine.change(b"r", Put(b"f", b"q", b"1"), request=request(1))
     assert isinstance(engine.bulk(bulk_batch((b"b", b"f", b"q", None, b"2")), request(2)), BulkResult)
     if ended == "flushed":
@@ -125,11 +125,11 @@ def test_a_number_that_comes_with_another_row_or_kind_is_refused(engine: Engine,
     if ended:
         engine.crash()
     for row, number in ((b"s", 1), (b"b", 2), (b"s", 2)):
-        with pytest.raises(InvalidRequestError, match="number of its own"):
+        with pytest.raises(InvalidRequestError, match="sequence of its own"):
             engine.change(row, Put(b"f", b"q", b"other"), request=request(number))
-    with pytest.raises(InvalidRequestError, match="number of its own"):
+    with pytest.raises(InvalidRequestError, match="sequence of its own"):
         raise_error(engine, bulk_batch((b"r", b"f", b"q", None, b"other")), request(1))
-    with pytest.raises(InvalidRequestError, match="number of its own"):
+    with pytest.raises(InvalidRequestError, match="sequence of its own"):
         raise_error(engine, bulk_batch((b"c", b"f", b"q", None, b"other")), request(2))
     assert engine.change(b"r", Put(b"f", b"q", b"1"), request=request(1)).repeated_request
     assert {cell[0]: cell[4] for cell in engine.scan()} == {b"r": b"1", b"b": b"2"}
@@ -161,7 +161,7 @@ REFUSED: dict[str, tuple[Change, Condition | None, type[RegionServerError], Chan
 
 @pytest.mark.parametrize("config", [TIGHT])
 @pytest.mark.parametrize("kind", REFUSED)
-def test_a_change_that_was_refused_is_not_made_by_a_copy_that_comes_late(engine: Engine, kind: str) -> None:
+def test_a_change_that_was_refused_is_not_applied_by_a_late_copy(engine: Engine, kind: str) -> None:
     change, condition, error, mended = REFUSED[kind]
     engine.change(b"r", Put(b"f", b"text", b"text of length 14"), Put(b"f", b"max", COUNTER_MAX))
     assert isinstance(outcome_of(engine, b"r", change, condition=condition), error)
@@ -178,7 +178,7 @@ def test_a_change_that_was_refused_is_not_made_by_a_copy_that_comes_late(engine:
 
 
 @pytest.mark.parametrize("count", [1, 500])
-def test_a_bulk_batch_that_was_refused_is_not_applied_by_a_copy_that_comes_late(engine: Engine, count: int) -> None:
+def test_a_bulk_batch_that_was_refused_is_not_applied_by_a_late_copy(engine: Engine, count: int) -> None:
     batch = bulk_batch(*[(b"%04d" % i, b"new", b"q", None, b"v" * 50) for i in range(count)])
     assert isinstance(engine.bulk(batch, request()), FamilyNotFoundError)
     engine.server.alter_table("t", set_families=[Family(0, b"new")])
@@ -188,7 +188,7 @@ def test_a_bulk_batch_that_was_refused_is_not_applied_by_a_copy_that_comes_late(
     assert isinstance(engine.bulk(batch, request(2)), BulkResult)
 
 
-def test_a_change_that_was_made_is_answered_so_also_when_it_would_be_refused_now(engine: Engine) -> None:
+def test_an_applied_change_gets_its_first_answer_even_if_it_would_be_refused_now(engine: Engine) -> None:
     batch = bulk_batch((b"b", b"g", b"q", None, b"v"))
     first = engine.change(b"r", Put(b"g", b"q", b"v"), request=request(1))
     engine.bulk(batch, request(2))
@@ -199,7 +199,7 @@ def test_a_change_that_was_made_is_answered_so_also_when_it_would_be_refused_now
     assert "applied before" in outcome.message
 
 
-def test_a_refusal_that_a_retry_may_get_past_is_not_kept(tmp_path: Path) -> None:
+def test_a_retryable_refusal_is_not_saved(tmp_path: Path) -> None:
     engine = Engine(tmp_path, Config(memstore_bytes_max=80_000), Clock(), Files(), Durability.OS)
     engine.change(b"r", Put(b"f", b"q", b"v" * 50_000))
     with pytest.raises(RegionTooBusyError):
@@ -213,7 +213,7 @@ def test_a_refusal_that_a_retry_may_get_past_is_not_kept(tmp_path: Path) -> None
 
 
 class BrokenFiles(HeldFiles):
-    """Fails the sync that it held."""
+    """Fails the sync that it blocked."""
 
     def fdatasync(self, descriptor: int) -> None:
         was_held = not self.may_sync.is_set()
@@ -224,7 +224,7 @@ class BrokenFiles(HeldFiles):
 
 @pytest.fixture
 def broken(tmp_path: Path, config: Config) -> Iterator[Engine]:
-    """Row `r` is published with a text, a counter at its end, and another one."""
+    """Row `r` is published with a text, a counter at its maximum, and another counter."""
     engine = Engine(tmp_path, config, Clock(), BrokenFiles(), Durability.FSYNC)
     engine.change(b"r", Put(b"f", b"text", b"t"), Put(b"f", b"max", COUNTER_MAX), Put(b"f", b"n", bytes(8)))
     engine.change(b"done", Put(b"f", b"q", b"v"), request=request(9))
@@ -250,7 +250,8 @@ FINAL = {
 
 @pytest.mark.parametrize("together", [True, False])
 def test_an_outcome_that_depends_on_an_unpublished_write_is_unknown(broken: Engine, together: bool) -> None:
-    """An overflow of a counter that the failed sync took back, say. What rests on published writes alone is final."""
+    """For example an overflow of a counter whose increment was lost by the failed sync. Outcomes that depend only on
+    published writes are final."""
     files = broken.files
     assert isinstance(files, BrokenFiles)
     files.may_sync.clear()
@@ -283,7 +284,7 @@ def test_an_outcome_that_depends_on_an_unpublished_write_is_unknown(broken: Engi
 
 @pytest.mark.parametrize("ended", ["", "crashed", "restarted"])
 @pytest.mark.parametrize("count", [3, 3000])
-def test_a_truncated_table_remembers_what_was_made_before(engine: Engine, ended: str, count: int) -> None:
+def test_a_truncated_table_remembers_earlier_requests(engine: Engine, ended: str, count: int) -> None:
     mutations = [RowMutation(b"%04d" % i, (Increment(b"f", b"n", 1),), None, (), request(i + 1)) for i in range(count)]
     first = engine.mutate(*mutations)
     engine.server.truncate_table("t")
@@ -297,7 +298,9 @@ def test_a_truncated_table_remembers_what_was_made_before(engine: Engine, ended:
     assert engine.server.damaged_regions() == {}
 
 
-def test_a_table_that_could_not_be_truncated_is_written_on(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_could_not_be_truncated_still_accepts_writes(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(*_: object) -> None:
         raise OSError(28, "No space left on device")
 

@@ -1,4 +1,4 @@
-"""What COMPARE reads of a row: the columns it needs, of the families it needs, from every kind of source alike."""
+"""What COMPARE reads of a row: only the columns and families that it needs, equally from every kind of source."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_counter_in_a_row_of_many_columns_is_read_alone(engine: Engine, flush:
 
 
 def test_what_is_not_read_need_not_be_in_memory(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a counter whose row has other families in files would go to a worker each time, for ever."""
+    """Otherwise a counter whose row has other families in files would always need a worker."""
     monkeypatch.setattr(Files, "pread_into_at_once", lambda *_: None)  # The system has nothing in memory.
     engine.change(b"r", Put(b"f", b"q", b"v"), Increment(b"g", b"n", 1))
     engine.restart()  # Nothing is in the block cache.

@@ -1,4 +1,4 @@
-"""Stamps: later in each millisecond, never far ahead of the clock, and back at it soon. The clock is moved by hand."""
+"""Stamps: later in each millisecond, never far ahead of the clock, and soon back at it. The clock is manual."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOUR_MS = 3600 * 1000
 
 
 def stamp_of(stamps: Stamps, clock: ManualClock) -> int:
-    """A stamp, after as many waits as it needs."""
+    """Returns a stamp, after as many waits as it needs."""
     while (stamp := stamps.next()) is None:
         clock.wait_for_next_ms()
     return stamp
@@ -51,7 +51,7 @@ def test_calls_in_different_milliseconds_get_different_stamps_also_ahead_of_the_
 
 
 def test_stamps_come_back_under_calls_in_every_millisecond() -> None:
-    """10 calls a millisecond, in each one: a block comes back in 16 blocks."""
+    """With 10 calls in every millisecond, a lead of one block is used up within 16 blocks."""
     clock = ManualClock()
     stamps = Stamps(clock, BLOCK_MS, last=clock.now_ms() + BLOCK_MS - 1)
     started_ms, waits = clock.now_ms(), 0
@@ -83,7 +83,7 @@ def test_stamps_pass_over_a_range_and_wait_at_the_end_of_a_block() -> None:
 
 
 def test_a_thread_that_is_slow_to_its_stamp_has_the_clock_of_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A look at the clock before the lock would be old behind it: stamps would pass the end of the block for good."""
+    """A time read before the lock would be stale behind it: stamps would stay beyond the end of the block."""
     clock = ManualClock(LEFT_OUT_EVERY_MS + 1)
     stamps = Stamps(clock, BLOCK_MS)
     now_ms = clock.now_ms
@@ -92,7 +92,7 @@ def test_a_thread_that_is_slow_to_its_stamp_has_the_clock_of_then(monkeypatch: p
 
 
 def lives(clock: ManualClock, count: int) -> Iterator[Stamps]:
-    """The stamps of a region that is killed again and again, and what the log has of them."""
+    """The stamps of a region that is killed repeatedly, and their reservation in the log."""
     reserved_until = 0
     for _ in range(count):
         stamps = stamps_after_restart(clock, BLOCK_MS, reserved_until, is_own=True, newest_cell=lambda: 0)
@@ -201,7 +201,7 @@ def test_three_changes_after_a_restart_are_three_versions(
 def test_25_restarts_leave_the_stamps_within_a_block_and_a_hot_row_brings_them_back(
     moved: Engine, clock: ManualClock
 ) -> None:
-    """10 increments of one row in each millisecond: none is lost, and the stamps are at the clock again."""
+    """10 increments of one row in each millisecond: none is lost, and the stamps reach the clock again."""
     before = count = 0
     for _ in range(25):
         stamp = incremented(moved)

@@ -160,7 +160,7 @@ def test_increment_of_a_cell_that_is_not_eight_bytes_is_refused_and_changes_noth
 
 
 @pytest.mark.parametrize(("start", "amount"), [((1 << 63) - 1, 1), (-(1 << 63), -1)])
-def test_counter_overflow_is_an_error_and_the_counter_stays(engine: Engine, start: int, amount: int) -> None:
+def test_counter_overflow_is_an_error_and_leaves_the_counter_unchanged(engine: Engine, start: int, amount: int) -> None:
     engine.change(b"r", put(b"n", long(start)))
     with pytest.raises(CounterOverflowError):
         engine.change(b"r", Increment(b"f", b"n", amount))
@@ -300,7 +300,7 @@ def test_a_request_below_the_floor_is_answered_with_unknown_outcome(engine: Engi
 # ---- CHECK
 
 
-def test_a_batch_with_bad_rows_tells_the_others_results(engine: Engine) -> None:
+def test_a_batch_with_bad_rows_returns_the_results_of_the_others(engine: Engine) -> None:
     outcomes = engine.mutate(
         RowMutation(b"a", (put(b"q", b"1"),)),
         RowMutation(b"", (put(b"q", b"1"),)),
@@ -356,7 +356,7 @@ def test_less_durability_than_the_table_promises_is_refused(engine: Engine) -> N
     assert engine.values(b"r") == {b"f:q": b"1"}
 
 
-def test_full_memory_refuses_writes_with_a_retry_delay_and_reads_go_on(tmp_path: Path) -> None:
+def test_full_memory_refuses_writes_with_a_retry_delay_and_allows_reads(tmp_path: Path) -> None:
     engine = Engine(tmp_path, Config(memstore_bytes_max=20_000), Clock(), Files(), Durability.OS)
     with _no_flush(engine):
         refusal = None
@@ -375,7 +375,7 @@ def test_full_memory_refuses_writes_with_a_retry_delay_and_reads_go_on(tmp_path:
 
 
 class _no_flush:  # noqa: N801  (used as a verb)
-    """Keeps the flush thread from flushing while it is entered."""
+    """Keeps the flush thread from flushing inside the context."""
 
     def __init__(self, engine: Engine) -> None:
         self._lock = engine.region._flusher.no_flush()
@@ -444,7 +444,7 @@ def held(tmp_path: Path, config: Config) -> Iterator[Engine]:
 def started(
     engine: Engine, row: bytes, *changes: Change, condition: Condition | None = None, request: RequestId | None = None
 ) -> tuple[threading.Event, list[RowOutcome]]:
-    """A mutation that was made, and is perhaps not answered yet."""
+    """A mutation that was applied, and may not be answered yet."""
     answered = threading.Event()
     outcomes: list[RowOutcome] = []
 
@@ -511,7 +511,7 @@ def test_the_row_lock_is_free_before_the_sync_so_one_sync_carries_many_writers_o
 
 
 class FailingFiles(Files):
-    """Fails fdatasync once it is told to."""
+    """Fails fdatasync when `fails` is set."""
 
     fails = False
 
@@ -547,7 +547,7 @@ def test_stamps_never_go_back_when_the_clock_does(tmp_path: Path, config: Config
     engine.server.stop()
 
 
-def test_several_rows_are_read_at_one_read_point_in_the_order_asked(engine: Engine) -> None:
+def test_several_rows_are_read_at_one_read_point_in_the_requested_order(engine: Engine) -> None:
     engine.change(b"a", put(b"q", b"1"))
     engine.change(b"b", put(b"q", b"2"))
     answer = engine.region.get([b"b", b"zz", b"a", b"b"], Selection(), may_wait=True)
@@ -555,7 +555,7 @@ def test_several_rows_are_read_at_one_read_point_in_the_order_asked(engine: Engi
     assert [[cell[3] for cell in cells] for cells in answer] == [[b"2"], [], [b"1"], [b"2"]]
 
 
-def test_a_caller_that_is_alone_waits_for_its_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_caller_waits_for_its_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brief_wait, "WAIT_SECONDS", WAIT_S)
     engine = Engine(tmp_path, Config(log_quick_sync_us=3_600_000_000), Clock(), Files(), Durability.FSYNC)
     engine.change(b"r", put(b"q", b"0"))
@@ -578,7 +578,7 @@ def test_a_caller_that_is_alone_waits_for_its_outcome(tmp_path: Path, monkeypatc
     assert not engine.fatal
 
 
-def test_a_caller_that_is_alone_goes_on_without_its_outcome_when_the_disk_hangs(tmp_path: Path) -> None:
+def test_a_single_caller_stops_waiting_when_the_disk_hangs(tmp_path: Path) -> None:
     files = HeldFiles()
     config = Config(log_quick_sync_us=3_600_000_000, log_idle_marker_ms=3_600_000)
     engine = Engine(tmp_path, config, Clock(), files, Durability.FSYNC)

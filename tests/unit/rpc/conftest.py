@@ -1,4 +1,4 @@
-"""What the tests of the streams stand on: a region under their control and the workers that call it."""
+"""Fixtures for the tests of streams: a region under their control and the workers that call it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def region() -> FakeRegion:
 
 @pytest.fixture
 def workers(region: FakeRegion) -> Iterator[Workers]:
-    """Two threads of each kind; whoever still waits at the end of the test is let go."""
+    """Two threads of each kind; threads that still wait at the end of the test are released."""
     workers = Workers(2)
     yield workers
     region.gate.set()
@@ -35,7 +35,7 @@ def config() -> Config:
 
 @pytest.fixture
 def run(region: FakeRegion, workers: Workers, config: Config) -> Run:
-    """Runs a test's coroutine with a client; afterwards nothing may be in flight."""
+    """Runs a test's coroutine with a client; nothing may be in flight afterwards."""
 
     def run(test: Callable[[Client], Awaitable[None]]) -> None:
         async def on_loop() -> None:

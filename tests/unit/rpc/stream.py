@@ -19,7 +19,7 @@ Answers = list[region_pb2.PointAnswer]
 
 
 class Client:
-    """The other end of a stream: what was written to it, message by message."""
+    """The client's end of a stream: the messages written to it."""
 
     def __init__(self, region: FakeRegion, workers: Workers, config: Config) -> None:
         self.clock = ManualClock()
@@ -46,7 +46,7 @@ class Client:
         await self.conversation.take(message.SerializeToString())
 
     async def until(self, *ids: int) -> None:
-        """Waits until these are answered."""
+        """Waits until these requests are answered."""
         while not set(ids) <= self.answers.keys():
             self._arrived.clear()
             await self._arrived.wait()

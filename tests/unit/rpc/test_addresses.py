@@ -1,4 +1,4 @@
-"""Where a server may listen."""
+"""Addresses that a server may listen on."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ def test_this_machines_own_addresses_are_safe(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"])
-def test_other_addresses_need_the_word_insecure(text: str) -> None:
+def test_other_addresses_need_the_option_insecure(text: str) -> None:
     address, told = Address.parse(text), Address("db.example", 7460)
     with pytest.raises(ListenError, match="--insecure"):
         checked_listen(address, told, False)
     assert checked_listen(address, told, True) == address
 
 
-def test_an_address_that_stands_for_all_needs_one_that_clients_are_told() -> None:
+def test_a_wildcard_address_needs_an_advertised_one() -> None:
     with pytest.raises(ListenError, match="--advertise"):
         checked_listen(Address("0.0.0.0", 1), None, True)
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(ListenError, match="not known here"):
+    with pytest.raises(ListenError, match="can't resolve the host"):
         checked_listen(Address("no-such-host.invalid", 1), None, False)
 
 
 def test_a_taken_port_is_named_as_such() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = Address("127.0.0.1", taken.getsockname()[1])
-        assert "in use" in address.why_not()
+        assert "in use" in address.bind_error()

@@ -66,10 +66,10 @@ def test_an_empty_mutate_answer_is_still_an_answer() -> None:
     assert answer.get == GetAnswer()
 
 
-def test_errors_after_the_first_ones_are_told_in_short_with_all_their_evidence() -> None:
+def test_errors_after_the_first_ones_have_a_short_message_and_all_their_evidence() -> None:
     outcomes = [NotACounterError("x" * 500, row=b"%d" % number, table="t") for number in range(ERRORS_IN_FULL_MAX + 2)]
     answer = mutate_answer(1, outcomes)
     errors = [result.error for result in PointAnswers.FromString(answer).answers[0].mutate.results]
     assert {len(error.message) for error in errors[:ERRORS_IN_FULL_MAX]} == {500}
-    assert errors[-1].message == "NOT_A_COUNTER; the first errors of this answer say more"
+    assert errors[-1].message == "NOT_A_COUNTER; see the first errors of this answer for full messages"
     assert (errors[-1].row, errors[-1].table, errors[-1].code) == (b"101", "t", Error.NOT_A_COUNTER)

@@ -119,7 +119,7 @@ def test_a_batch_begins_only_when_the_one_before_was_applied(region: FakeRegion,
     run(test)
 
 
-def test_a_batch_that_is_refused_is_told_and_the_stream_goes_on(region: FakeRegion, workers: Workers) -> None:
+def test_a_refused_batch_is_answered_and_the_stream_continues(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         stream = Stream(region, workers)
         stream.send(batch(b"1", region_id=99))
@@ -136,7 +136,7 @@ def test_a_batch_that_is_refused_is_told_and_the_stream_goes_on(region: FakeRegi
     run(test)
 
 
-def test_a_refused_batch_is_not_held_until_the_cyclic_collector_comes_by(
+def test_a_refused_batch_is_freed_without_the_cyclic_collector(
     region: FakeRegion, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusals: list[weakref.ref[RegionTooBusyError]] = []
@@ -195,8 +195,8 @@ class OutOfMemoryOnce(BulkMessages):
         return super().parse(data)
 
 
-def test_a_batch_that_can_not_even_be_read_gives_its_bytes_back(region: FakeRegion, workers: Workers) -> None:
-    """For want of memory: then of all times nothing may stay counted."""
+def test_a_batch_that_can_not_be_parsed_releases_its_bytes(region: FakeRegion, workers: Workers) -> None:
+    """For lack of memory, when it matters most that no bytes stay counted."""
 
     async def test() -> None:
         stream = Stream(region, workers, codec=OutOfMemoryOnce())
@@ -213,11 +213,11 @@ def test_a_batch_that_can_not_even_be_read_gives_its_bytes_back(region: FakeRegi
 
 
 def room_for(count: float, **settings: int) -> Config:
-    """For so many batches that are worked on."""
+    """Returns a configuration with memory for `count` batches in progress."""
     return Config(request_bytes_in_flight_max=int(count * REQUEST_COST * len(batch(b"1"))), **settings)
 
 
-def test_a_batch_waits_until_there_is_room_for_it(region: FakeRegion, workers: Workers) -> None:
+def test_a_batch_waits_until_there_is_memory_for_it(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         stream = Stream(region, workers, room_for(1.3))
         stream.send(batch(b"1"), batch(b"2"), None)
@@ -234,7 +234,7 @@ def test_a_batch_waits_until_there_is_room_for_it(region: FakeRegion, workers: W
     run(test)
 
 
-def test_a_batch_waits_until_there_is_room_in_the_memstores(region: FakeRegion, workers: Workers) -> None:
+def test_a_batch_waits_until_there_is_memory_in_the_memstores(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         stream = Stream(region, workers, Config(memstore_bytes_max=2000))
         stream.ledger.memstores.add(1900)
@@ -250,7 +250,7 @@ def test_a_batch_waits_until_there_is_room_in_the_memstores(region: FakeRegion, 
 
 
 @pytest.mark.parametrize("short_of", ["request_bytes_in_flight_max", "memstore_bytes_max"])
-def test_a_batch_that_waited_too_long_is_told_to_come_again(
+def test_a_batch_that_waited_too_long_gets_a_retryable_error(
     region: FakeRegion, workers: Workers, short_of: str
 ) -> None:
     async def test() -> None:
@@ -277,7 +277,7 @@ def test_a_batch_that_waited_too_long_is_told_to_come_again(
     run(test)
 
 
-def test_when_too_many_wait_for_any_of_them_to_begin_the_next_is_refused_at_once(
+def test_a_batch_is_refused_at_once_when_the_waiting_ones_leave_no_memory_to_begin(
     region: FakeRegion, workers: Workers
 ) -> None:
     async def test() -> None:
@@ -313,7 +313,7 @@ def test_a_batch_that_never_fits_is_refused_for_good(region: FakeRegion, workers
     run(test)
 
 
-def test_a_batch_that_waits_when_the_server_stops_is_told_so(region: FakeRegion, workers: Workers) -> None:
+def test_a_waiting_batch_fails_when_the_server_stops(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         stream = Stream(region, workers, room_for(1.3))
         stream.send(batch(b"1"), batch(b"2"))
@@ -329,7 +329,9 @@ def test_a_batch_that_waits_when_the_server_stops_is_told_so(region: FakeRegion,
     run(test)
 
 
-def test_a_batch_whose_client_goes_while_it_waits_gives_its_bytes_back(region: FakeRegion, workers: Workers) -> None:
+def test_a_batch_whose_client_disconnects_while_it_waits_releases_its_bytes(
+    region: FakeRegion, workers: Workers
+) -> None:
     async def test() -> None:
         stream = Stream(region, workers, room_for(1.3))
         stream.send(batch(b"1"), batch(b"2"))
@@ -362,7 +364,7 @@ def test_a_stream_that_waits_for_its_client_holds_no_batch(region: FakeRegion, w
     run(test)
 
 
-def test_a_client_that_is_gone_leaves_its_batch_to_be_carried_out(region: FakeRegion, workers: Workers) -> None:
+def test_the_batch_of_a_disconnected_client_is_completed(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         stream = Stream(region, workers)
         stream.send(batch(b"slow"))
@@ -379,9 +381,7 @@ def test_a_client_that_is_gone_leaves_its_batch_to_be_carried_out(region: FakeRe
     run(test)
 
 
-def test_a_client_that_sends_no_batch_and_leaves_at_once_is_no_error_of_ours(
-    region: FakeRegion, workers: Workers
-) -> None:
+def test_a_client_that_disconnects_without_a_batch_causes_no_logged_error(region: FakeRegion, workers: Workers) -> None:
     async def test() -> None:
         may_end = threading.Event()
         for _ in range(2):  # All threads there are.
@@ -399,7 +399,7 @@ def test_a_client_that_sends_no_batch_and_leaves_at_once_is_no_error_of_ours(
     run(test)
 
 
-def test_a_batch_that_is_published_after_its_client_went_gives_its_bytes_back(
+def test_a_batch_that_is_published_after_its_client_disconnected_releases_its_bytes(
     region: FakeRegion, workers: Workers
 ) -> None:
     async def test() -> None:
@@ -417,7 +417,9 @@ def test_a_batch_that_is_published_after_its_client_went_gives_its_bytes_back(
     run(test)
 
 
-def test_a_batch_whose_client_went_before_it_began_gives_its_bytes_back(region: FakeRegion, workers: Workers) -> None:
+def test_a_batch_whose_client_disconnected_before_it_began_releases_its_bytes(
+    region: FakeRegion, workers: Workers
+) -> None:
     async def test() -> None:
         streams = [Stream(region, workers) for _ in range(3)]  # One more than there are threads.
         for stream in streams[:2]:

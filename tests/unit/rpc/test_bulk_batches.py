@@ -1,4 +1,4 @@
-"""Arrow bytes from a stranger: what is not exactly a bulk batch is refused, and nothing kills the process."""
+"""Untrusted Arrow bytes: everything that is not exactly a bulk batch is refused, and nothing kills the process."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_size_is_checked_before_anything_is_read() -> None:
 
 def test_a_batch_larger_than_it_declares_is_refused() -> None:
     sent = batch(1000)
-    with pytest.raises(InvalidRequestError, match="uncompressed_bytes says 1000"):
+    with pytest.raises(InvalidRequestError, match="uncompressed_bytes is 1000"):
         read(encoded(sent), 1000)
 
 
@@ -81,8 +81,8 @@ def test_a_compressed_batch_is_refused_however_large_it_would_be(compression: Li
         read(data)
 
 
-def test_buffers_that_share_their_bytes_count_each() -> None:
-    """Small when sent, large for whoever copies it: forged so that four columns name the same part of the body."""
+def test_buffers_that_share_bytes_are_each_counted() -> None:
+    """Small when sent, large when copied: forged so that four columns refer to the same part of the body."""
     size = 70_001
     small = binary([b"s" * 77])
     sent = pa.RecordBatch.from_arrays(
@@ -161,7 +161,7 @@ def test_forged_offsets_are_refused() -> None:
 
 
 def test_forged_offsets_between_good_ones_are_refused() -> None:
-    """A parse without a full validation looks at the first and the last offset only."""
+    """Parsing without full validation checks only the first and the last offset."""
     good = binary([b"x", b"y", b"z"])
     sent = pa.RecordBatch.from_arrays([good, good, good, pa.array([1, 2, 3], pa.int64()), good], schema=BULK_SCHEMA)
     data = encoded(sent)

@@ -1,4 +1,4 @@
-"""Calls are let in once the server has recovered, until it stops, and only those that are meant for its folder."""
+"""Calls are accepted from recovery until the server stops, and only those for its data folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TO_OURS, TO_THEIRS = (("rowlock-data-folder-id", FOLDER),), (("rowlock-data-fold
 
 @dataclass
 class Call:
-    """What gRPC gives to a method."""
+    """The context that gRPC passes to a method."""
 
     metadata: Sequence[tuple[str, str]] = ()
     told: list[Error] = field(default_factory=list)
@@ -67,7 +67,7 @@ def serve(calls: Calls) -> None:
 
 
 def outcome(method: Method, metadata: Sequence[tuple[str, str]] = ()) -> bytes | Error.Code:
-    """The answer, or the code that the call was told."""
+    """Returns the answer, or the code of the call's error."""
     call: Any = Call(metadata)
     try:
         asyncio.run(method(b"", call))  # type: ignore[arg-type]  # a coroutine
@@ -81,7 +81,7 @@ def outcome(method: Method, metadata: Sequence[tuple[str, str]] = ()) -> bytes |
     return answer
 
 
-def test_a_call_is_let_in_when_the_server_has_recovered_until_it_stops() -> None:
+def test_calls_are_accepted_from_recovery_until_the_server_stops() -> None:
     calls, method = calls_of_a_folder()
     assert outcome(method) == Error.SERVER_RECOVERING
     serve(calls)
@@ -91,7 +91,7 @@ def test_a_call_is_let_in_when_the_server_has_recovered_until_it_stops() -> None
     assert calls.open_count == 0
 
 
-def test_a_call_that_is_meant_for_another_folder_is_not_let_in_also_while_the_server_recovers() -> None:
+def test_a_call_for_another_folder_is_refused_even_while_the_server_recovers() -> None:
     calls, method = calls_of_a_folder()
     assert outcome(method, TO_THEIRS) == Error.ANOTHER_DATA_FOLDER
     serve(calls)

@@ -1,4 +1,4 @@
-"""Puts of one message are made together, and nobody can tell but by the time that it takes."""
+"""Puts of one message are applied together, and differ from separate puts only in the time that they take."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.coalesced_puts import COALESCED_PUTS_MAX
 from rowlock_regionserver.operations import Put, RequestId, RowOutcome, RowResult
 from rowlock_regionserver.rpc.messages import answers as answers_module
-from rowlock_regionserver.rpc.messages.changes import PLAIN_PUTS_MAX
+from rowlock_regionserver.rpc.messages.mutations import PLAIN_PUTS_MAX
 from rowlock_regionserver.rpc.services import conversation
 
 from tests.unit.engine.fakes import FakeRegion
@@ -63,7 +63,7 @@ def test_each_keeps_its_puts_and_its_request_id(run: Run, region: FakeRegion) ->
     run(test)
 
 
-def test_who_is_refused_or_was_answered_before_does_not_wait_for_the_others(run: Run, region: FakeRegion) -> None:
+def test_refused_and_repeated_puts_do_not_wait_for_the_others(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         await client.send(*numbered([b"refused", b"later", b"made", b"later"]))
         assert client.answers.keys() == {0, 2}
@@ -91,7 +91,7 @@ def test_those_of_another_region_are_made_there(run: Run, region: FakeRegion) ->
     run(test)
 
 
-def test_they_are_no_more_than_leaves_the_client_something_to_do(run: Run, region: FakeRegion) -> None:
+def test_coalesced_puts_are_split_into_batches_of_limited_size(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         await client.send(*numbered([b"row"] * (COALESCED_PUTS_MAX + 3)))
         assert [len(rows) for rows in region.changed_together] == [COALESCED_PUTS_MAX, 3]
@@ -99,7 +99,7 @@ def test_they_are_no_more_than_leaves_the_client_something_to_do(run: Run, regio
     run(test)
 
 
-def test_one_by_itself_goes_the_way_of_all_others(run: Run, region: FakeRegion) -> None:
+def test_a_single_put_takes_the_ordinary_path(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         await client.send(put(1, b"a"), get(2, b"got"), put(3, b"b"))
         assert region.changed_together == [[b"a"], [b"b"]]
@@ -108,10 +108,10 @@ def test_one_by_itself_goes_the_way_of_all_others(run: Run, region: FakeRegion) 
     run(test)
 
 
-def test_whoever_leaves_while_the_loop_turns_leaves_nothing_half_begun(
+def test_a_client_that_disconnects_during_a_yield_leaves_no_put_half_begun(
     run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation, "_LOOP_HELD_MAX", -1)  # The loop turns after each request.
+    monkeypatch.setattr(conversation, "_LOOP_HELD_SECONDS_MAX", -1)  # The loop turns after each request.
 
     async def test(client: Client) -> None:
         taking = asyncio.ensure_future(client.send(*numbered([b"later"] * 5)))
@@ -129,7 +129,7 @@ def test_whoever_leaves_while_the_loop_turns_leaves_nothing_half_begun(
 
 
 def changed(request: region_pb2.PointRequest, kind: str) -> region_pb2.PointRequest:
-    """The put made into something that is not made together with the puts beside it."""
+    """Changes the put so that it is not applied together with its neighbours."""
     mutate = request.mutate
     mutation = mutate.mutations[0]
     if kind == "durability":
@@ -198,7 +198,7 @@ def test_what_the_region_refuses_together_is_tried_alone(run: Run, region: FakeR
     run(test)
 
 
-def test_of_an_unknown_region_each_is_told_so(run: Run) -> None:
+def test_each_put_of_an_unknown_region_gets_the_error(run: Run) -> None:
     async def test(client: Client) -> None:
         requests = numbered([b"a", b"b"])
         for request in requests:
@@ -210,7 +210,7 @@ def test_of_an_unknown_region_each_is_told_so(run: Run) -> None:
     run(test)
 
 
-def test_an_unknown_durability_is_told_to_each(run: Run, region: FakeRegion) -> None:
+def test_an_unknown_durability_fails_each_put(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         requests = numbered([b"a", b"b"])
         for request in requests:
@@ -223,7 +223,7 @@ def test_an_unknown_durability_is_told_to_each(run: Run, region: FakeRegion) -> 
 
 
 @pytest.mark.parametrize(("client_id", "reason"), [(b"", "without a client_id"), (b"short", "5 bytes")])
-def test_bad_client_ids_are_told_to_each(run: Run, region: FakeRegion, client_id: bytes, reason: str) -> None:
+def test_a_bad_client_id_fails_each_put(run: Run, region: FakeRegion, client_id: bytes, reason: str) -> None:
     async def test(client: Client) -> None:
         requests = numbered([b"a", b"b"])
         for request in requests:
@@ -257,7 +257,7 @@ def test_as_many_as_may_be_in_flight_are_made_together(run: Run, region: FakeReg
 
 
 @pytest.mark.parametrize("config", [Config(requests_in_flight_max=3)])
-def test_of_more_than_may_be_in_flight_as_many_are_made(run: Run, region: FakeRegion) -> None:
+def test_puts_beyond_the_limit_in_flight_are_refused(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         await client.send(*numbered([b"later"] * 4))
         assert region.changed_together == [[b"later"]] * 3
@@ -269,7 +269,7 @@ def test_of_more_than_may_be_in_flight_as_many_are_made(run: Run, region: FakeRe
     run(test)
 
 
-def test_a_bug_is_told_to_each(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bug_is_reported_to_each(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def test(client: Client) -> None:
         await client.send(*numbered([b"a", b"bug"]))
         assert [answer.error.code for answer in answers(client)] == [Error.INTERNAL] * 2
@@ -293,7 +293,7 @@ def test_answers_with_cells_are_bounded_as_those_of_other_changes_are(run: Run, 
     run(test)
 
 
-def test_an_outcome_that_can_not_be_said_leaves_the_others_theirs(
+def test_an_outcome_that_can_not_be_encoded_does_not_affect_the_others(
     run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill = answers_module.fill_mutate_answer

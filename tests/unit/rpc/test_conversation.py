@@ -1,4 +1,4 @@
-"""The point stream: what is quick is answered together, what waits holds up nobody, and who is gone leaves nothing."""
+"""The point stream: quick requests are answered together, waiting ones delay no other, and clients may disconnect."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_change_is_alone_when_nothing_else_is_in_its_message_in_flight_or_call
     run(test)
 
 
-def test_what_waits_holds_up_nobody_else_on_the_stream(run: Run, region: FakeRegion) -> None:
+def test_a_waiting_request_does_not_delay_others_on_the_stream(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         await client.send(get(1, b"slow"), put(2, b"slow"), get(3, b"quick"))
         assert client.answers.keys() == {3}
@@ -100,7 +100,7 @@ def test_the_loop_is_woken_for_what_comes_after_a_drain(run: Run, region: FakeRe
     run(test)
 
 
-def test_a_deadline_that_passes_while_all_workers_are_busy_is_told_in_time(run: Run, region: FakeRegion) -> None:
+def test_a_deadline_that_passes_while_all_workers_are_busy_is_reported_in_time(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         await client.send(get(1, b"slow"), get(2, b"slow"))
         for _ in range(2):
@@ -145,7 +145,7 @@ def test_too_many_in_flight_are_refused_early(run: Run, region: FakeRegion) -> N
     run(test)
 
 
-def test_who_is_gone_leaves_nothing_begun_and_nothing_in_flight(run: Run, region: FakeRegion) -> None:
+def test_a_disconnected_client_leaves_nothing_begun_and_nothing_in_flight(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         await client.send(get(1, b"slow 1"), get(2, b"slow 2"), put(3, b"slow 3"), put(4, b"later"))
         for _ in range(2):
@@ -158,7 +158,7 @@ def test_who_is_gone_leaves_nothing_begun_and_nothing_in_flight(run: Run, region
     assert b"slow 3" not in region.begun
 
 
-def test_a_change_of_many_rows_that_is_published_after_the_workers_stopped_harms_nobody(
+def test_a_change_of_many_rows_may_be_published_after_the_workers_stopped(
     region: FakeRegion, workers: Workers, config: Config
 ) -> None:
     async def test() -> None:
@@ -172,7 +172,7 @@ def test_a_change_of_many_rows_that_is_published_after_the_workers_stopped_harms
     run_on_loop(test)
 
 
-def test_an_answer_that_comes_after_its_client_left_is_dropped_without_a_word(
+def test_an_answer_for_a_disconnected_client_is_dropped_silently(
     run: Run, region: FakeRegion, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test(client: Client) -> None:
@@ -190,7 +190,7 @@ def test_an_answer_that_comes_after_its_client_left_is_dropped_without_a_word(
     assert caplog.records == []
 
 
-def test_a_wait_for_room_that_was_cancelled_ends_no_stream(run: Run) -> None:
+def test_a_cancelled_wait_for_memory_does_not_end_the_stream(run: Run) -> None:
     async def test(client: Client) -> None:
         client.may_write.clear()
         sending = asyncio.create_task(client.send(get(1, b"a")))
@@ -206,7 +206,7 @@ def test_a_wait_for_room_that_was_cancelled_ends_no_stream(run: Run) -> None:
     run(test)
 
 
-def test_a_bug_is_told_and_does_not_end_the_stream(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bug_is_reported_and_does_not_end_the_stream(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def test(client: Client) -> None:
         await client.send(get(1, b"bug"), get(2, b"fine"))
         assert client.answers[1].error.code == Error.INTERNAL
@@ -218,7 +218,7 @@ def test_a_bug_is_told_and_does_not_end_the_stream(run: Run, caplog: pytest.LogC
 
 @pytest.mark.parametrize("row_count", [1, 100])
 @pytest.mark.parametrize("is_published_on_loop", [True, False])
-def test_a_change_whose_answer_can_not_be_made_is_told_as_in_doubt(
+def test_a_change_whose_answer_can_not_be_encoded_has_an_unknown_outcome(
     run: Run, region: FakeRegion, row_count: int, is_published_on_loop: bool
 ) -> None:
     region.timestamp = 1 << 64  # no int64, so the message is not made
@@ -236,7 +236,7 @@ def test_a_change_whose_answer_can_not_be_made_is_told_as_in_doubt(
     run(test)
 
 
-def test_one_bad_mutation_is_told_in_its_place(run: Run, region: FakeRegion) -> None:
+def test_one_bad_mutation_is_reported_in_its_place(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         await client.send(put(1, b"a", b"bad", b"c"), put(2, b"bad"))
         codes = [result.error.code for result in client.answers[1].mutate.results]
@@ -268,7 +268,7 @@ def test_an_answer_larger_than_a_message_may_be_is_refused(run: Run, region: Fak
 
 
 @pytest.mark.parametrize("config", [Config(request_bytes_max=1000)])
-def test_answers_are_cut_into_messages_of_at_most_the_limit(run: Run, region: FakeRegion) -> None:
+def test_answers_are_split_into_messages_within_the_limit(run: Run, region: FakeRegion) -> None:
     region.value = b"v" * 300
 
     async def test(client: Client) -> None:
@@ -280,7 +280,7 @@ def test_answers_are_cut_into_messages_of_at_most_the_limit(run: Run, region: Fa
 
 
 @pytest.mark.parametrize("config", [Config(request_bytes_max=1000)])
-def test_a_client_that_takes_no_answers_is_not_read_from(run: Run, region: FakeRegion) -> None:
+def test_a_client_that_reads_no_answers_is_not_read_from(run: Run, region: FakeRegion) -> None:
     region.value = b"v" * 300
 
     async def test(client: Client) -> None:
@@ -300,7 +300,7 @@ def test_a_client_that_takes_no_answers_is_not_read_from(run: Run, region: FakeR
 
 
 @pytest.mark.parametrize("config", [Config(request_bytes_max=1000)])
-def test_nor_is_one_whose_answers_pile_up_behind_a_message_that_is_being_written(run: Run, region: FakeRegion) -> None:
+def test_a_client_whose_answers_pile_up_behind_a_write_is_not_read_from(run: Run, region: FakeRegion) -> None:
     region.value = b"v" * 300
 
     async def test(client: Client) -> None:
@@ -320,10 +320,10 @@ def test_nor_is_one_whose_answers_pile_up_behind_a_message_that_is_being_written
 
 
 @pytest.mark.parametrize("config", [Config(request_bytes_max=3000)])
-def test_no_more_of_a_message_is_begun_than_the_client_takes(
+def test_no_more_requests_of_a_message_begin_than_the_client_reads_answers(
     run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowlock_regionserver.rpc.services.conversation._LOOP_HELD_MAX", -1.0)
+    monkeypatch.setattr("rowlock_regionserver.rpc.services.conversation._LOOP_HELD_SECONDS_MAX", -1.0)
     region.value = b"v" * 1000
 
     async def test(client: Client) -> None:
@@ -343,7 +343,9 @@ def test_no_more_of_a_message_is_begun_than_the_client_takes(
 
 
 @pytest.mark.parametrize("config", [Config(answer_bytes_held_max=2500)])
-def test_changes_of_workers_are_refused_or_not_told_to_who_leaves_too_much_unread(run: Run, region: FakeRegion) -> None:
+def test_changes_of_workers_are_refused_or_unanswered_for_a_client_with_too_much_unread(
+    run: Run, region: FakeRegion
+) -> None:
     region.results = ((b"f", b"q", 1, b"v" * 1000),)
     region.gate.set()
 
@@ -363,7 +365,7 @@ def test_changes_of_workers_are_refused_or_not_told_to_who_leaves_too_much_unrea
 
 
 @pytest.mark.parametrize("config", [Config(answer_bytes_held_max=2500)])
-def test_changes_that_are_published_together_are_not_all_answered_to_who_reads_nothing(
+def test_answers_of_changes_published_together_are_bounded_for_a_client_that_reads_nothing(
     run: Run, region: FakeRegion
 ) -> None:
     region.results = ((b"f", b"q", 1, b"v" * 1000),)
@@ -383,7 +385,7 @@ def test_changes_that_are_published_together_are_not_all_answered_to_who_reads_n
 
 
 @pytest.mark.parametrize("config", [Config(answer_bytes_held_max=20_000)])
-def test_workers_begin_no_gets_for_who_leaves_too_much_unread(
+def test_workers_begin_no_gets_for_a_client_with_too_much_unread(
     run: Run, region: FakeRegion, workers: Workers, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rowlock_regionserver.engine.points._FEW_UNREAD_SHARE", 8)  # 1250 bytes: one answer
@@ -417,7 +419,7 @@ def test_workers_begin_no_gets_for_who_leaves_too_much_unread(
     run(test)
 
 
-def test_a_large_message_is_carried_out_by_workers(run: Run, region: FakeRegion) -> None:
+def test_a_large_message_is_executed_by_workers(run: Run, region: FakeRegion) -> None:
     async def test(client: Client) -> None:
         padding = put(99, *[b"x" * 1000] * (INLINE_MESSAGE_BYTES_MAX // 1000))
         await client.send(get(1, b"a"), put(2, b"b"), padding)
@@ -439,7 +441,7 @@ def long_change(request_id: int, part: str, row_count: int, count: int) -> regio
 
 
 @pytest.mark.parametrize("part", ["changes", "otherwise", "checks"])
-def test_a_long_change_is_carried_out_by_a_worker(run: Run, region: FakeRegion, part: str) -> None:
+def test_a_long_change_is_executed_by_a_worker(run: Run, region: FakeRegion, part: str) -> None:
     async def test(client: Client) -> None:
         await client.send(
             long_change(1, part, 1, INLINE_PARTS_MAX // 2), long_change(2, part, 2, INLINE_PARTS_MAX // 3)
@@ -471,7 +473,7 @@ def test_too_many_bytes_of_large_messages_are_refused(run: Run, region: FakeRegi
 
 
 @pytest.mark.parametrize("config", [Config(request_bytes_max=1000)])
-def test_who_leaves_while_a_large_message_waits_for_room_gives_its_bytes_back(
+def test_a_client_that_disconnects_while_a_large_message_waits_for_memory_releases_its_bytes(
     run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rowlock_regionserver.rpc.services.conversation.INLINE_MESSAGE_BYTES_MAX", 200)
@@ -523,8 +525,8 @@ def test_the_end_waits_for_every_answer(run: Run, region: FakeRegion) -> None:
     run(test)
 
 
-def test_a_long_message_lets_the_loop_turn(run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowlock_regionserver.rpc.services.conversation._LOOP_HELD_MAX", -1.0)
+def test_a_long_message_yields_to_the_event_loop(run: Run, region: FakeRegion, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowlock_regionserver.rpc.services.conversation._LOOP_HELD_SECONDS_MAX", -1.0)
 
     async def test(client: Client) -> None:
         turns = 0

@@ -30,7 +30,7 @@ def kind_of(row: ErrorRow) -> type[RegionServerError]:
 
 
 def code_of(row: ErrorRow) -> Code:
-    """The code of the row, or of the nearest class above that has one."""
+    """Returns the code of the row, or of the nearest base class that has one."""
     if row.code is not None:
         return row.code
     assert row.server is not None
@@ -46,7 +46,7 @@ def made(kind: type[RegionServerError]) -> RegionServerError:
 
 
 class FakeContext:
-    """Keeps what a call is ended with."""
+    """Records how a call is ended."""
 
     def __init__(self) -> None:
         self.metadata: dict[str, bytes] = {}
@@ -86,7 +86,7 @@ def test_each_error_travels_under_its_code_and_status_or_those_of_its_parent(row
 
 def test_an_error_that_the_table_does_not_know_travels_under_the_code_of_its_parent() -> None:
     class NarrowError(DiskFullError):
-        """For this test."""
+        """An error class for this test."""
 
     assert error_message(NarrowError("full"), "").code == Error.DISK_FULL
 
@@ -110,18 +110,18 @@ def test_the_evidence_arrives() -> None:
     assert ended(error_message(error, ""))[2] == expected
 
 
-def test_busy_says_when_to_try_again() -> None:
+def test_busy_has_a_retry_delay() -> None:
     message = error_message(RegionTooBusyError("busy", retry_after_ms=250), "")
     assert (message.code, message.retry_after_ms, message.can_retry) == (Error.REGION_TOO_BUSY, 250, True)
     assert ended(error_message(DiskFullError("full"), ""))[0].code is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-def test_a_limit_beyond_64_bits_is_told_as_the_greatest_number() -> None:
+def test_a_limit_beyond_64_bits_is_sent_as_the_greatest_number() -> None:
     error = LimitExceededError("m", limit="l", limit_value=1, found=1 << 70)
     assert error_message(error, "").found == (1 << 63) - 1
 
 
-def test_a_bug_is_logged_with_its_trace_and_told_in_short(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bug_is_logged_with_its_traceback_and_sent_in_short(caplog: pytest.LogCaptureFixture) -> None:
     try:
         raise KeyError("secret")
     except KeyError as error:

@@ -42,12 +42,12 @@ CONFIG = Config()
 
 
 def unknown(number: int) -> Any:
-    """A number that no enum of ours has; the generated types would not let it through."""
+    """Returns a number that no enum has; the generated types would reject it."""
     return number
 
 
 def negated(message: types_pb2.Filter) -> types_pb2.Filter:
-    """`not` is a word of Python, so the field can't be named in a call."""
+    """`not` is a Python keyword, so the field can't be a keyword argument."""
     outer = types_pb2.Filter()
     getattr(outer, "not").CopyFrom(message)
     return outer
@@ -60,7 +60,7 @@ def test_a_plain_get_asks_for_the_newest_version_of_every_column() -> None:
     assert selection(region_pb2.Get(rows=[b"a"], versions=1), CONFIG) == Selection()
 
 
-def test_everything_that_a_get_selects_arrives() -> None:
+def test_every_field_of_a_get_arrives() -> None:
     get = region_pb2.Get(
         rows=[b"r"],
         columns=[
@@ -118,7 +118,7 @@ def test_a_get_names_at_least_one_row_and_at_most_the_limit() -> None:
     assert refused.value.limit == "rows_per_request_max"
 
 
-def test_everything_that_a_scan_asks_arrives() -> None:
+def test_every_field_of_a_scan_arrives() -> None:
     scan = region_pb2.ScanRequest(
         ranges=[region_pb2.RowRange(start=b"a", stop=b"b"), region_pb2.RowRange()],
         versions=2,
@@ -132,7 +132,7 @@ def test_everything_that_a_scan_asks_arrives() -> None:
     )
 
 
-def test_sizes_that_a_scan_leaves_out_are_the_servers_and_absurd_ones_are_cut() -> None:
+def test_missing_sizes_of_a_scan_are_the_servers_and_absurd_ones_are_reduced() -> None:
     plain = scan_plan(region_pb2.ScanRequest(), CONFIG)
     assert (plain.batch_bytes, plain.batch_rows) == (CONFIG.scan_batch_bytes, CONFIG.scan_batch_rows)
     most = (1 << 32) - 1
@@ -229,10 +229,10 @@ def test_every_kind_of_filter_arrives(message: types_pb2.Filter, value: RowFilte
         (types_pb2.Filter(row=types_pb2.RowComparison(op=unknown(6))), "RowComparison.op is 6"),
         (types_pb2.Filter(column=types_pb2.ColumnComparison(type=unknown(11))), "ColumnComparison.type is 11"),
         (types_pb2.Filter(pattern=types_pb2.ColumnPattern(kind=unknown(3))), "ColumnPattern.kind is 3"),
-        (negated(types_pb2.Filter()), "a filter says nothing"),
+        (negated(types_pb2.Filter()), "a filter is empty"),
     ],
 )
-def test_unknown_numbers_in_filters_are_refused_and_the_known_ones_told(message: types_pb2.Filter, said: str) -> None:
+def test_unknown_numbers_in_filters_are_refused_and_the_known_ones_listed(message: types_pb2.Filter, said: str) -> None:
     with pytest.raises(InvalidRequestError, match=said):
         row_filter(message, 32)
 

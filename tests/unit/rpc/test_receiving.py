@@ -1,4 +1,4 @@
-"""Connections that sent what nobody could take yet are closed when memory is full: those that brought most."""
+"""When memory is full, the connections with the most undelivered bytes are closed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FakeSender(Sender):
 
 
 class Process:
-    """A process that holds what it is set to, and clients that sent what they are set to."""
+    """A process and clients with configurable bytes held and sent."""
 
     def __init__(self) -> None:
         self.bytes_held = own_bytes = 100 * MIB  # before anybody sends
@@ -53,7 +53,7 @@ def process() -> Process:
     return Process()
 
 
-def test_while_memory_is_not_full_nobody_is_sent_away(process: Process) -> None:
+def test_no_connection_is_closed_while_memory_is_not_full(process: Process) -> None:
     process.send("a", 150 * MIB)
     process.watch.look()
     assert process.ended == []
@@ -67,7 +67,7 @@ def test_what_came_before_the_watch_began_is_not_the_servers_own() -> None:
     assert ended == ["a"]
 
 
-def test_those_that_sent_most_are_closed_and_no_more_than_make_up_for_it(process: Process) -> None:
+def test_the_connections_that_sent_the_most_are_closed_and_no_more_than_needed(process: Process) -> None:
     for peer, byte_count in (("a", 20), ("b", 60), ("c", 50), ("d", 30)):
         process.send(peer, byte_count * MIB)
     process.send("e", 60 * MIB)  # 220 MiB, 70 too much
@@ -75,7 +75,7 @@ def test_those_that_sent_most_are_closed_and_no_more_than_make_up_for_it(process
     assert process.ended == ["b", "e"]
 
 
-def test_whose_memory_is_not_freed_yet_counts_as_gone(process: Process) -> None:
+def test_a_closed_connection_whose_memory_is_not_freed_yet_counts_as_freed(process: Process) -> None:
     process.send("a", 80 * MIB)
     process.send("b", 80 * MIB)
     process.watch.look()
@@ -90,14 +90,14 @@ def test_what_allocators_can_give_back_is_no_reason_to_close_anything(process: P
     assert process.ended == []
 
 
-def test_while_nobody_sends_the_allocators_are_left_alone(process: Process) -> None:
+def test_without_senders_the_allocators_are_not_trimmed(process: Process) -> None:
     process.bytes_held += 200 * MIB
     process.freed_bytes = 10 * MIB
     process.watch.look()
     assert process.freed_bytes == 10 * MIB
 
 
-def test_where_the_system_tells_nothing_nothing_is_watched() -> None:
+def test_nothing_is_watched_where_the_system_reports_no_memory() -> None:
     watch = ReceiveWatch(Ledger(Config()), list, lambda: 0, lambda: None)
     watch.start()
     watch.stop()
@@ -105,7 +105,7 @@ def test_where_the_system_tells_nothing_nothing_is_watched() -> None:
 
 @pytest.fixture
 def connected() -> Iterator[tuple[socket.socket, socket.socket, int]]:
-    """A client's end, the server's end and its port."""
+    """Yields the client's end, the server's end and its port."""
     with ExitStack() as opened:
         listening = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
         port = listening.getsockname()[1]
@@ -118,7 +118,7 @@ needs_linux = pytest.mark.skipif(not anonymous_bytes(), reason="only Linux tells
 
 
 @needs_linux
-def test_what_was_sent_and_not_read_is_told_of_each_connection(
+def test_each_connection_has_its_count_of_unread_bytes(
     connected: tuple[socket.socket, socket.socket, int],
 ) -> None:
     client, server, port = connected
@@ -130,7 +130,7 @@ def test_what_was_sent_and_not_read_is_told_of_each_connection(
     connection = connections.enter(peer)
     (sender,) = senders(port, connections)
     assert (sender.peer, sender.unread_bytes) == (peer, 3 * MIB)
-    connection.met(bytes(2 * MIB + MIB // 2))
+    connection.count_message(bytes(2 * MIB + MIB // 2))
     assert senders(port, connections) == []
     assert senders(port + 1, Connections(10, 100)) == []  # another's port
 
@@ -150,7 +150,7 @@ def test_a_connection_is_ended_and_never_another_one_that_has_its_descriptor_now
 
 
 @needs_linux
-def test_connections_of_a_unix_socket_share_what_nobody_counts_and_are_ended_one_by_one(tmp_path: Path) -> None:
+def test_connections_of_a_unix_socket_share_the_uncounted_bytes_and_are_closed_one_by_one(tmp_path: Path) -> None:
     path = str(tmp_path / "socket")
     ledger = Ledger(Config(memory=MEMORY), 100 * MIB)
     with ExitStack() as opened:

@@ -1,4 +1,4 @@
-"""Answers of scans: bytes put together by hand are the message that protobuf would have made."""
+"""Answers of scans: bytes assembled by hand equal the message that protobuf would make."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def table(count: int, value_bytes: int = 3) -> pa.Table:
 
 @pytest.mark.parametrize("count", [0, 1, 3, 500])
 @pytest.mark.parametrize("value_bytes", [0, 100, 40_000])
-def test_protobuf_reads_what_was_put_together(count: int, value_bytes: int) -> None:
+def test_protobuf_parses_the_assembled_bytes(count: int, value_bytes: int) -> None:
     sent = table(count, value_bytes)
     data = scan_batch(ScanAnswer(sent, count, row_continues=True, resume_key=b"reached"), 1 << 40)
     message = ScanBatch.FromString(data)

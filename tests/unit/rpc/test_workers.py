@@ -1,4 +1,4 @@
-"""Slow table operations, as many as have threads: what else is asked is answered beside them."""
+"""Slow table operations on all of their threads: other calls are still answered."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def engine(tmp_path: Path) -> Iterator[RegionServer]:
 
 @pytest.fixture
 def busy_workers(workers: Workers) -> Iterator[Workers]:
-    """All threads for tables are in operations that last until the test ends."""
+    """All threads for table operations are busy until the test ends."""
     may_end = threading.Event()
     for _ in range(100):
         workers.tables.submit(may_end.wait)
@@ -49,7 +49,7 @@ def busy_workers(workers: Workers) -> Iterator[Workers]:
     may_end.set()
 
 
-def test_slow_table_operations_do_not_hold_up_who_connects(engine: RegionServer, busy_workers: Workers) -> None:
+def test_slow_table_operations_do_not_delay_new_connections(engine: RegionServer, busy_workers: Workers) -> None:
     async def test() -> None:
         config = Config()
         methods = CatalogService(engine, busy_workers, "host:1", "id", config).methods()
@@ -75,7 +75,7 @@ def test_slow_table_operations_do_not_hold_up_who_connects(engine: RegionServer,
     run(test)
 
 
-def test_slow_table_operations_do_not_keep_the_read_points_of_scans_that_were_left(
+def test_slow_table_operations_do_not_delay_closing_the_read_points_of_scans(
     region: FakeRegion, busy_workers: Workers
 ) -> None:
     async def write(_: bytes) -> None:

@@ -9,7 +9,7 @@ from rowlock_regionserver.arrow.columns import Mask, cells_table
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
 from rowlock_regionserver.cells import Cell, from_then_on
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
-from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.scan import source_chunks
 from rowlock_regionserver.scan.kept_tables import kept_tables
 from rowlock_regionserver.sources import NO_LIMIT, Chunk

@@ -1,7 +1,7 @@
-"""Arranges a bulk batch: checked, split by family, sorted and collapsed, as vector operations.
+"""Arranges a bulk batch: checks, splits by family, sorts and collapses it, by vector operations.
 
-A bulk batch is one write: it gets one write number. So of two cells under the same column and timestamp the later one
-of the batch stays, and a put that a later delete of the batch covers is dropped.
+A bulk batch is one write with one write number. So of two cells with the same column and timestamp the later one in the
+batch wins, and a put that a later delete of the batch covers is dropped.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from rowlock_regionserver.region.mutate.check import check_family
 from rowlock_regionserver.table import Table
 
 # One family's cells of a bulk batch, sorted and collapsed; a null timestamp is stamped when the batch is applied.
-BULK_FIELDS: list[pa.Field[Any]] = [
+FAMILY_CELLS_FIELDS: list[pa.Field[Any]] = [
     pa.field("row", pa.binary(), nullable=False),
     pa.field("qualifier", pa.binary(), nullable=False),
     pa.field("timestamp", pa.int64()),
     pa.field("kind", pa.int8(), nullable=False),
     pa.field("value", pa.binary(), nullable=False),
 ]
-BULK_SCHEMA = pa.schema(BULK_FIELDS)
+FAMILY_CELLS_SCHEMA = pa.schema(FAMILY_CELLS_FIELDS)
 
 Chunks: TypeAlias = "pa.ChunkedArray[Any]"  # Any: pyarrow's stubs type an array by its scalars
 
@@ -63,7 +63,7 @@ _STAMPED_ORDER: list[tuple[str, Literal["ascending", "descending"]]] = [
 
 @dataclass(frozen=True, slots=True)
 class BulkCells:
-    """A bulk batch, arranged: BULK_SCHEMA tables by family number."""
+    """An arranged bulk batch: FAMILY_CELLS_SCHEMA tables by family number."""
 
     tables: Mapping[int, pa.Table]
     cell_count: int
@@ -73,26 +73,26 @@ class BulkCells:
     last_row: bytes
     is_stamped: bool  # some cell has no timestamp of its own
     stamp_at_least: int
-    # The lowest timestamp from there on that a cell brought itself, in a column where another came without one; None:
-    # there is none.
+    # The lowest explicit timestamp at or above stamp_at_least, in a column that also has a cell without one; or None.
     timestamp_ahead: int | None
 
     def is_in_order_at(self, stamp: int) -> bool:
-        """Whether the cells are in order and collapsed also for this stamp.
+        """Whether the cells are sorted and collapsed correctly for this stamp too.
 
-        A later one than they were arranged by may have reached what was ahead of it: then they are to be arranged anew.
+        If it is later than the stamp that they were arranged by, and has reached `timestamp_ahead`, they must be
+        arranged again.
         """
         assert stamp >= self.stamp_at_least, (stamp, self.stamp_at_least)
         return stamp == self.stamp_at_least or self.timestamp_ahead is None or stamp < self.timestamp_ahead
 
 
 def arrange(batch: pa.Table, table: Table, config: Config, timestamp_max: int, stamp_at_least: int) -> BulkCells:
-    """The batch (row, family, qualifier, timestamp nullable, value nullable) in order, or what is wrong with it.
+    """Arranges a batch of (row, family, qualifier, timestamp nullable, value nullable), already validated as Arrow.
 
-    It will be stamped `stamp_at_least` or later; with later ones it fits as long as `is_in_order_at` says so.
+    The batch will be stamped `stamp_at_least` or later; `is_in_order_at` says whether a later stamp fits.
     `timestamp_max`: the latest timestamp that a client may set.
 
-    Raises InvalidRequestError, LimitExceededError and FamilyNotFoundError; the batch was validated as Arrow already.
+    Raises InvalidRequestError, LimitExceededError and FamilyNotFoundError.
     """
     if not batch.num_rows:
         raise InvalidRequestError("the bulk batch has no cells; send at least one")
@@ -118,7 +118,7 @@ def arrange(batch: pa.Table, table: Table, config: Config, timestamp_max: int, s
 
 
 def _count_rows(tables: Mapping[int, pa.Table]) -> int:
-    """Distinct rows over all families."""
+    """Counts the distinct rows over all families."""
     if len(tables) == 1:
         (part,) = tables.values()
         return int(np.count_nonzero(~equals_previous(column(part, 0))))
@@ -132,7 +132,7 @@ def _distinct_rows(part: pa.Table) -> Column:
 
 
 def _check_sizes(batch: pa.Table, config: Config) -> None:
-    for name, limit, limit_value, least in (
+    for name, limit, limit_value, length_min in (
         ("row", "row_bytes_max", config.row_bytes_max, 1),
         ("qualifier", "qualifier_bytes_max", config.qualifier_bytes_max, 0),
         ("value", "cell_bytes_max", config.cell_bytes_max, 0),
@@ -140,7 +140,7 @@ def _check_sizes(batch: pa.Table, config: Config) -> None:
         lengths = pc.binary_length(batch.column(name))
         bounds = pc.min_max(lengths)
         shortest, longest = bounds["min"].as_py(), bounds["max"].as_py()
-        if shortest is not None and shortest < least:
+        if shortest is not None and shortest < length_min:
             at = pc.index(lengths, shortest).as_py()
             raise InvalidRequestError(f"cell {at} of the bulk batch has an empty row; a row key has at least one byte")
         if longest is not None and longest > limit_value:
@@ -191,13 +191,13 @@ def _split_by_family(batch: pa.Table, families: Mapping[bytes, Family], table: s
 
 
 def _in_order(cells: pa.Table, stamp_at_least: int, ahead: list[int]) -> pa.Table:
-    """BULK_SCHEMA of (row, qualifier, timestamp, value): sorted by row, qualifier, newest first, and collapsed.
+    """Sorts (row, qualifier, timestamp, value) by row, qualifier, newest first; collapses them to FAMILY_CELLS_SCHEMA.
 
-    For the order a missing timestamp counts as `stamp_at_least`. Adds to `ahead` what is told as `timestamp_ahead`.
+    A missing timestamp sorts as `stamp_at_least`. Appends this family's `timestamp_ahead` to `ahead`, if it has one.
     """
     count = cells.num_rows
     kind = _kinds(cells.column("value"), count)
-    # fill_null gives the column itself when there is none, and nulls in the data are rare.
+    # fill_null returns the column itself if it has no nulls, and nulls in the data are rare.
     timestamp = _one_array(cells.column("timestamp").fill_null(_integer(stamp_at_least)))
     together = pa.Table.from_arrays(
         [
@@ -208,11 +208,11 @@ def _in_order(cells: pa.Table, stamp_at_least: int, ahead: list[int]) -> pa.Tabl
             _one_array(cells.column("value").fill_null(binary_array([b""])[0])),
             timestamp,
         ],
-        names=[*BULK_SCHEMA.names, "order"],
+        names=[*FAMILY_CELLS_SCHEMA.names, "order"],
     )
     positions = np.arange(count, dtype=np.int64)
     if not _is_sorted(together):
-        indices = pc.sort_indices(together, sort_keys=_ORDER)  # Stable: of equal cells the later stands last.
+        indices = pc.sort_indices(together, sort_keys=_ORDER)  # Stable: of equal cells the later one comes last.
         together = single_chunk(together.take(indices))
         positions = np.frombuffer(buffer_of(indices, 1), np.uint64)[:count].astype(np.int64)
     if 0 < cells.column("timestamp").null_count < count:
@@ -220,11 +220,14 @@ def _in_order(cells: pa.Table, stamp_at_least: int, ahead: list[int]) -> pa.Tabl
     survives = _survivors(together, positions)
     if not survives.all():
         together = single_chunk(take(together, np.flatnonzero(survives)))
-    return together.drop_columns(["order"]).cast(BULK_SCHEMA)
+    return together.drop_columns(["order"]).cast(FAMILY_CELLS_SCHEMA)
 
 
 def _timestamps_ahead(together: pa.Table, stamp_at_least: int) -> list[int]:
-    """Of sorted cells the lowest timestamp that one brought, from there on, in a column where another has none."""
+    """Returns the lowest explicit timestamp at or above `stamp_at_least` in columns that also have cells without one.
+
+    `together` is sorted. The list is empty if there is no such timestamp.
+    """
     same_column = equals_previous(column(together, 0)) & equals_previous(column(together, 1))
     number_of_column = np.cumsum(~same_column) - 1
     is_missing = numpy_mask(column(together, 2).is_null())
@@ -236,12 +239,12 @@ def _timestamps_ahead(together: pa.Table, stamp_at_least: int) -> list[int]:
 
 
 def _integer(value: int) -> Any:  # Any: pyarrow's stubs give scalars no common type
-    """An int64 scalar; not by pa.scalar, which imports pandas when it is installed."""
+    """Returns an int64 scalar; not by pa.scalar, which imports pandas if it is installed."""
     return integer_array([value], pa.int64())[0]
 
 
 def _one_array(values: Chunks) -> Column:
-    """The one chunk of a column."""
+    """Returns the single chunk of a column."""
     assert values.num_chunks == 1, values.num_chunks
     return values.chunks[0]
 
@@ -256,7 +259,7 @@ def _kinds(values: Chunks, count: int) -> np.ndarray[tuple[int], np.dtype[np.int
 
 
 def _is_sorted(together: pa.Table) -> bool:
-    """Whether the cells stand in store order already, as they do when a client sends rows sorted by key."""
+    """Whether the cells are in store order already, as they are when a client sends rows sorted by key."""
     rows, qualifiers = column(together, 0), column(together, 1)
     same_row = equals_previous(rows)
     if not _ascends(rows, same_row):
@@ -273,7 +276,7 @@ def _is_sorted(together: pa.Table) -> bool:
 
 
 def _ascends(values: Column, excused: Mask) -> bool:
-    """Each value is greater than the one before it, but where `excused`."""
+    """Whether each value is greater than the one before it, except where `excused`."""
     if len(values) < 2:
         return True
     greater = pc.greater(values.slice(1), values.slice(0, len(values) - 1))
@@ -281,7 +284,7 @@ def _ascends(values: Column, excused: Mask) -> bool:
 
 
 def _survivors(together: pa.Table, positions: Integers) -> Mask:
-    """Which cells stay, of sorted ones: the last of equal ones, and no put that a later delete of the batch covers."""
+    """Masks the sorted cells that remain: the last of equal ones, and no put covered by a later delete of the batch."""
     kind, ordering = kinds(column(together, 3)), integers(column(together, 5))
     same_column = equals_previous(column(together, 0)) & equals_previous(column(together, 1))
     repeats = same_column.copy()
@@ -300,10 +303,10 @@ def _survivors(together: pa.Table, positions: Integers) -> Mask:
 
 
 def stamped(cells: pa.Table, write_number: int, stamp: int) -> pa.Table:
-    """CELL_SCHEMA of BULK_SCHEMA cells, with their write number, and their stamp where they had no timestamp.
+    """Converts FAMILY_CELLS_SCHEMA to CELL_SCHEMA: adds the write number, and the stamp where a timestamp is missing.
 
-    Version 0.1.0 logged batches that were not always in order for their stamp; where some cells have a timestamp and
-    others none, the order is mended.
+    Version 0.1.0 logged batches that were not always in order for their stamp. So a batch in which only some cells have
+    a timestamp is sorted again.
     """
     count = cells.num_rows
     timestamps = _one_array(cells.column("timestamp"))

@@ -1,13 +1,13 @@
 """Bulk files: a large bulk batch on disk, before the log names it.
 
-A bulk file is written and synced before its log record exists; the record holds its length and CRC32C. It is read only
-by recovery, and goes when the cells are in store files. A small batch is worth no file: the same bytes stand in its log
-record. Layout, integers little-endian:
+A bulk file is written and synced before its log record exists; the record holds its length and CRC32C. Only recovery
+reads it, and it is removed when the cells are in store files. For a small batch there is no file: its log record holds
+the same bytes. Layout, integers little-endian:
 
     magic      8 bytes  "rowlkblk"
     version    u32      1
     families   u32      count
-    for each family: family number u32, length u64, then an Arrow IPC stream of BULK_SCHEMA of that length
+    for each family: family number u32, length u64, then an Arrow IPC stream of FAMILY_CELLS_SCHEMA of that length
 
 A file that no live log record names is deleted at start.
 """
@@ -38,7 +38,7 @@ _FAMILY = struct.Struct("<IQ")
 
 @dataclass(frozen=True, slots=True)
 class WrittenBulkFile:
-    """What proves a bulk file."""
+    """A bulk file's number, length and checksum, by which recovery verifies it."""
 
     number: int
     byte_count: int
@@ -46,18 +46,18 @@ class WrittenBulkFile:
 
 
 def bulk_file_path(folder: Path, number: int) -> Path:
-    """Where the bulk file of this number lies."""
+    """Returns the path of the bulk file with this number."""
     return folder / f"{number:016d}.bulk"
 
 
 def bulk_file_number(name: str) -> int | None:
-    """The number of the bulk file of this name; None when it is none."""
+    """Returns the number of the bulk file with this name; None if no bulk file has such a name."""
     match = _NAME.fullmatch(name)
     return None if match is None else int(match[1])
 
 
 def encode_tables(tables: Mapping[int, pa.Table]) -> list[pa.Buffer | bytes]:
-    """The layout's bytes, in parts: the cells are not copied twice."""
+    """Encodes the tables in this layout. Returns the bytes in parts, so that the cells are copied only once."""
     parts: list[pa.Buffer | bytes] = [_HEAD.pack(MAGIC, VERSION, len(tables))]
     for family_number, table in sorted(tables.items()):
         sink = pa.BufferOutputStream()
@@ -70,7 +70,7 @@ def encode_tables(tables: Mapping[int, pa.Table]) -> list[pa.Buffer | bytes]:
 
 
 def decode_tables(data: bytes) -> dict[int, pa.Table]:
-    """The tables by family number, of bytes that a checksum has proved."""
+    """Decodes the tables by family number from bytes whose checksum was verified."""
     _, _, count = _HEAD.unpack_from(data)
     position = _HEAD.size
     tables: dict[int, pa.Table] = {}
@@ -90,10 +90,10 @@ def write_bulk_file(
     tables: Mapping[int, pa.Table],
     syncing: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> WrittenBulkFile:
-    """Writes the tables, BULK_SCHEMA by family number; file and name are durable when it returns.
+    """Writes the tables, FAMILY_CELLS_SCHEMA by family number; file and name are durable when it returns.
 
-    `syncing` is entered around each wait for the disk. Raises DiskFullError, TooManyOpenFilesError and OSError; then
-    nothing is left behind.
+    `syncing` is entered around each wait for the disk. Raises DiskFullError, TooManyOpenFilesError and OSError; then no
+    file remains.
     """
     with new_file(files, bulk_file_path(folder, number), syncing) as file:
         for part in encode_tables(tables):
@@ -102,7 +102,7 @@ def write_bulk_file(
 
 
 def read_bulk_file(files: Files, folder: Path, written: WrittenBulkFile) -> dict[int, pa.Table]:
-    """The tables by family number. CorruptionError when the file is not what the log says."""
+    """Returns the tables by family number. Raises CorruptionError if the file does not match its log record."""
     path = bulk_file_path(folder, written.number)
     try:
         data = files.read(path)

@@ -1,15 +1,16 @@
-"""Bulk batches: many cells as Arrow, applied whole at one write number.
+"""Bulk batches: many cells as Arrow, applied atomically at one write number.
 
-1. CHECK and arrange (bulk_cells.py): vector operations, before anything is changed. This and 2 are a turn at long work,
-   which nobody has while a sync or the gate is waited for.
-2. A large batch is written and synced as a bulk file of its own, so that the log record only names it. One that is not
-   to be logged has neither.
-3. Under the exclusive gate, where no row is between COMPARE and APPLY: request id, stamp, APPLY, BEGIN + APPEND. The
-   cells become an immutable segment of each family's memstore; a small batch goes row by row into the active ones.
-   Readers don't see it yet: its number is not published. APPLY can come first because nobody else takes the next
-   number, so the log's order lock is held for the record alone, however many cells there are; when the log refuses the
-   record, the cells are taken back. If the families have changed since step 1, or the stamp has reached a timestamp
-   that a cell brought in a column of cells without one, nothing is done and all begins again.
+1. CHECK and arrange (bulk_cells.py): vector operations, before anything is changed. Steps 1 and 2 are paced as
+   background work; the permit is released while they wait for a sync, and before they wait for the gate.
+2. A large batch is written and synced as a bulk file of its own, and the log record only names the file. A batch with
+   durability SKIP has neither file nor record.
+3. With the gate held exclusively, so that no row is between COMPARE and APPLY: request id, stamp, APPLY, BEGIN +
+   APPEND. The cells become an immutable segment of each family's memstore; a small batch is applied row by row to the
+   active segments. Readers don't see the cells yet, because their number is not published. APPLY can come first because
+   no other writer takes the next number, so the log's order lock is held only for the record, however many cells there
+   are. If the log refuses the record, the cells are removed again. If the families have changed since step 1, or the
+   stamp has reached the timestamp of a cell in a column that also has cells without one, nothing is done, and all steps
+   are repeated.
 4. SYNC and PUBLISH as for a row (write_path.py).
 """
 
@@ -41,7 +42,7 @@ from rowlock_regionserver.wal.mutation import KIND_BULK, BulkRecord
 
 @dataclass(frozen=True, slots=True)
 class BulkResult:
-    """What became of a bulk batch. Counts are of what was written, after collapsing."""
+    """The result of a bulk batch. Counts the cells and rows that were written, after collapsing."""
 
     cell_count: int
     row_count: int
@@ -53,7 +54,7 @@ BulkOutcome = BulkResult | RegionServerError
 
 
 class _Applied(NamedTuple):
-    """A batch that was applied now or before, or refused before; `write_number` must be published first."""
+    """A batch that was applied now or earlier, or refused earlier; `write_number` must be published first."""
 
     write_number: int
     stamp: int
@@ -62,7 +63,7 @@ class _Applied(NamedTuple):
 
 
 class BulkNumbers:
-    """Numbers for bulk files; one counter a server, since its log names them. Thread-safe."""
+    """Hands out numbers for bulk files; one counter for each server, whose log names the files. Thread-safe."""
 
     def __init__(self, first: int) -> None:
         self._next = itertools.count(first)
@@ -72,7 +73,7 @@ class BulkNumbers:
 
 
 class BulkLoad:
-    """Applies bulk batches to one region. Thread-safe; blocks for disk and gate, so it runs in worker threads."""
+    """Applies bulk batches to one region. Thread-safe; waits for disk and gate, so it runs in worker threads."""
 
     def __init__(
         self,
@@ -106,17 +107,17 @@ class BulkLoad:
     def put(
         self, batch: pa.Table, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
     ) -> None:
-        """Applies the batch; `done` is told once it is published, from any thread. bulk_cells.arrange has its schema.
+        """Applies the batch; calls `done` when it is published, from any thread. See bulk_cells.arrange for its schema.
 
-        Waits for a turn at long work, for the gate, and for a stamp, until the options' deadline.
-        Raises RegionServerError, or gives it to `done`, when nothing was changed.
+        Waits for a permit for background work, for the gate, and for a stamp, until the options' deadline.
+        If nothing was changed, raises RegionServerError or passes it to `done`.
         """
         try:
             while not self._put(batch, request, options, done):
                 if self._clock.monotonic() >= options.deadline:
                     raise DeadlineError(
-                        "the deadline passed, and what the bulk batch was arranged by, families or stamp, has changed "
-                        "each time; nothing was changed, try again"
+                        "the deadline passed before the bulk batch could be applied: the table's families or the stamp "
+                        "changed during each attempt; nothing was changed, retry"
                     )
         except RegionServerError as error:
             if request is None or not is_definite_without_change(error):
@@ -124,26 +125,26 @@ class BulkLoad:
             refusal = error.without_frames()
         else:
             return
-        # Not raised, because a kept error must not hold the frames that it passed, and with them the batch.
+        # Not raised: a saved error must not hold the frames that it passed through, and with them the batch.
         done(self._saved_refusal(request, refusal, options.deadline))
 
     def _saved_refusal(self, request: RequestId, refusal: RegionServerError, deadline: float) -> RegionServerError:
-        """Keeps the refusal as the answer for late copies; gives the kept answer if there is one already."""
+        """Saves the refusal as the answer for late copies. Returns the saved answer if there is one already."""
         with self._gate.exclusive(deadline):
-            kept = self._requests.find(request, None, is_bulk=True)
-            if kept is None:
-                self._requests.keep(request, None, 0, refusal, is_bulk=True)
+            saved = self._requests.find(request, None, is_bulk=True)
+            if saved is None:
+                self._requests.save(request, None, 0, refusal, is_bulk=True)
                 return refusal
-        if isinstance(kept.outcome, RegionServerError):
-            return kept.outcome
+        if isinstance(saved.outcome, RegionServerError):
+            return saved.outcome
         return UnknownOutcomeError(
-            f"bulk batch {request.sequence} was applied before, and would be refused as the table is now: {refusal}"
+            f"bulk batch {request.sequence} was applied before, but the table as it is now would refuse it: {refusal}"
         )
 
     def _put(
         self, batch: pa.Table, request: RequestId | None, options: WriteOptions, done: Callable[[BulkOutcome], None]
     ) -> bool:
-        """False: what the batch was arranged by has changed since, and nothing was done."""
+        """Takes all steps once. Returns False, with nothing done, if families or stamp changed after step 1."""
         record: BulkRecord | None = None
         with self._pacing.permit(deadline=options.deadline) as permit:
             table = self._stores.served.table
@@ -157,9 +158,11 @@ class BulkLoad:
             is_large = cells.byte_count >= self._config.bulk_file_bytes_min
             self._log.check_space(2 * cells.byte_count + 4096 if is_logged and not is_large else 4096)
             if is_logged:
-                record = self._written(cells, request, permit) if is_large else _inline(cells, request)
+                record = self._write_file(cells, request, permit) if is_large else _inline(cells, request)
         try:
-            applied = self._pass_gate(table, cells, request, record, durability, options.deadline, as_segments=is_large)
+            applied = self._apply_in_gate(
+                table, cells, request, record, durability, options.deadline, as_segments=is_large
+            )
         except BaseException:
             self._remove_unless_logged(record)
             raise
@@ -170,10 +173,10 @@ class BulkLoad:
         outcome: BulkOutcome = BulkResult(cells.cell_count, cells.row_count, applied.stamp, applied.is_repeated)
         if applied.refusal is not None:
             outcome = applied.refusal
-        self._mvcc.when_published(applied.write_number, partial(_tell, done, outcome))
+        self._mvcc.when_published(applied.write_number, partial(_notify, done, outcome))
         return True
 
-    def _pass_gate(
+    def _apply_in_gate(
         self,
         table: Table,
         cells: BulkCells,
@@ -184,7 +187,7 @@ class BulkLoad:
         *,
         as_segments: bool,
     ) -> _Applied | None:
-        """Step 3; None when what the cells were arranged by has changed."""
+        """Takes step 3. Returns None if families or stamp changed since the cells were arranged."""
         while True:
             with self._gate.exclusive(deadline):
                 if self._stores.served.table is not table:
@@ -201,25 +204,25 @@ class BulkLoad:
             self._numbering.wait_for_stamp(deadline)
 
     def _applied_before(self, request: RequestId, first_row: bytes) -> _Applied | None:
-        """The answer to an earlier request with this id, or why it is unknown; None when there was none."""
+        """Returns the answer to an earlier request with this id, or why it is unknown; None if there was none."""
         try:
-            kept = self._requests.find(request, first_row, is_bulk=True)
+            saved = self._requests.find(request, first_row, is_bulk=True)
         except RegionServerError as error:
             return _Applied(0, 0, is_repeated=True, refusal=error.without_frames())
-        if kept is None:
+        if saved is None:
             return None
-        if isinstance(kept.outcome, RegionServerError):
-            return _Applied(kept.write_number, 0, is_repeated=True, refusal=kept.outcome)
-        return _Applied(kept.write_number, kept.outcome.timestamp, is_repeated=True)
+        if isinstance(saved.outcome, RegionServerError):
+            return _Applied(saved.write_number, 0, is_repeated=True, refusal=saved.outcome)
+        return _Applied(saved.write_number, saved.outcome.timestamp, is_repeated=True)
 
-    def _written(self, cells: BulkCells, request: RequestId | None, permit: Permit) -> BulkRecord:
-        """The cells in a bulk file, which is durable before the batch is logged.
+    def _write_file(self, cells: BulkCells, request: RequestId | None, permit: Permit) -> BulkRecord:
+        """Writes the cells to a bulk file, which is durable before the batch is logged. Returns the record for it.
 
-        Also when the batch asks for less than `fsync`: the next writer's sync makes the record durable, and a record
-        whose file is lost would be damage, not a lost batch.
+        The file is synced even if the batch asks for less than `fsync`: the next writer's sync makes the record
+        durable, and a record whose file is lost would be damage, not a lost batch.
         """
         if self._files.free_bytes(self._folder) < cells.byte_count + self._config.disk_free_bytes_min:
-            raise self._disk_full(cells)  # What is left is for flushes.
+            raise self._disk_full(cells)  # The last disk_free_bytes_min are reserved for flushes.
         try:
             written = write_bulk_file(self._files, self._folder, self._numbers.next(), cells.tables, permit.released)
         except DiskFullError as error:
@@ -240,8 +243,8 @@ class BulkLoad:
 
     def _disk_full(self, cells: BulkCells) -> DiskFullError:
         return DiskFullError(
-            f"no space for a bulk file of {cells.byte_count} bytes in {self._folder}; nothing was changed. Free some: "
-            "writes go on by themselves",
+            f"no space for a bulk file of {cells.byte_count} bytes in {self._folder}; nothing was changed. Free disk "
+            "space; writes then continue without a restart",
             retry_after_ms=self._config.retry_after_ms,
         )
 
@@ -255,7 +258,7 @@ class BulkLoad:
         *,
         as_segments: bool,
     ) -> _Applied:
-        """BEGIN, APPEND and APPLY, with the gate held alone. Without a record nothing is logged."""
+        """Applies, begins and appends, with the gate held exclusively. Without a record nothing is logged."""
         payload = b"" if record is None else replace(record, stamp=stamp).encode()
 
         def apply(write_number: int) -> TakeBack:
@@ -265,11 +268,11 @@ class BulkLoad:
         if record is not None and record.file_number:
             self._bulk_files.add(record.file_number, write_number)
         if request is not None:
-            self._requests.keep(request, cells.first_row, write_number, RowResult(timestamp=stamp), is_bulk=True)
+            self._requests.save(request, cells.first_row, write_number, RowResult(timestamp=stamp), is_bulk=True)
         return _Applied(write_number, stamp)
 
     def _remove_unless_logged(self, record: BulkRecord | None) -> None:
-        """A record that is in the log names its file, also when applying it failed."""
+        """Removes the bulk file of a record that is not in the log; a logged record needs its file."""
         if record is not None and record.file_number and record.file_number not in self._bulk_files:
             self._files.remove_if_there(bulk_file_path(self._folder, record.file_number))
 
@@ -286,5 +289,5 @@ def _inline(cells: BulkCells, request: RequestId | None) -> BulkRecord:
     )
 
 
-def _tell(done: Callable[[BulkOutcome], None], result: BulkOutcome, failure: UnknownOutcomeError | None) -> None:
+def _notify(done: Callable[[BulkOutcome], None], result: BulkOutcome, failure: UnknownOutcomeError | None) -> None:
     done(result if failure is None else failure)

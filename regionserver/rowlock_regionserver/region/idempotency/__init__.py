@@ -1,1 +1,1 @@
-"""What a region answered to each request id, so that a request that comes again is not made again."""
+"""A region's idempotency table: the answer to each request id, so that a repeated request is not applied again."""

@@ -1,6 +1,6 @@
-"""Answers files: kept answers of one region on disk, which its manifest names. Written once, read when it is opened.
+"""Answers files: saved answers of one region on disk, named by its manifest. Written once, read when it is opened.
 
-A manifest is written at each flush, so it lists only few answers itself (manifest_answers.py). Layout, integers
+A manifest is written at each flush, so it lists only a few answers itself (manifest_answers.py). Layout, integers
 little-endian:
 
     magic      8 bytes  "rowlkans"
@@ -8,7 +8,7 @@ little-endian:
     for each answer:
         length        u32  of its payload
         write number  u64
-        kind          u8   1: of a bulk batch; 2: its cells were dropped; 4: not known whether of a bulk batch
+        kind          u8   flags; 1: of a bulk batch, 2: its cells were dropped, 4: unknown whether of a bulk batch
         payload            a row record of the log (wal/mutation.py) without cells: row, request and answer
 
 The manifest holds the file's length and the CRC32C of all its bytes.
@@ -41,7 +41,7 @@ _NAME = re.compile(r"answers-(\d{12})")
 
 @dataclass(frozen=True, slots=True)
 class AnswersFile:
-    """What a manifest says of an answers file: its answers are those of the writes up to `write_number_max`."""
+    """A manifest's entry for an answers file, which holds answers of writes up to `write_number_max`."""
 
     number: int
     write_number_max: int
@@ -58,12 +58,12 @@ class AnswersFile:
 
 
 def answers_path(folder: Path, number: int) -> Path:
-    """Where a region keeps the answers file of this number."""
+    """Returns the path of the answers file with this number."""
     return folder / f"answers-{number:012d}"
 
 
 def answers_number(name: str) -> int | None:
-    """The number of the answers file of this name; None if it is not the name of one."""
+    """Returns the number of the answers file with this name; None if no answers file has such a name."""
     match = _NAME.fullmatch(name)
     return int(match[1]) if match else None
 
@@ -76,10 +76,10 @@ def write_answers(
     answers: Iterable[Iterable[SavedAnswer]],
     family_numbers: Mapping[bytes, int],
 ) -> AnswersFile:
-    """Writes the answers, which come in lists; file and name are durable when it returns.
+    """Writes lists of answers to a new file; file and name are durable when it returns.
 
-    Replaces what a flush that failed may have left. Other threads run between two lists. Raises DiskFullError,
-    TooManyOpenFilesError and OSError; then nothing is left behind.
+    Replaces the file of a failed flush, if there is one. Yields to other threads after each list. Raises DiskFullError,
+    TooManyOpenFilesError and OSError; then no file remains.
     """
     path = answers_path(folder, number)
     files.remove_if_there(path)
@@ -87,9 +87,9 @@ def write_answers(
     with new_file(files, path) as file:
         file.append(_HEAD.pack(MAGIC, VERSION))
         for some in answers:
-            listed = list(some)
-            file.append(b"".join([_encode(answer, family_numbers) for answer in listed]))
-            count += len(listed)
+            chunk = list(some)
+            file.append(b"".join([_encode(answer, family_numbers) for answer in chunk]))
+            count += len(chunk)
             yield_now()
     return AnswersFile(number, write_number_max, count, file.byte_count, file.checksum)
 
@@ -107,7 +107,7 @@ def _encode(answer: SavedAnswer, family_numbers: Mapping[bytes, int]) -> bytes:
 def read_answers(
     files: Files, folder: Path, written: AnswersFile, family_names: Mapping[int, bytes]
 ) -> Iterator[SavedAnswer]:
-    """The answers in the file. CorruptionError when it is not what the manifest says."""
+    """Yields the answers in the file. Raises CorruptionError if it does not match the manifest."""
     data = read_checked(files, folder, written)
     position = _HEAD.size
     while position < len(data):
@@ -118,7 +118,7 @@ def read_answers(
 
 
 def read_checked(files: Files, folder: Path, written: AnswersFile) -> bytes:
-    """The file as it is. CorruptionError when it is not what the manifest says."""
+    """Returns the file's bytes. Raises CorruptionError if length or checksum do not match the manifest."""
     path = answers_path(folder, written.number)
     try:
         data = files.read(path)

@@ -1,26 +1,26 @@
-"""The memory of the kept answers of all regions, and its bound."""
+"""The memory of the saved answers of all regions, and its bound."""
 
 from __future__ import annotations
 
 import threading
 from typing import Protocol
 
-# Beyond the bound, so small a part of it is freed at once: a caller waits for it.
+# Beyond the bound, one step frees 1/256 of it: a caller waits for it.
 _FREED_AT_ONCE_PART = 256
 
 
 class AnswerHolder(Protocol):
-    """The kept answers of one region. Thread-safe."""
+    """The saved answers of one region. Thread-safe."""
 
     @property
     def bytes_held(self) -> int: ...
 
     def free(self, byte_count: int) -> bool:
-        """Forgets about so many bytes, the oldest first; False when nothing is left."""
+        """Forgets about `byte_count` bytes, the oldest first. Returns False if it can free nothing."""
 
 
 class IdempotencyMemory:
-    """Counts the bytes that the kept answers of all regions hold, and keeps them below the bound. Thread-safe."""
+    """Counts the bytes of the saved answers of all regions, and keeps them below the bound. Thread-safe."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -32,30 +32,30 @@ class IdempotencyMemory:
 
     @property
     def bytes_held(self) -> int:
-        """Bytes that all regions hold at this moment, as Python holds them."""
+        """Bytes that all regions hold now, in Python's memory."""
         return self._bytes_held
 
     @property
     def is_half_full(self) -> bool:
         return 2 * self._bytes_held > self.bytes_max
 
-    def join(self, holder: AnswerHolder) -> None:
-        """From now on the holder may be asked to free some of what it has added."""
+    def register(self, holder: AnswerHolder) -> None:
+        """Registers a holder, which `free_excess` may ask to free some of what it has added."""
         with self._lock:
             self._holders.add(holder)
 
-    def leave(self, holder: AnswerHolder) -> None:
-        """The holder holds nothing any more."""
+    def unregister(self, holder: AnswerHolder) -> None:
+        """Removes a holder. The caller subtracts what it held by `add`."""
         with self._lock:
             self._holders.discard(holder)
 
     def add(self, byte_count: int) -> None:
-        """Counts bytes taken, or given back when negative."""
+        """Counts bytes taken, or bytes freed if negative."""
         with self._lock:
             self._bytes_held += byte_count
 
     def free_excess(self) -> None:
-        """Frees what exceeds the bound, from the region that holds most. The caller holds no lock of a holder."""
+        """Frees what exceeds the bound, from the region that holds the most. The caller holds no lock of a holder."""
         if self._bytes_held <= self.bytes_max or not self._freeing.acquire(blocking=False):
             return
         try:

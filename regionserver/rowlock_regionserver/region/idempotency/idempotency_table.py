@@ -1,21 +1,22 @@
-"""Request ids: the server applies a change once, however often a client sends it, and answers it as the first time.
+"""The idempotency table: the server applies a change once, however often a client sends it, with the same answer.
 
 A request id is (client, sequence), and belongs to one row or to one bulk batch. Each request also names its client's
 floor, the lowest sequence that the client still waits for. The region forgets answers below the floor, and answers a
 request below it with UnknownOutcomeError. Further bounds:
 
 - The region forgets a client that it has not heard of for an hour, by the monotonic clock; a restart begins a new hour.
-- Of a client that never raises its floor, or waits long for one change while it makes very many, the region keeps the
+- If a client never raises its floor, or waits long for one change while it makes very many, the region saves only the
   newest answers, as if the floor were just below them.
-- An answer may list large cells: the new cells of appends, and what a condition saw. A region keeps CELL_BYTES_KEPT_MAX
-  of them, the newest. Older answers are cut: the region still knows that the change was made, but not the cells.
-- All regions together keep `request_ids_bytes_max` (idempotency_memory.py). Beyond that they forget the clients that
-  they have not heard of for longest.
+- An answer may list large cells: the new cells of appends, and the cells that a condition compared. A region saves the
+  newest SAVED_CELL_BYTES_MAX of them. Older answers are cut: the region knows that the change was made, but not the
+  cells.
+- All regions together save `request_ids_bytes_max` (idempotency_memory.py). Beyond that they forget the clients that
+  have been silent for longest.
 
-A client says how long ago it first sent a change that it sends again. If that was before the newest answer that the
+When a client sends a change again, it says how long ago it first sent it. If that was before the newest answer that the
 region has forgotten, and the id is not found, the change may have been made: UnknownOutcomeError.
 
-An answer is kept with the write number of its change, which must be published before the answer is given again. The
+An answer is saved with the write number of its change, which must be published before the answer is sent again. The
 log has each answer with its change, and a flush saves it (manifest_answers.py). A definite refusal and an unmet
 condition change nothing and are not logged: a restart forgets them, and any copy of the request that still waited.
 """
@@ -44,28 +45,28 @@ from rowlock_regionserver.region.idempotency.answer import (
     answer_of,
     changed_something,
     kind_of,
-    listed,
     new_answer,
     outcome_of,
+    saved_answer,
     without_cells,
 )
 from rowlock_regionserver.region.idempotency.answer_size import bytes_of_cells
 from rowlock_regionserver.region.idempotency.idempotency_memory import IdempotencyMemory
 from rowlock_regionserver.region.idempotency.request_clients import CLIENT_BYTES, Client, Clients
 
-# Of the large cells in kept answers of one region.
-CELL_BYTES_KEPT_MAX = 16 * MIB
-# How long a change may be on its way.
-UNDER_WAY_S_MAX = 30.0
+# Bytes of the large cells in the saved answers of one region.
+SAVED_CELL_BYTES_MAX = 16 * MIB
+# How long a change may be in flight.
+IN_FLIGHT_S_MAX = 30.0
 
-# How many clients or answers are looked at while the lock is held.
+# How many clients or answers are processed under one hold of the lock.
 _AT_ONCE = 256
-# How many answers are given to a manifest in one stretch.
+# How many answers `saved` yields in one list.
 _LISTED_AT_ONCE = 1024
 
 
 class IdempotencyTable:
-    """The kept answers of one region. Thread-safe; the row lock orders calls about one row."""
+    """The saved answers of one region. Thread-safe; the row lock orders calls about one row."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class IdempotencyTable:
         memory: IdempotencyMemory,
         forgotten_after_ms: int,
         answers_per_client_max: int,
-        cell_bytes_max: int = CELL_BYTES_KEPT_MAX,
+        cell_bytes_max: int = SAVED_CELL_BYTES_MAX,
     ) -> None:
         self._clock = clock
         self._memory = memory
@@ -85,23 +86,23 @@ class IdempotencyTable:
         self._clients = Clients()
         self._bytes_held = 0
         self._answer_count = 0
-        # Bytes of the cells of each answer with large ones, the oldest first, and of all of them.
+        # Bytes of the cells of each answer with large cells, the oldest first, and their sum.
         self._with_cells: dict[tuple[bytes, int], int] = {}
         self._cell_bytes = 0
         self._repeated = 0
-        # On the monotonic clock: when the region last heard of any client that it has forgotten.
+        # On the monotonic clock: when the region last heard of a client that it has since forgotten.
         self._forgotten_until = float("-inf")
-        memory.join(self)
+        memory.register(self)
 
     @property
     def bytes_held(self) -> int:
         return self._bytes_held
 
     def find(self, request: RequestId, row: bytes | None, *, is_bulk: bool = False) -> RepeatedAnswer | None:
-        """The answer to an earlier request with this id; None when there was none.
+        """Returns the answer to an earlier request with this id; None if there was none.
 
-        Raises UnknownOutcomeError when the answer was or may have been forgotten, and InvalidRequestError when the id
-        belongs to another change. `row`: the first one of a bulk batch; None when it is not known.
+        Raises UnknownOutcomeError if the answer was or may have been forgotten, and InvalidRequestError if the id
+        belongs to another change. `row`: the first one of a bulk batch; None if it is not known.
         """
         sequence = request.sequence
         with self._lock:
@@ -120,25 +121,25 @@ class IdempotencyTable:
         is_its_row = row is None or its_row is None or row == its_row
         if not is_its_row or (is_bulk != bool(kind & IS_BULK) and not kind & OF_ANY_KIND):
             raise InvalidRequestError(
-                f"request {sequence} of this client was a change of another row or a bulk batch, and is answered; give "
-                "each change a number of its own",
+                f"request {sequence} of this client was already answered for another row or bulk batch; give each "
+                "change a sequence of its own",
                 row=row or b"",
             )
         return RepeatedAnswer(write_number, outcome_of(answer), bool(kind & IS_CUT))
 
     def _may_be_forgotten(self, age_ms: int) -> bool:
         """Whether the region may have had an answer to a request of this age."""
-        return self._clock.monotonic() - age_ms / 1000 - UNDER_WAY_S_MAX <= self._forgotten_until
+        return self._clock.monotonic() - age_ms / 1000 - IN_FLIGHT_S_MAX <= self._forgotten_until
 
-    def keep(
+    def save(
         self, request: RequestId, row: bytes | None, write_number: int, outcome: RowOutcome, *, is_bulk: bool = False
     ) -> None:
-        """Keeps the answer, and forgets answers below the request's floor. `row`: as for `find`."""
-        if self._keep(request, row, write_number, outcome, IS_BULK if is_bulk else 0):
+        """Saves the answer, and forgets answers below the request's floor. `row`: as for `find`."""
+        if self._save(request, row, write_number, outcome, IS_BULK if is_bulk else 0):
             self._memory.free_excess()
 
-    def _keep(self, request: RequestId, row: bytes | None, write_number: int, outcome: RowOutcome, kind: int) -> bool:
-        """Whether the region holds more than before."""
+    def _save(self, request: RequestId, row: bytes | None, write_number: int, outcome: RowOutcome, kind: int) -> bool:
+        """Saves the answer. Returns whether the table holds more bytes than before."""
         name, sequence, floor, _ = request
         answer = new_answer(sequence, row, write_number, outcome, kind)
         now = self._clock.monotonic()
@@ -149,8 +150,8 @@ class IdempotencyTable:
                 self._forget_silent(_AT_ONCE)
                 client = self._clients.add(name, now)
                 self._bytes_held += CLIENT_BYTES
-            client.heard = now
-            if self._is_next_of_a_lone_caller(client, answer, floor):
+            client.last_heard = now
+            if self._replaces_only_answer(client, answer, floor):
                 client.floor = floor
                 self._bytes_held += answer[5] - client.answers[0][5]
                 client.answers[0] = answer
@@ -165,8 +166,11 @@ class IdempotencyTable:
             self._memory.add(grown)
         return grown > 0
 
-    def _is_next_of_a_lone_caller(self, client: Client, answer: Answer, floor: int) -> bool:
-        """Whether the answer replaces the client's only one, as its floor says, and neither has cells to count."""
+    def _replaces_only_answer(self, client: Client, answer: Answer, floor: int) -> bool:
+        """Whether the answer replaces the client's only one, which is below the floor, and neither has cells.
+
+        This is the fast path for a client that makes one change at a time.
+        """
         answers = client.answers
         return (
             len(answers) == 1
@@ -194,26 +198,26 @@ class IdempotencyTable:
                 self._cut_oldest()
 
     def _cut_oldest(self) -> None:
-        """Drops the cells of the oldest answer that has large ones."""
+        """Drops the cells of the oldest answer with large cells."""
         name, sequence = next(iter(self._with_cells))
         client = self._clients.get(name)
         assert client is not None, "cells of a client that was forgotten"
         answers = client.answers
         place = bisect_left(answers, (sequence,))
-        whole = answers[place]
-        cut = answers[place] = without_cells(whole)
-        self._bytes_held += cut[5] - whole[5]
+        uncut = answers[place]
+        cut = answers[place] = without_cells(uncut)
+        self._bytes_held += cut[5] - uncut[5]
         self._cell_bytes -= self._with_cells.pop((name, sequence))
 
     def _raise_floor(self, client: Client, floor: int) -> None:
-        """Drops what is below the floor."""
+        """Raises the client's floor, and drops its answers below."""
         client.floor = floor
         answers = client.answers
         if answers and answers[0][0] < floor:
             self._drop(client, bisect_left(answers, (floor,)))
 
     def _drop(self, client: Client, count: int) -> None:
-        """Drops the client's lowest answers, so many."""
+        """Drops the client's `count` lowest answers."""
         answers = client.answers
         self._answer_count -= count
         for place in range(count):
@@ -223,11 +227,11 @@ class IdempotencyTable:
         del answers[:count]
 
     def _forget_silent(self, count_max: int) -> int:
-        """Forgets up to so many clients that have been silent too long; gives their number."""
+        """Forgets up to `count_max` clients that have been silent for too long. Returns their number."""
         horizon = self._clock.monotonic() - self._forgotten_after_s
         for count in range(count_max):
             oldest = self._clients.oldest()
-            if oldest is None or oldest.heard >= horizon:
+            if oldest is None or oldest.last_heard >= horizon:
                 return count
             self._forget(oldest)
         return count_max
@@ -236,10 +240,13 @@ class IdempotencyTable:
         self._drop(oldest, len(oldest.answers))
         self._clients.forget(oldest)
         self._bytes_held -= CLIENT_BYTES
-        self._forgotten_until = max(self._forgotten_until, oldest.heard)
+        self._forgotten_until = max(self._forgotten_until, oldest.last_heard)
 
     def free(self, byte_count: int) -> bool:
-        """Forgets about so many bytes: large cells first, then the most silent clients. False: nothing is left."""
+        """Forgets about `byte_count` bytes: large cells first, then the clients that were silent for longest.
+
+        Returns False if it could free nothing.
+        """
         with self._lock:
             before = self._bytes_held
             while before - self._bytes_held < byte_count and (oldest := self._clients.oldest()) is not None:
@@ -257,10 +264,11 @@ class IdempotencyTable:
         self._memory.add(-freed)
         return freed > 0
 
-    def kept(self, after: int, through: int) -> Iterator[list[SavedAnswer]]:
-        """The answers of writes beyond `after` and up to `through`, which the manifest needs when the log drops them.
+    def saved(self, after: int, through: int) -> Iterator[list[SavedAnswer]]:
+        """Yields lists of the answers of writes after `after` up to `through`, for a manifest.
 
-        Gives them in lists, and holds no lock in between. Forgets silent clients first.
+        The log drops the records of these writes after the manifest is durable. Holds no lock between lists. Forgets
+        silent clients first.
         """
         while self._forgotten_silent() == _AT_ONCE:
             pass
@@ -268,16 +276,16 @@ class IdempotencyTable:
             names = iter(self._clients.names())
         while some := list(itertools.islice(names, _AT_ONCE)):
             chosen = (
-                listed(name, floor, answer)
+                saved_answer(name, floor, answer)
                 for name, floor, answers in self._copied(some)
                 for answer in answers
                 if after < answer[2] <= through and changed_something(answer)
             )
-            while together := list(itertools.islice(chosen, _LISTED_AT_ONCE)):
-                yield together
+            while chunk := list(itertools.islice(chosen, _LISTED_AT_ONCE)):
+                yield chunk
 
     def _forgotten_silent(self) -> int:
-        """Forgets some silent clients; gives their number."""
+        """Forgets up to _AT_ONCE silent clients, and counts the freed bytes. Returns their number."""
         with self._lock:
             before = self._bytes_held
             count = self._forget_silent(_AT_ONCE)
@@ -286,7 +294,7 @@ class IdempotencyTable:
         return count
 
     def _copied(self, names: Sequence[bytes]) -> list[tuple[bytes, int, list[Answer]]]:
-        """(name, floor, answers) of those clients that are still known."""
+        """Returns (name, floor, answers) of those clients that are still known."""
         with self._lock:
             before = self._bytes_held
             clients = [client for name in names if (client := self._clients.get(name)) is not None]
@@ -299,23 +307,23 @@ class IdempotencyTable:
         return copied
 
     def forgotten_ms_ago(self) -> int | None:
-        """How long ago the region last heard of a client that it has forgotten; None: it has forgotten none."""
+        """Returns how long ago the region last heard of a client that it has since forgotten; None if of none."""
         with self._lock:
             until = self._forgotten_until
         return None if until == float("-inf") else int((self._clock.monotonic() - until) * 1000)
 
     def restore(self, answers: Iterable[SavedAnswer], forgotten_ms_ago: int | None = None) -> None:
-        """Takes over what a manifest held, as if the region had heard of each client just now."""
+        """Loads the answers of a manifest, as if the region had heard of each client just now."""
         if forgotten_ms_ago is not None:
             self._forgotten_until = self._clock.monotonic() - forgotten_ms_ago / 1000
         for answer in sorted(answers, key=attrgetter("write_number")):
             request = RequestId(answer.client, answer.sequence, answer.floor)
-            self._keep(request, answer.row, answer.write_number, answer.result, kind_of(answer))
+            self._save(request, answer.row, answer.write_number, answer.result, kind_of(answer))
             self._memory.free_excess()
 
     def discard(self) -> None:
         """Forgets everything, when the region is no longer served."""
-        self._memory.leave(self)
+        self._memory.unregister(self)
         with self._lock:
             self._clients.clear()
             self._with_cells.clear()
@@ -331,7 +339,7 @@ class IdempotencyTable:
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyStatistics:
-    """Clients known, answers kept, bytes of their large cells and of all, and how many requests they answered."""
+    """Known clients, saved answers, bytes of their large cells and of everything, and requests answered from them."""
 
     clients: int
     saved_answers: int

@@ -1,6 +1,6 @@
-"""Which kept answers a manifest lists itself, and which are in answers files that it names.
+"""Which saved answers a manifest lists itself, and which are in answers files that it names.
 
-Each flush writes a whole manifest, and answers may be kept for an hour. So that the answers of one large batch are not
+Each flush writes a whole manifest, and answers may be saved for an hour. So that the answers of one large batch are not
 written with every flush, each answer is written only once, or a few times:
 
 1. A flush saves the answers of its own writes, and those that the manifest before it listed. These are usually few,
@@ -8,7 +8,7 @@ written with every flush, each answer is written only once, or a few times:
 2. More than `manifest_answers_bytes_max` go to a new answers file. The new file takes over the newest files that are no
    larger than itself, so that there are few files. It also takes over a file of which half has been forgotten, and all
    newer ones.
-3. The manifest no longer names a file of which everything has been forgotten.
+3. The manifest no longer names a file whose answers have all been forgotten.
 
 The answers are read twice, once to count them and once to write them, in small steps, so no write waits for a flush.
 """
@@ -30,22 +30,22 @@ from rowlock_regionserver.region.idempotency.answer_size import bytes_of_cells
 from rowlock_regionserver.region.idempotency.answers_file import AnswersFile, answers_path, write_answers
 from rowlock_regionserver.region.manifest import Manifest
 
-# What an answer takes in a manifest beside its row and cells.
+# Bytes of an answer in a manifest without its row and cells.
 _ANSWER_BYTES = 220
 _BEFORE_ALL = -1
 
 
 class AnswerSource(Protocol):
-    """The kept answers of a region; see IdempotencyTable."""
+    """The saved answers of a region; see IdempotencyTable."""
 
-    def kept(self, after: int, through: int) -> Iterator[list[SavedAnswer]]: ...
+    def saved(self, after: int, through: int) -> Iterator[list[SavedAnswer]]: ...
 
     def forgotten_ms_ago(self) -> int | None: ...
 
 
 @dataclass(slots=True)
-class _Live:
-    """What is still kept of one answers file; without a file: what is not saved yet."""
+class _LiveAnswers:
+    """The answers of one answers file that are not forgotten yet; without a file, those in no file yet."""
 
     file: AnswersFile | None
     answer_count: int = 0
@@ -71,36 +71,38 @@ def with_answers(
     family_numbers: Mapping[bytes, int],
     listed_bytes_max: int,
 ) -> Manifest:
-    """The manifest with the answers of the writes up to `through`; a new answers file is durable when this returns.
+    """Returns the manifest with the answers of the writes up to `through`. A new answers file is durable by then.
 
-    Raises OSError; then nothing is left behind.
+    Raises OSError; then no new file remains.
     """
     live, unsaved = _count(manifest.answers_files, requests, through)
     place = _first_to_write(live, unsaved, listed_bytes_max)
-    kept = tuple(each.file for each in live[:place] if each.file is not None)
-    after = kept[-1].write_number_max if kept else _BEFORE_ALL
-    answers = requests.kept(after, through)
-    manifest = replace(manifest, answers=(), answers_files=kept, forgotten_ms_ago=requests.forgotten_ms_ago())
+    unchanged = tuple(each.file for each in live[:place] if each.file is not None)
+    after = unchanged[-1].write_number_max if unchanged else _BEFORE_ALL
+    answers = requests.saved(after, through)
+    manifest = replace(manifest, answers=(), answers_files=unchanged, forgotten_ms_ago=requests.forgotten_ms_ago())
     if unsaved.byte_count + sum(each.byte_count for each in live[place:]) <= listed_bytes_max:
         return replace(manifest, answers=tuple(itertools.chain.from_iterable(answers)))
     number = manifest.next_file_number
     written = write_answers(files, folder, number, through, answers, family_numbers)
-    return replace(manifest, answers_files=(*kept, written), next_file_number=number + 1)
+    return replace(manifest, answers_files=(*unchanged, written), next_file_number=number + 1)
 
 
-def _count(answers_files: Sequence[AnswersFile], requests: AnswerSource, through: int) -> tuple[list[_Live], _Live]:
-    """What is still kept of each file, if anything is, and what is not saved yet."""
-    parts = [*(_Live(file) for file in answers_files), _Live(None)]
+def _count(
+    answers_files: Sequence[AnswersFile], requests: AnswerSource, through: int
+) -> tuple[list[_LiveAnswers], _LiveAnswers]:
+    """Counts the answers of each file that has any left, and those that are in no file yet."""
+    parts = [*(_LiveAnswers(file) for file in answers_files), _LiveAnswers(None)]
     bounds = [file.write_number_max for file in answers_files]
-    for some in requests.kept(_BEFORE_ALL, through):
+    for some in requests.saved(_BEFORE_ALL, through):
         for answer in some:
             parts[bisect_left(bounds, answer.write_number)].add(answer)
         yield_now()
     return [part for part in parts[:-1] if part.answer_count], parts[-1]
 
 
-def _first_to_write(live: Sequence[_Live], unsaved: _Live, listed_bytes_max: int) -> int:
-    """The index of the first file whose answers go to the new one; the number of files when none do."""
+def _first_to_write(live: Sequence[_LiveAnswers], unsaved: _LiveAnswers, listed_bytes_max: int) -> int:
+    """Returns the index of the first file whose answers go to the new one; the number of files if none do."""
     place = next((i for i, each in enumerate(live) if each.is_half_forgotten), len(live))
     byte_count = unsaved.byte_count + sum(each.byte_count for each in live[place:])
     if byte_count > listed_bytes_max:
@@ -111,30 +113,30 @@ def _first_to_write(live: Sequence[_Live], unsaved: _Live, listed_bytes_max: int
 
 
 def unnamed_answers(manifest: Manifest, named: Manifest, folder: Path) -> set[Path]:
-    """The answers files of the one manifest that the other does not name."""
+    """Returns the paths of the answers files that `manifest` names and `named` does not."""
     numbers = {file.number for file in manifest.answers_files} - {file.number for file in named.answers_files}
     return {answers_path(folder, number) for number in numbers}
 
 
-class TakenOver:
-    """The kept answers of a region for the empty one that replaces it, where they belong to write number 0."""
+class InheritedAnswers:
+    """The saved answers of a region for the empty one that replaces it, where they belong to write number 0."""
 
     def __init__(self, requests: AnswerSource) -> None:
         self._requests = requests
 
-    def kept(self, after: int, through: int) -> Iterator[list[SavedAnswer]]:
+    def saved(self, after: int, through: int) -> Iterator[list[SavedAnswer]]:
         assert after < 0 <= through, (after, through)
-        for answers in self._requests.kept(_BEFORE_ALL, NEWEST):
+        for answers in self._requests.saved(_BEFORE_ALL, NEWEST):
             yield [replace(answer, write_number=0) for answer in answers]
 
     def forgotten_ms_ago(self) -> int | None:
         return self._requests.forgotten_ms_ago()
 
 
-class Unreadable:
-    """The answers of a damaged region for the empty one that replaces it: none, and all were forgotten just now."""
+class LostAnswers:
+    """The answers of a damaged region for the empty one that replaces it: none, all forgotten just now."""
 
-    def kept(self, after: int, through: int) -> Iterator[list[SavedAnswer]]:
+    def saved(self, after: int, through: int) -> Iterator[list[SavedAnswer]]:
         return iter(())
 
     def forgotten_ms_ago(self) -> int | None:

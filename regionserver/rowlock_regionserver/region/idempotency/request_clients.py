@@ -1,7 +1,7 @@
 """The clients that a region knows, roughly in the order in which it last heard of them.
 
-A request only notes the time. A client gets its place in a queue once; `oldest` moves it to the end when it finds it in
-front and the region has heard of it since. Not thread-safe.
+A request only records the time. A client enters a queue once; when `oldest` finds it at the front and the region has
+heard of it since, it moves the client to the end. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from collections import deque
 
 from rowlock_regionserver.region.idempotency.answer import Answer
 
-# What a client takes in memory beside its answers, measured.
+# A client's bytes in memory without its answers, measured.
 CLIENT_BYTES = 265
-# After so many clients `oldest` gives the next one, whenever the region heard of it.
+# After moving this many clients `oldest` returns the next one, whenever the region heard of it.
 _LOOKED_AT_MAX = 256
 
 
 class Client:
-    """What is known of one client."""
+    """One client's answers and floor."""
 
-    __slots__ = ("answers", "floor", "heard", "name", "queued")
+    __slots__ = ("answers", "floor", "last_heard", "name", "queued")
 
     def __init__(self, name: bytes, now: float) -> None:
         self.name = name
         self.answers: list[Answer] = []  # by sequence; none below the floor
         self.floor = 0
-        # On the monotonic clock: when the region last heard of it, now and when it took its place in the queue.
-        self.heard = self.queued = now
+        # On the monotonic clock: when the region last heard of it, as of now and as of its entry into the queue.
+        self.last_heard = self.queued = now
 
 
 class Clients:
@@ -49,20 +49,20 @@ class Clients:
         return list(self._by_name)
 
     def oldest(self) -> Client | None:
-        """The client that has been silent for longest, or nearly; None when there is none."""
+        """Returns the client that has been silent for longest, or nearly so; None if there is none."""
         queue = self._queue
         for _ in range(min(len(queue), _LOOKED_AT_MAX)):
             client = queue[0]
-            if client.heard == client.queued:
+            if client.last_heard == client.queued:
                 break
-            client.queued = client.heard
+            client.queued = client.last_heard
             queue.rotate(-1)
         return queue[0] if queue else None
 
     def forget(self, oldest: Client) -> None:
-        """Removes the client that `oldest` has just given."""
+        """Removes the client that `oldest` has just returned."""
         client = self._queue.popleft()
-        assert client is oldest, "another client stands in front"
+        assert client is oldest, "another client is at the front"
         del self._by_name[client.name]
 
     def clear(self) -> None:

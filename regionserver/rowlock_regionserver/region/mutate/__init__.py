@@ -1,1 +1,1 @@
-"""Changes of rows."""
+"""Row mutations: check, compare, and commit."""

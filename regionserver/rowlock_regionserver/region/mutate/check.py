@@ -1,6 +1,6 @@
-"""CHECK: the first step of a write. Judges a mutation by its own content, so that every refusal is clean.
+"""CHECK: the first step of a write. Validates a mutation by its content alone, so that a refusal changes nothing.
 
-And what a get is judged by: its rows, and the size of its answer.
+Also checks the rows of a get, and the size of its answer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 def check_row(row: bytes, config: Config) -> None:
-    """Refuses an empty and a too long row."""
+    """Refuses an empty row key, and one that is too long."""
     if not row:
         raise InvalidRequestError("the row is empty; a row key has at least one byte")
     if len(row) > config.row_bytes_max:
@@ -41,7 +41,7 @@ def check_row(row: bytes, config: Config) -> None:
 
 
 def check_in_region(row: bytes, start: bytes, stop: bytes, region_id: int) -> None:
-    """Refuses a row that another region has."""
+    """Refuses a row outside the region's range [start, stop)."""
     if row < start or (stop and row >= stop):
         raise NotServingRegionError(
             f"row {row!r} is not in region {region_id}, which has [{start!r}, {stop!r}); look the region up again",
@@ -50,7 +50,7 @@ def check_in_region(row: bytes, start: bytes, stop: bytes, region_id: int) -> No
 
 
 def check_answer(byte_count: int, first_row: bytes, config: Config) -> None:
-    """Refuses a get whose answer has so many bytes, or more."""
+    """Refuses a get whose answer has at least `byte_count` bytes, if that is too many."""
     if byte_count > config.request_bytes_max:
         raise LimitExceededError(
             f"the answer to the get would have at least {byte_count} bytes, more than request_bytes_max = "
@@ -63,12 +63,12 @@ def check_answer(byte_count: int, first_row: bytes, config: Config) -> None:
 
 
 def check_record(byte_count: int, row: bytes, config: Config) -> None:
-    """Refuses a change with so large a log record: one that read much, since what a request brings is bounded."""
+    """Refuses a change whose log record is too large, which happens if COMPARE read large cells."""
     if byte_count > config.request_bytes_max:
         raise LimitExceededError(
             f"the log record of the mutation of row {row[:64]!r} would have {byte_count} bytes, more than "
-            f"request_bytes_max = {config.request_bytes_max}: it has the new cells and what is answered; change or "
-            "check fewer large cells at once",
+            f"request_bytes_max = {config.request_bytes_max}: it holds the new cells and the cells of the answer; "
+            "change or check fewer large cells at once",
             limit="request_bytes_max",
             limit_value=config.request_bytes_max,
             found=byte_count,
@@ -77,7 +77,7 @@ def check_record(byte_count: int, row: bytes, config: Config) -> None:
 
 
 def check_mutation(mutation: RowMutation, table: Table, config: Config, timestamp_max: int) -> int:
-    """Bytes of the mutation's cells. Raises what is wrong with it: limits, families, timestamps, emptiness.
+    """Returns the bytes of the mutation's cells. Raises an error for limits, families, timestamps, or emptiness.
 
     `timestamp_max`: the latest timestamp that a client may set.
     """
@@ -124,7 +124,7 @@ def _check_change(
     change: Change, row: bytes, families: Mapping[bytes, Family], table: str, config: Config, timestamp_max: int
 ) -> int:
     value, timestamp = b"", None
-    if isinstance(change, Put):  # The hot path; to match the class of a tuple takes as long as all the rest.
+    if isinstance(change, Put):  # The hot path: a `match` on the class of a tuple takes as long as the whole check.
         family, qualifier, value, timestamp = change
     elif isinstance(change, Delete):
         family, qualifier, timestamp = change.family, change.qualifier, change.timestamp
@@ -149,7 +149,7 @@ def _check_change(
 
 
 def check_family(family: bytes, families: Mapping[bytes, Family], table: str, row: bytes = b"") -> None:
-    """Refuses a family that the table has not."""
+    """Refuses a family that the table does not have."""
     if family not in families:
         raise unknown_family(family, families, table, row)
 
@@ -157,7 +157,7 @@ def check_family(family: bytes, families: Mapping[bytes, Family], table: str, ro
 def unknown_family(
     family: bytes, families: Mapping[bytes, Family], table: str, row: bytes = b""
 ) -> FamilyNotFoundError:
-    """Names the table, which the checks of reads and filters don't know."""
+    """Returns the error with the table's name, which the checks of reads and filters don't know."""
     shown = family[:FAMILY_BYTES_SHOWN]
     return FamilyNotFoundError(
         f"table {table!r} has no column family {shown!r}; it has: {listed(families)}",

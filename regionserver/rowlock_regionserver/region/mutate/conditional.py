@@ -1,7 +1,7 @@
-"""COMPARE: does a condition hold of a row's newest state, and what was seen.
+"""COMPARE: evaluates a condition on a row's newest state, and collects the cells that it compared.
 
-Every comparison reads "stored op given", by unsigned bytes. An absent cell fails every comparison, NOT_EQUAL too; a
-check without an operand asks for absence (EQUAL) or presence (NOT_EQUAL). An empty value is a value.
+Every comparison means "stored op given", by unsigned bytes. An absent cell fails every comparison, NOT_EQUAL too; a
+check without an operand tests for absence (EQUAL) or presence (NOT_EQUAL). An empty value is a value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rowlock_regionserver.cells import NEWEST, Cell, Family, ReadPoint
 from rowlock_regionserver.operations import AnswerCell, Change, Check, CompareOp, Condition, Existence, Put, RowMutation
 from rowlock_regionserver.region.idempotency.answer_size import AnswerSize
-from rowlock_regionserver.region.mutate.changes import reads_the_row
+from rowlock_regionserver.region.mutate.row_changer import reads_the_row
 from rowlock_regionserver.region.mutate.row_state import RowState
 from rowlock_regionserver.scan.filters import matches_row, required_columns
 from rowlock_regionserver.sources import FoundCell, loaded
@@ -31,7 +31,7 @@ COMPARISONS: Mapping[CompareOp, Callable[[bytes, bytes], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The outcome of a condition. `timestamp_max`: of the cells compared; what follows is stamped no earlier."""
+    """The outcome of a condition. `timestamp_max`: of the compared cells; the changes get no earlier stamp."""
 
     is_met: bool
     seen: tuple[AnswerCell, ...]
@@ -47,24 +47,24 @@ class NewestRow:
         self._now = ReadPoint(NEWEST, now_ms)
 
     def cell(self, family_name: bytes, qualifier: bytes) -> FoundCell | None:
-        """The column's newest visible cell."""
+        """Returns the column's newest visible cell."""
         family = self._families[family_name]
         visible = visible_cells(self._state.column_cells(family, qualifier), self._now, family)
-        # Of the empty qualifier no family tombstone is left; of another one nothing else is there.
+        # visible_cells has removed the family tombstones, so only cells of this column remain.
         return visible[0] if visible else None
 
     def loaded_cell(self, family_name: bytes, qualifier: bytes) -> Cell | None:
-        """The same with its value."""
+        """Returns the column's newest visible cell with its value loaded."""
         cell = self.cell(family_name, qualifier)
         return None if cell is None else (*cell[:4], loaded(cell[4]))
 
     def exists(self) -> bool:
-        """Some cell of the row is visible. Reads until it has met one."""
+        """Whether the row has a visible cell. Reads until it finds one."""
         return any(self._state.has_visible(family, self._now) for family in self._families.values())
 
 
 def families_read(mutation: RowMutation) -> Collection[bytes] | None:
-    """Names of the families that COMPARE of this mutation may read; None: all that there are."""
+    """Returns the names of the families that COMPARE of this mutation may read; None means all."""
     condition = mutation.condition
     if condition is None:
         return {change.family for change in mutation.changes if reads_the_row(change)}
@@ -75,17 +75,17 @@ def families_read(mutation: RowMutation) -> Collection[bytes] | None:
 
 
 def reads_whole_rows(mutation: RowMutation) -> bool:
-    """COMPARE of this mutation may look at any cell of the row."""
+    """Whether COMPARE of this mutation may read any cell of the row."""
     condition = mutation.condition
     return condition is not None and (condition.filter is not None or condition.existence is not Existence.ANY)
 
 
 def compare(condition: Condition, row: bytes, newest: NewestRow, answer: AnswerSize) -> Comparison:
-    """Judges the condition: checks, existence, filter.
+    """Evaluates the condition: checks, existence, filter.
 
-    Reads the column of every check, also after the outcome is clear, because all of them are answered, and counted in
-    `answer`. The filter is judged only if the rest holds, so a check can guard it against a value that does not fit its
-    type.
+    Reads the column of every check, even after one has failed, because the answer lists them all; their bytes are
+    counted in `answer`. Evaluates the filter only if checks and existence hold, so a check can guard it against a value
+    that does not fit its type.
     """
     is_met = True
     seen: list[AnswerCell] = []
@@ -109,13 +109,13 @@ def compare(condition: Condition, row: bytes, newest: NewestRow, answer: AnswerS
             if cell is not None:
                 values[family, qualifier] = cell[4]
                 timestamp_max = max(timestamp_max, -cell[1])
-        # A filter is a predicate over a row: where there is none, it does not hold.
+        # A filter is a predicate over a row: it does not hold for an absent one.
         is_met = newest.exists() and matches_row(condition.filter, row, values)
     return Comparison(is_met, tuple(seen), timestamp_max)
 
 
 def changed_timestamp_max(changes: Sequence[Change], newest: NewestRow) -> int:
-    """The newest timestamp of the columns that the changes write: a conditional change must win over what it saw."""
+    """Returns the newest timestamp of the columns to be put: a conditional put must be newer than what it compared."""
     timestamp_max = 0
     for change in changes:
         if isinstance(change, Put) and change.timestamp is None:

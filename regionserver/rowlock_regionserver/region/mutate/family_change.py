@@ -1,8 +1,8 @@
-"""What one mutation does to one family of its row, collapsed so far: puts and tombstones, column by column.
+"""The changes of one mutation in one family of its row, collapsed: puts and tombstones, column by column.
 
-A mutation may have as many changes as fit into a request, of one column or of as many columns. So none of them looks at
-more than its own column, but for a delete of the family, which takes along all puts that were made until then, or is
-noted, if it names a timestamp: a column's puts below it go when somebody looks at that column.
+A mutation may have as many changes as fit into a request, all of one column or each of another. So a change looks only
+at its own column. A delete of the family without a timestamp drops all earlier puts at once. One with a timestamp is
+recorded, and a column drops its puts up to that timestamp when it is looked at next.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class _Puts:
 
     def __init__(self) -> None:
         self.values: dict[int, bytes] = {}  # by timestamp
-        # Heaps of all its keys, and of some that it had: a sorted list is rewritten with each put that is older.
+        # Heaps of the keys of `values`, and of some removed ones: inserting an older put into a list would move it.
         self._newest_first: list[int] = []  # negated
         self._oldest_first: list[int] = []
-        self.deletes_seen = 0  # deletes of the family that were made before these puts, or took along what they hide
+        self.deletes_seen = 0  # the count of family deletes that came before these puts, or were applied to them
 
     def put(self, timestamp: int, value: bytes) -> None:
         if timestamp not in self.values:
@@ -51,19 +51,19 @@ class _Puts:
 
 
 class FamilyChange:
-    """The changes of one family. Deletes reach what was put before them; all of them reach what is stored.
+    """The changes of one family. A delete covers the mutation's earlier puts, and what is stored.
 
-    A delete without a timestamp reaches the stamp, and every put before it.
+    A delete without a timestamp covers everything up to the stamp, and every earlier put.
     """
 
     __slots__ = ("_column_deletes", "_delete_count", "_deletes", "_puts", "_version_deletes")
 
     def __init__(self) -> None:
         self._puts: dict[bytes, _Puts] = {}
-        # (how many there were before it, through which timestamp); those that a later one goes beyond are left out.
+        # Family deletes as (number of earlier ones, last timestamp deleted), without those that a later one exceeds.
         self._deletes: list[tuple[int, int]] = []
         self._delete_count = 0
-        # By qualifier: through which timestamp, and of which timestamps.
+        # By qualifier: the last timestamp deleted; and the single timestamps deleted.
         self._column_deletes: dict[bytes, int] = {}
         self._version_deletes: dict[bytes, set[int]] = {}
 
@@ -75,7 +75,7 @@ class FamilyChange:
         puts.put(timestamp, value)
 
     def newest_put(self, qualifier: bytes) -> tuple[int, bytes] | None:
-        """Timestamp and value of the column's newest put that no later delete took along."""
+        """Returns timestamp and value of the column's newest put that no later delete covers."""
         puts = self._puts_of(qualifier)
         if puts is None or not puts.values:
             return None
@@ -109,11 +109,11 @@ class FamilyChange:
         self._version_deletes.setdefault(qualifier, set()).add(timestamp)
 
     def may_hide(self, qualifier: bytes) -> bool:
-        """Some delete reaches the column."""
+        """Whether some delete may cover stored versions of the column."""
         return bool(self._deletes) or qualifier in self._column_deletes or qualifier in self._version_deletes
 
     def hides(self, qualifier: bytes, timestamp: int) -> bool:
-        """A delete removes the stored version of this timestamp."""
+        """Whether a delete covers the stored version of this timestamp."""
         return (
             timestamp <= self._family_deleted_through()
             or timestamp <= self._column_deletes.get(qualifier, _NOTHING)
@@ -121,7 +121,7 @@ class FamilyChange:
         )
 
     def cells(self) -> list[UnnumberedCell]:
-        """What is left, in store order. Of several tombstones of one kind that one would do, there is one."""
+        """Returns the collapsed cells in store order. One tombstone replaces several of one kind that it covers."""
         cells: list[UnnumberedCell] = []
         for qualifier in self._puts:
             puts = self._puts_of(qualifier)
@@ -140,10 +140,10 @@ class FamilyChange:
         return self._deletes[0][1] if self._deletes else _NOTHING
 
     def _puts_of(self, qualifier: bytes) -> _Puts | None:
-        """The column's puts, without those that deletes of the family took along since they were looked at."""
+        """Returns the column's puts, without those that family deletes cover."""
         puts = self._puts.get(qualifier)
         if puts is not None and puts.deletes_seen < self._delete_count:
-            # Each delete in the list goes beyond all after it, so the first of those since reaches as far as any.
+            # Each delete in the list exceeds all after it, so the first new one reaches furthest.
             since = bisect_left(self._deletes, (puts.deletes_seen, _NOTHING))
             puts.drop_through(self._deletes[since][1])
             puts.deletes_seen = self._delete_count

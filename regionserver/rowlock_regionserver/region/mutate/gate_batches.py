@@ -1,30 +1,31 @@
-"""How a request of many rows is divided into stays inside the gate, so that it holds up others for few rows only."""
+"""Divides a request for many rows into batches, each changed under one hold of the gate."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from rowlock_regionserver.operations import RowMutation
-from rowlock_regionserver.region.mutate.changes import are_puts
+from rowlock_regionserver.region.mutate.row_changer import are_puts
 
-# Rows of one request that are changed in one stay inside the gate. Who wants the gate alone, a flush say, waits for no
-# more, and until then nobody else comes in: with 100,000 increments in one stay other rows waited 2.5 s.
+# Rows of one request that are changed under one hold of the gate. A thread that wants the gate exclusively, a flush for
+# example, waits for one hold at most, and newcomers wait behind it: with 100,000 increments under one hold other rows
+# waited 2.5 s.
 ROWS_PER_GATE_HOLD = 64
-# A mutation of more puts is applied before its record is appended, by who is alone inside the gate: under the order
-# lock, for which the writers of all regions wait, it would take a millisecond for each thousand.
+# A mutation of more puts holds the gate exclusively and applies before it appends. Under the order lock, for which the
+# writers of all regions wait, applying would take a millisecond for each thousand.
 CELLS_UNDER_ORDER_MAX = 1000
 
 
-def next_gate_batch(mutations: Sequence[RowMutation], left: Sequence[int]) -> tuple[Sequence[int], bool]:
-    """Which of those that are left are changed in one stay inside the gate, and whether alone: one long one is."""
-    stay = left[:ROWS_PER_GATE_HOLD]
-    for count, i in enumerate(stay):
+def next_gate_batch(mutations: Sequence[RowMutation], remaining: Sequence[int]) -> tuple[Sequence[int], bool]:
+    """Returns the indices of the next batch, and whether it needs the gate exclusively, as one long mutation does."""
+    batch = remaining[:ROWS_PER_GATE_HOLD]
+    for count, i in enumerate(batch):
         mutation = mutations[i]
         if len(mutation.changes) > CELLS_UNDER_ORDER_MAX and mutation.condition is None and are_puts(mutation.changes):
-            return (stay[:count], False) if count else (stay[:1], True)
-    return stay, False
+            return (batch[:count], False) if count else (batch[:1], True)
+    return batch, False
 
 
 def distinct_ascending(rows: list[bytes]) -> Sequence[bytes]:
-    """The rows to be locked, each once, in the one order in which all callers lock them."""
+    """Returns the rows to lock, each once, in ascending order, in which every caller locks them."""
     return rows if len(rows) == 1 else sorted(set(rows))

@@ -1,6 +1,7 @@
 """The state of one row as COMPARE reads it: stored cells, unpublished ones too, column by column.
 
-A row may have 100,000 columns, and a counter among them must not cost more for it: only what is asked for is read.
+A row may have 100,000 columns, and an increment of one of them must not cost more for it. So only the columns that are
+asked for are read.
 """
 
 from __future__ import annotations
@@ -15,31 +16,31 @@ from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.sources import NO_LIMIT, FoundCell, LongRowError, Source
 from rowlock_regionserver.versions.visibility import visible_cells
 
-# So many cells are read at once to see whether one of them is visible; of a longer row small parts, until one is.
+# To find out whether a row has a visible cell, up to this many cells are read at once; a longer row is read in parts.
 _FEW_CELLS = 256
 _PART_BYTES = 64 * KIB
 _ANY_CELL = Selection(cells=CellFilter(keys_only=True, first_key_only=True))
 
 
 class RowState:
-    """One row, whose lock the caller holds. What was read is kept, since the row does not change meanwhile."""
+    """One row, whose lock the caller holds. Caches what it reads, since the row does not change meanwhile."""
 
     __slots__ = ("_published", "_read", "_read_in_parts", "_row", "_view")
 
     def __init__(self, view: View, row: bytes, published: int) -> None:
-        """`published`: the read point of a moment ago."""
+        """`published`: a recent read point."""
         self._view = view
         self._row = row
         self._published = published
-        # By family number and qualifier; None stands for the whole family.
+        # By family number and qualifier; None means all columns of the family.
         self._read: dict[tuple[int, bytes | None], Sequence[FoundCell]] = {}
-        self._read_in_parts: set[int] = set()  # families, of which nothing is kept
+        self._read_in_parts: set[int] = set()  # families that were read, but not cached
 
     @property
     def newest_write_number(self) -> int:
-        """Of the row, in the families that were read from; 0 when all of that is published.
+        """The newest unpublished write number among the cells of the families that were read; 0 if all are published.
 
-        Of a row of many cells not less: the newest write of the segment that has it.
+        An upper bound for a row of many cells: the newest write of the segment that has it.
         """
         newest = 0
         for number in {number for number, _ in self._read} | self._read_in_parts:
@@ -55,7 +56,7 @@ class RowState:
             return source.write_number_max
 
     def has_visible(self, family: Family, read_point: ReadPoint) -> bool:
-        """Some cell of the row is visible in the family. Of a row of many cells it reads on until it has met one."""
+        """Whether the row has a visible cell in the family. Reads a row of many cells in parts, until it finds one."""
         try:
             return bool(visible_cells(self.family_cells(family, _FEW_CELLS), read_point, family))
         except LongRowError:
@@ -66,9 +67,9 @@ class RowState:
             return any(len(run) for _, run in reading.answered())
 
     def family_cells(self, family: Family, cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
-        """All cells of the row in the family, tombstones and old versions too, in store order.
+        """Returns all cells of the row in the family, tombstones and old versions too, in store order.
 
-        Raises LongRowError when some source has more than `cells_max`.
+        Raises LongRowError if some source has more than `cells_max` of them.
         """
         key = (family.number, None)
         cells = self._read.get(key)
@@ -78,7 +79,7 @@ class RowState:
         return cells
 
     def column_cells(self, family: Family, qualifier: bytes) -> Sequence[FoundCell]:
-        """The cells of one column, and the family's tombstones that may hide them, in store order."""
+        """Returns the cells of one column, and the family's tombstones that may hide them, in store order."""
         key = (family.number, qualifier)
         cells = self._read.get(key)
         if cells is None:
@@ -88,7 +89,7 @@ class RowState:
 
 
 def _merged(parts: Sequence[Sequence[FoundCell]]) -> Sequence[FoundCell]:
-    """The cells of all sources, each sorted, in store order."""
+    """Merges the sorted cells of all sources into store order."""
     found = [part for part in parts if part]
     if len(found) > 1:
         return sorted([cell for part in found for cell in part])

@@ -1,34 +1,34 @@
-"""The write path: how one row is changed, whole or not at all.
+"""The write path: how one row is changed atomically.
 
 A row mutation is atomic over all its families. Its steps, in this order:
 
-1. CHECK             table, families, sizes, range; memory and disk below their limits. Nothing is changed yet. What
-                     turns out large only with what COMPARE read is judged once more before 5.
-2. LOCK              the gate shared, then the row locks in ascending order of row. A request of many rows takes steps
-                     2 to 7 for a few of them at a time.
-3. COMPARE           request ids, conditions, increments: read the row's newest state, also what is not published.
-4. STAMP             timestamps for cells without one; never below what COMPARE read. A call gets one stamp, once its
-                     rows are locked. If it must wait for the stamp (stamps.py), it releases the locks and repeats 2.
+1. CHECK             table, families, sizes, range; memory and disk below their limits. Nothing has changed yet. A
+                     mutation that grows large by what COMPARE reads is checked again before 5.
+2. LOCK              the gate shared, then the row locks in ascending order of row. A request for many rows takes steps
+                     2 to 7 for a few rows at a time (gate_batches.py).
+3. COMPARE           request ids, conditions, increments: read the row's newest state, unpublished writes included.
+4. STAMP             timestamps for cells without one, never below what COMPARE read. A call gets one stamp after it has
+                     locked its rows. If it must wait for the stamp (stamps.py), it releases the locks and repeats 2.
 5. BEGIN + APPEND    under the log's order lock: take the write number, append the log record.
-6. APPLY             into the memstores, still under the order lock: whoever swaps the log's buffer to sync it finds
-                     the cells of every record in it applied, so a synced number may be published at once.
-                     A bulk batch, or a row's mutation of very many puts, holds the gate alone and goes 6, 5: nobody
-                     else has the next number, and nobody sees the cells before it is published.
+6. APPLY             into the memstores, still under the order lock: the thread that swaps the log's buffer to sync it
+                     finds the cells of every record in it applied, so it may publish a synced number at once.
+                     A bulk batch, or a row's mutation of very many puts, holds the gate exclusively and applies before
+                     it appends: no other write can take the next number, and no reader sees the cells until 9.
 7. UNLOCK            row locks and gate. The log is not synced yet: one sync carries many writers, even of one row.
-8. SYNC              the log's thread makes the record as durable as was asked (group commit). A caller that is alone
-                     waits for it for a moment (brief_wait.py).
-9. PUBLISH           that thread completes the number; the read point moves over completed numbers without a hole. The
-                     answer goes out when the read point has reached this write.
+8. SYNC              the log's thread makes the record as durable as requested (group commit). A single caller waits for
+                     it briefly (brief_wait.py).
+9. PUBLISH           that thread completes the number; the read point advances over completed numbers without a gap. The
+                     answer is sent when the read point has reached this write.
 
 Invariants
-- Nothing unpublished is revealed. An outcome that comes from reading alone (a condition that is not met, an overflow, a
+- Unpublished writes are never revealed. An outcome that comes from reading alone (an unmet condition, an overflow, a
   repeated request id) waits until the newest write that it read is published. If that never happens, it is unknown.
-- The region keeps each definite outcome for its request id, refusals too, so that a late copy of the request gets the
+- The region saves each definite outcome for its request id, refusals too, so that a late copy of the request gets the
   same answer.
 - If APPEND fails, nothing was applied, and the number completes empty. After APPLY only the log's thread completes
   numbers. Steps 5 to 9 can't be cancelled by a deadline or a lost client.
-- A failed sync is final: nothing after it is acknowledged, whoever waits is told "unknown outcome".
-- Nothing here holds a lock while it waits for a disk, but for COMPARE, which may read a block of a store file.
+- A failed sync is final: no later write is acknowledged, and every waiting caller gets "unknown outcome".
+- The write path holds no lock while it waits for a disk, except in COMPARE, which may read a block of a store file.
 
 Example. Two increments of one row, from 5 by 1 each, at read point 9:
 
@@ -49,18 +49,11 @@ from rowlock_regionserver.commit.commit import Commit
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.commit.row_locks import RowLocks
 from rowlock_regionserver.errors import RegionServerError, UnknownOutcomeError
-from rowlock_regionserver.memstore.segment import CELL_BYTES
-from rowlock_regionserver.operations import (
-    Change,
-    RowMutation,
-    RowOutcome,
-    RowResult,
-    WriteOptions,
-)
-from rowlock_regionserver.region.idempotency.answer_size import AnswerSize, room_for_cells
+from rowlock_regionserver.memstore.row_segment import CELL_BYTES
+from rowlock_regionserver.operations import Change, RowMutation, RowOutcome, RowResult, WriteOptions
+from rowlock_regionserver.region.idempotency.answer_size import AnswerSize, cell_budget
 from rowlock_regionserver.region.idempotency.repeated import is_definite_without_change, repeated
 from rowlock_regionserver.region.mutate.brief_wait import BriefWait
-from rowlock_regionserver.region.mutate.changes import RowChanger, are_puts, only_puts
 from rowlock_regionserver.region.mutate.check import check_in_region, check_mutation
 from rowlock_regionserver.region.mutate.conditional import (
     NewestRow,
@@ -70,6 +63,7 @@ from rowlock_regionserver.region.mutate.conditional import (
     reads_whole_rows,
 )
 from rowlock_regionserver.region.mutate.gate_batches import distinct_ascending, next_gate_batch
+from rowlock_regionserver.region.mutate.row_changer import RowChanger, are_puts, only_puts
 from rowlock_regionserver.region.mutate.row_commit import RowCommit
 from rowlock_regionserver.region.mutate.row_state import RowState
 from rowlock_regionserver.region.region_parts import RegionParts
@@ -79,10 +73,10 @@ from rowlock_regionserver.wal.log import Log
 
 Done = Callable[[list[RowOutcome]], None]
 DoneEach = Callable[[list[int], list[RowOutcome]], None]
-# An outcome, the write number that must be published before it is told, and what its cells take in the answer.
-Told = tuple[RowOutcome, int, int]
+# An outcome, the write number that must be published before it is sent, and the bytes of its cells in the answer.
+PendingOutcome = tuple[RowOutcome, int, int]
 
-# Log bytes of a mutation beyond its cells' own bytes, generously.
+# Upper bound of a mutation's log bytes beyond its cells' own bytes.
 _RECORD_OVERHEAD_BYTES = 256
 
 
@@ -112,18 +106,18 @@ class WritePath:
         self._clock = parts.shared.clock
 
     def mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
-        """Makes each row mutation, in order; `done` gets their outcomes, once, when all are published.
+        """Makes each row mutation, in order; calls `done` once with their outcomes, when all are published.
 
-        `done` is called from any thread, perhaps before this returns. False: nothing was done and `done` will not be
-        called, because it would have had to wait for a lock or a disk and `may_wait` was False. Raises
-        RegionServerError for what concerns the whole batch; then nothing was changed.
+        `done` is called from any thread, perhaps before this returns. Returns False, and never calls `done`, if the
+        call would have to wait for a lock or a disk and `may_wait` is False; then nothing was done. Raises
+        RegionServerError for a failure of the whole batch; then nothing was changed.
         """
         if may_wait or not options.is_alone or not self._log.is_quick:
             return self._mutate(mutations, options, done, may_wait=may_wait)
         wait = BriefWait(done)
         self._log.hold()
         try:
-            is_begun = self._mutate(mutations, options, wait.told, may_wait=False)
+            is_begun = self._mutate(mutations, options, wait.set_outcome, may_wait=False)
         finally:
             self._log.release()
         if is_begun:
@@ -133,116 +127,116 @@ class WritePath:
     def mutate_each(self, mutations: Sequence[RowMutation], options: WriteOptions, done: DoneEach) -> bool:
         """Makes row mutations of several requests, in order, each as `mutate` makes it; never waits.
 
-        `done` gets the places of some in `mutations`, and their outcomes: first of those that nothing has to be
-        published for, then of the others, when all are. False, or an error: nothing was done, as with `mutate`.
+        Calls `done` with indices into `mutations` and their outcomes, at most twice: for those that depend on no
+        unpublished write, then for the others when all of them are published. Returns False, or raises, as `mutate`.
         """
-        told = self._make(mutations, options, may_wait=False, is_one_answer=False)
-        if told is None:
+        pending = self._make(mutations, options, may_wait=False, is_one_answer=False)
+        if pending is None:
             return False
         read_point = self._mvcc.read_point
-        at_once = [i for i in range(len(mutations)) if told[i][1] <= read_point]
-        if at_once:
-            done(at_once, [told[i][0] for i in at_once])
-        if len(at_once) < len(mutations):
-            later = [i for i in range(len(mutations)) if told[i][1] > read_point]
-            self._notify_when_published(partial(done, later), [told[i] for i in later])
+        published = [i for i in range(len(mutations)) if pending[i][1] <= read_point]
+        if published:
+            done(published, [pending[i][0] for i in published])
+        if len(published) < len(mutations):
+            later = [i for i in range(len(mutations)) if pending[i][1] > read_point]
+            self._notify_when_published(partial(done, later), [pending[i] for i in later])
         return True
 
     def _mutate(self, mutations: Sequence[RowMutation], options: WriteOptions, done: Done, *, may_wait: bool) -> bool:
-        """Steps 1 to 7, and who is told at 9."""
-        told = self._make(mutations, options, may_wait=may_wait, is_one_answer=True)
-        if told is None:
+        """Takes steps 1 to 7, and registers `done` for 9."""
+        pending = self._make(mutations, options, may_wait=may_wait, is_one_answer=True)
+        if pending is None:
             return False
-        self._notify_when_published(done, [told[i] for i in range(len(mutations))])
+        self._notify_when_published(done, [pending[i] for i in range(len(mutations))])
         return True
 
-    def _notify_when_published(self, done: Done, told: Sequence[Told]) -> None:
-        newest = max([number for _, number, _ in told], default=0)
-        self._mvcc.when_published(newest, partial(self._tell, done, told))
+    def _notify_when_published(self, done: Done, pending: Sequence[PendingOutcome]) -> None:
+        newest = max([number for _, number, _ in pending], default=0)
+        self._mvcc.when_published(newest, partial(self._notify, done, pending))
 
-    def _tell(self, done: Done, told: Sequence[Told], failure: UnknownOutcomeError | None) -> None:
-        """9 PUBLISH: the answers go out; "unknown outcome" for those that made or read what never will be published."""
+    def _notify(self, done: Done, pending: Sequence[PendingOutcome], failure: UnknownOutcomeError | None) -> None:
+        """9 PUBLISH: sends the answers; "unknown outcome" to those that made or read a write never published."""
         if failure is None:
-            done([outcome for outcome, _, _ in told])
+            done([outcome for outcome, _, _ in pending])
         else:
             published = self._mvcc.read_point
-            done([failure if number > published else outcome for outcome, number, _ in told])
+            done([failure if number > published else outcome for outcome, number, _ in pending])
 
     def _make(
         self, mutations: Sequence[RowMutation], options: WriteOptions, *, may_wait: bool, is_one_answer: bool
-    ) -> dict[int, Told] | None:
-        """Steps 1 to 7. What is to be told of each mutation, by its place; None when it would have to wait.
+    ) -> dict[int, PendingOutcome] | None:
+        """Takes steps 1 to 7. Returns the outcomes by index; None if it would have to wait and may not.
 
-        `is_one_answer`: the cells that all of them answer must have room in one message. When some were made and the
-        next ones can't be, for a deadline say, that is the outcome of each of these.
+        `is_one_answer`: the cells of all answers must fit in one message. If some mutations were made and a later one
+        fails as a whole, by a deadline say, each of the remaining ones gets that error as its outcome.
         """
-        told: dict[int, Told] = {}
+        pending: dict[int, PendingOutcome] = {}
         refused: dict[int, RegionServerError] = {}
-        room = self._config.request_bytes_max
+        budget = self._config.request_bytes_max
         if is_one_answer and len(mutations) > 1:
-            room = room_for_cells(mutations, room)
-        left: Sequence[int] = range(len(mutations))
+            budget = cell_budget(mutations, budget)
+        remaining: Sequence[int] = range(len(mutations))
         table: Table | None = None
         durability = Durability.FSYNC
         is_begun = False
         try:
-            while left:
+            while remaining:
                 served = self._stores.served.table
-                if table is not served:  # Or altered since CHECK: judge by the families that there are now.
+                if table is not served:  # Not checked yet, or altered since CHECK: check against the families of now.
                     table = served
                     durability = table.durability_of(options.durability)
                     refused.clear()
-                    left = self._check(mutations, left, table, told, refused)
+                    remaining = self._check(mutations, remaining, table, pending, refused)
                     continue
-                stay, is_alone = next_gate_batch(mutations, left) if may_wait else (left, False)
-                rows = distinct_ascending([mutations[i].row for i in stay])
-                stamp = self._lock_and_stamp(rows, options.deadline, may_wait=may_wait, is_alone=is_alone)
+                batch, is_exclusive = next_gate_batch(mutations, remaining) if may_wait else (remaining, False)
+                rows = distinct_ascending([mutations[i].row for i in batch])
+                stamp = self._lock_and_stamp(rows, options.deadline, may_wait=may_wait, is_exclusive=is_exclusive)
                 if stamp is None:
                     return None
                 try:
                     if self._stores.served.table is not table:
                         continue
-                    if not may_wait and not self._is_quick(mutations, stay, stamp):
+                    if not may_wait and not self._is_quick(mutations, batch, stamp):
                         return None
                     is_begun = True
-                    for i in stay:
-                        told[i] = self._change_row(
-                            table, mutations[i], refused.get(i), stamp, durability, room, is_alone=is_alone
+                    for i in batch:
+                        pending[i] = self._change_row(
+                            table, mutations[i], refused.get(i), stamp, durability, budget, is_exclusive=is_exclusive
                         )
                         if is_one_answer:
-                            room = min(room - told[i][2], self._config.request_bytes_max)
+                            budget = min(budget - pending[i][2], self._config.request_bytes_max)
                 finally:
-                    self._unlock(rows, is_alone=is_alone)
-                left = left[len(stay) :]
+                    self._unlock(rows, is_exclusive=is_exclusive)
+                remaining = remaining[len(batch) :]
         except RegionServerError as error:
             if not is_begun:
                 raise
-            told.update((i, (error.without_frames(), 0, 0)) for i in left)
-        return told
+            pending.update((i, (error.without_frames(), 0, 0)) for i in remaining)
+        return pending
 
     def _check(
         self,
         mutations: Sequence[RowMutation],
-        places: Sequence[int],
+        indices: Sequence[int],
         table: Table,
-        told: dict[int, Told],
+        pending: dict[int, PendingOutcome],
         refused: dict[int, RegionServerError],
     ) -> list[int]:
-        """1 CHECK of the mutations at these places. Those that continue; the others' errors are put into `told`.
+        """1 CHECK of the mutations at these indices. Returns those that continue; errors of the others go to `pending`.
 
-        Mutations with an error in `refused` continue too: an earlier copy of the request may have another answer.
+        A mutation with an error in `refused` continues too: an earlier copy of the request may have another answer.
         """
         timestamp_max = self._numbering.timestamp_max
         checked: list[int] = []
         byte_count = cell_count = 0
-        for i in places:
+        for i in indices:
             mutation = mutations[i]
             try:
                 byte_count += check_mutation(mutation, table, self._config, timestamp_max) + _RECORD_OVERHEAD_BYTES
                 check_in_region(mutation.row, self._start, self._stop, self._region_id)
             except RegionServerError as error:
                 if mutation.request is None or error.can_retry:
-                    told[i] = error.without_frames(), 0, 0
+                    pending[i] = error.without_frames(), 0, 0
                 else:
                     refused[i] = error.without_frames()
                     checked.append(i)
@@ -254,21 +248,23 @@ class WritePath:
             self._log.check_space(byte_count)
         return checked
 
-    def _lock_and_stamp(self, rows: Sequence[bytes], deadline: float, *, may_wait: bool, is_alone: bool) -> int | None:
-        """2 LOCK, and the stamp for 4. None when it would have to wait and may not; then nothing is locked."""
-        while self._lock(rows, deadline, may_wait=may_wait, is_alone=is_alone):
+    def _lock_and_stamp(
+        self, rows: Sequence[bytes], deadline: float, *, may_wait: bool, is_exclusive: bool
+    ) -> int | None:
+        """2 LOCK, and the stamp for 4. Returns None, with nothing locked, if it would have to wait and may not."""
+        while self._lock(rows, deadline, may_wait=may_wait, is_exclusive=is_exclusive):
             stamp = self._numbering.next_stamp()
             if stamp is not None:
                 return stamp
-            self._unlock(rows, is_alone=is_alone)
+            self._unlock(rows, is_exclusive=is_exclusive)
             if not may_wait:
                 return None
             self._numbering.wait_for_stamp(deadline)
         return None
 
-    def _lock(self, rows: Sequence[bytes], deadline: float, *, may_wait: bool, is_alone: bool) -> bool:
-        """2 LOCK. False when it would have to wait and may not. A caller alone inside the gate needs no row lock."""
-        if is_alone:
+    def _lock(self, rows: Sequence[bytes], deadline: float, *, may_wait: bool, is_exclusive: bool) -> bool:
+        """2 LOCK. Returns False if it would have to wait and may not. With the gate held exclusively, locks no row."""
+        if is_exclusive:
             self._gate.enter_alone(deadline)
             return True
         if may_wait:
@@ -286,16 +282,16 @@ class WritePath:
             return False
         return True
 
-    def _unlock(self, rows: Sequence[bytes], *, is_alone: bool) -> None:
+    def _unlock(self, rows: Sequence[bytes], *, is_exclusive: bool) -> None:
         """7 UNLOCK."""
-        if is_alone:
+        if is_exclusive:
             self._gate.leave_alone()
             return
         self._row_locks.release(rows)
         self._gate.leave()
 
     def _is_quick(self, mutations: Sequence[RowMutation], checked: Sequence[int], stamp: int) -> bool:
-        """COMPARE of these will read no block from a disk, and not many cells."""
+        """Whether COMPARE of these mutations reads no block from a disk, and not many cells."""
         view = self._stores.view
         reads_all = self._numbering.reads_rows(stamp)
         if self._stores.has_files and not all(
@@ -303,8 +299,8 @@ class WritePath:
             for i in checked
         ):
             return False
-        whole = [mutations[i].row for i in checked if reads_all or reads_whole_rows(mutations[i])]
-        return not whole or sum(row_cell_count(view, row) for row in whole) <= INLINE_CELLS_MAX
+        whole_rows = [mutations[i].row for i in checked if reads_all or reads_whole_rows(mutations[i])]
+        return not whole_rows or sum(row_cell_count(view, row) for row in whole_rows) <= INLINE_CELLS_MAX
 
     def _change_row(
         self,
@@ -313,23 +309,23 @@ class WritePath:
         refusal: RegionServerError | None,
         stamp: int,
         durability: Durability,
-        room: int,
+        budget: int,
         *,
-        is_alone: bool,
-    ) -> Told:
-        """Steps 3 to 6 for one row, whose lock is held. An error concerns this row only, and changed nothing.
+        is_exclusive: bool,
+    ) -> PendingOutcome:
+        """Takes steps 3 to 6 for one row, whose lock is held. An error concerns this row only, and changed nothing.
 
-        `refusal`: what CHECK found. `room`: what the cells that are answered may take. `is_alone`: inside the gate,
-        with a long mutation.
+        `refusal`: the error that CHECK found. `budget`: how many bytes the cells in the answer may take.
+        `is_exclusive`: the gate is held exclusively, for a long mutation.
         """
         request = mutation.request
         if request is not None:
             try:
-                kept = self._requests.find(request, mutation.row)
+                saved = self._requests.find(request, mutation.row)
             except RegionServerError as error:
                 return error.without_frames(), 0, 0
-            if kept is not None:
-                return repeated(request, kept, room)
+            if saved is not None:
+                return repeated(request, saved, budget)
         if (
             refusal is None
             and not self._numbering.reads_rows(stamp)
@@ -337,47 +333,47 @@ class WritePath:
             and are_puts(mutation.changes)
         ):
             result = RowResult(timestamp=stamp)
-            commit = self._commit.commit_alone if is_alone else self._commit.commit
+            commit = self._commit.commit_exclusive if is_exclusive else self._commit.commit
             try:
                 cells = only_puts(mutation.changes, table.by_name, stamp)
                 return result, commit(table, mutation.row, cells, request, result, durability), 0
             except RegionServerError as error:
                 return error.without_frames(), 0, 0
         if refusal is None:
-            told = self._read_and_change(table, mutation, stamp, durability, room)
+            pending = self._read_and_change(table, mutation, stamp, durability, budget)
         else:
-            told = refusal, 0, 0
-        outcome, write_number, _ = told
+            pending = refusal, 0, 0
+        outcome, write_number, _ = pending
         if request is not None and is_definite_without_change(outcome):
-            # Kept in memory: if the answer is lost and a copy of the request is still waiting on a broken stream, that
+            # Saved in memory: if the answer is lost and a copy of the request is still waiting on a broken stream, that
             # copy must not be applied after the client got this answer to another copy.
-            self._requests.keep(request, mutation.row, write_number, outcome)
-        return told
+            self._requests.save(request, mutation.row, write_number, outcome)
+        return pending
 
     def _read_and_change(
-        self, table: Table, mutation: RowMutation, stamp: int, durability: Durability, room: int
-    ) -> Told:
-        """The same for a mutation that reads the row."""
+        self, table: Table, mutation: RowMutation, stamp: int, durability: Durability, budget: int
+    ) -> PendingOutcome:
+        """Takes steps 3 to 6 for a mutation that reads the row. Returns errors as outcomes."""
         state = RowState(self._stores.view, mutation.row, self._mvcc.read_point)
         if self._numbering.reads_rows(stamp):
             cells_of_row = itertools.chain.from_iterable(map(state.family_cells, table.families))
             stamp = self._numbering.stamp_later_than(mutation.row, cells_of_row, stamp)
         try:
-            return self._compare_and_change(table, mutation, state, stamp, durability, room)
+            return self._compare_and_change(table, mutation, state, stamp, durability, budget)
         except RegionServerError as error:
-            # What was read may be unpublished, and the error tells of it.
+            # The error may reveal an unpublished write, so it waits for that write.
             return error.without_frames(), state.newest_write_number, 0
 
     def _compare_and_change(
-        self, table: Table, mutation: RowMutation, state: RowState, stamp: int, durability: Durability, room: int
+        self, table: Table, mutation: RowMutation, state: RowState, stamp: int, durability: Durability, budget: int
     ) -> tuple[RowResult, int, int]:
-        """3 COMPARE and 4 STAMP for mutations that read the row."""
+        """3 COMPARE and 4 STAMP for a mutation that reads the row, then 5 and 6 if it changes anything."""
         now_ms = self._clock.now_ms()
         changes: Sequence[Change] = mutation.changes
         is_met = True
         seen: tuple[tuple[bytes, bytes, int, bytes], ...] = ()
         read_timestamp_max = 0
-        answer = AnswerSize(mutation.row, room, self._config.request_bytes_max)
+        answer = AnswerSize(mutation.row, budget, self._config.request_bytes_max)
         if mutation.condition is not None:
             newest = NewestRow(state, table.by_name, now_ms)
             comparison = compare(mutation.condition, mutation.row, newest, answer)
@@ -391,7 +387,7 @@ class WritePath:
         for change in changes:
             changer.apply(change)
         cells = changer.cells()
-        if not cells:  # Deletes of versions that are not there.
+        if not cells:  # It only deletes versions that do not exist.
             return RowResult(is_met, seen), state.newest_write_number, answer.byte_count
         result = changer.result(seen, condition_met=is_met)
         write_number = self._commit.commit(

@@ -1,1 +1,1 @@
-"""The gRPC server: its listener, calls, connections and bounds."""
+"""The gRPC server: its listener, calls, connections and limits."""

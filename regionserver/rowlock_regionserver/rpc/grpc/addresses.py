@@ -1,4 +1,4 @@
-"""Where to listen: HOST:PORT or unix:PATH as it is written, and whether strangers could connect there."""
+"""Addresses to listen on: parses HOST:PORT or unix:PATH, and checks whether other machines could connect."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rowlock_proto.unix_sockets import PREFIX, SocketName, socket_path
 
 
 class ListenError(Exception):
-    """The address can't be listened on, or must not be."""
+    """The server can't listen on the address, or must not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A host, by name or number, and a port; 0 lets the system choose."""
+    """A host, by name or IP address, and a port; 0 lets the system choose."""
 
     host: str
     port: int
@@ -28,7 +28,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """ListenError when it is not HOST:PORT; an IPv6 number stands in brackets."""
+        """Parses HOST:PORT, with an IPv6 address in brackets. Raises ListenError for anything else."""
         host, colon, port = text.rpartition(":")
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
@@ -38,15 +38,15 @@ class Address:
             raise ListenError(f"{text!r} is not an address; write HOST:PORT, like 127.0.0.1:7460 or [::1]:7460")
         return cls(host, int(port))
 
-    def is_any(self) -> bool:
-        """It stands for every address of the machine, so it is none that a client could connect to."""
+    def is_wildcard(self) -> bool:
+        """Whether it is a wildcard for every address of the machine, to which no client could connect."""
         try:
             return ipaddress.ip_address(self.host).is_unspecified
         except ValueError:
             return False
 
     def is_loopback(self) -> bool:
-        """Only this machine can connect. ListenError when the name is not known; blocks while it is looked up."""
+        """Whether only this machine can connect. Raises ListenError for an unknown name. Blocks for the name lookup."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -54,11 +54,11 @@ class Address:
         try:
             found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
         except OSError as error:
-            raise ListenError(f"the host of {self} is not known here: {error}") from None
+            raise ListenError(f"can't resolve the host of {self}: {error}") from None
         return all(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in found)
 
-    def why_not(self) -> str:
-        """Why it can't be listened on, by trying."""
+    def bind_error(self) -> str:
+        """Tries to listen on the address. Returns the reason why it fails."""
         try:
             for family, kind, protocol, _, where in socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM):
                 with socket.socket(family, kind, protocol) as probe:
@@ -67,12 +67,12 @@ class Address:
                     probe.listen()
         except OSError as error:
             return error.strerror or str(error)
-        return "it was taken a moment ago"
+        return "another process used it a moment ago"
 
 
 @dataclass(frozen=True, slots=True)
 class UnixAddress:
-    """A Unix socket, which is a file: users who may write to it may connect."""
+    """A Unix socket, which is a file: users with write permission may connect."""
 
     path: Path  # absolute
 
@@ -80,24 +80,24 @@ class UnixAddress:
         return f"{PREFIX}{self.path}"
 
     def check_free(self) -> None:
-        """Raises ListenError when the name is taken; gRPC would take a socket away from the server that has it."""
+        """Raises ListenError if the path is in use; gRPC would take a socket away from a running server."""
         try:
             if not stat.S_ISSOCK(self.path.lstat().st_mode):
-                raise ListenError(f"can't listen on {self}: something else has that name; choose another one")
+                raise ListenError(f"can't listen on {self}: a file that is no socket has that path; choose another one")
             with closing(SocketName(str(self.path))) as name, socket.socket(socket.AF_UNIX) as probe:
                 probe.connect(name.path)
         except (FileNotFoundError, ConnectionRefusedError):
-            return  # The latter is what a server leaves that was killed.
+            return  # A killed server leaves a socket that refuses connections.
         except (OSError, ValueError) as error:
-            raise ListenError(f"can't listen on {self}: {error}; choose another name") from None
-        raise ListenError(f"can't listen on {self}: a server listens there already; stop it, or choose another name")
+            raise ListenError(f"can't listen on {self}: {error}; choose another path") from None
+        raise ListenError(f"can't listen on {self}: a server listens there already; stop it, or choose another path")
 
 
 AnyAddress = Address | UnixAddress
 
 
 def parsed_address(text: str) -> AnyAddress:
-    """HOST:PORT or unix:PATH. ListenError when it is neither."""
+    """Parses HOST:PORT or unix:PATH. Raises ListenError if it is neither."""
     if not text.startswith(PREFIX):
         return Address.parse(text)
     try:
@@ -107,17 +107,21 @@ def parsed_address(text: str) -> AnyAddress:
 
 
 def checked_listen(listen: AnyAddress, advertise: AnyAddress | None, is_insecure: bool) -> AnyAddress:
-    """The address to listen on; ListenError when strangers could connect to it, or clients couldn't be told it."""
+    """Returns the address to listen on. Raises ListenError if it is open to other machines, or a bare wildcard.
+
+    `is_insecure` permits other machines; `advertise` gives clients an address in place of a wildcard.
+    """
     if isinstance(listen, UnixAddress):
         listen.check_free()
         return listen
     if not is_insecure and not listen.is_loopback():
         raise ListenError(
-            f"{listen} can be reached from other machines, and there is neither encryption nor a password; "
-            "listen on 127.0.0.1, or say --insecure if everybody on that network may read and change everything"
+            f"{listen} can be reached from other machines, and there is no encryption and no authentication; "
+            "listen on 127.0.0.1, or use --insecure if everybody on that network may read and change all data"
         )
-    if listen.is_any() and advertise is None:
+    if listen.is_wildcard() and advertise is None:
         raise ListenError(
-            f"{listen} is no address that clients could be told; say with --advertise HOST:PORT where they find it"
+            f"clients can't connect to the wildcard address {listen}; set the address for clients with "
+            "--advertise HOST:PORT"
         )
     return listen

@@ -1,11 +1,11 @@
-"""How gRPC calls reach their methods: refused until the server has recovered, and while it stops; counted; and every
-error told in the protocol's way.
+"""Dispatches gRPC calls to methods: counts them, refuses them during recovery and shutdown, and reports errors.
 
-Methods get and give bytes, not message objects: a message that can't be parsed is then told like any other error, and
-the large ones are put together by hand (scan_batches.py).
+Methods take and return bytes, not message objects. So a message that can't be parsed is reported like any other error,
+and large messages are encoded by hand (scan_batches.py).
 
-To gRPC every method is one of streams, which on the wire is the same. So a call's one message is read here, and counted
-in the ledger if it is large, and its one answer is written here, and counted until it is.
+For gRPC every method is a stream of messages in both directions, which is the same on the wire. The single request of
+a unary call is read here, and counted in the ledger if it is large. Its single answer is written here, and counted
+until it is written.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from rowlock_regionserver.rpc.grpc.connections import Connections
 from rowlock_regionserver.rpc.messages.failures import end_call, error_message
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
-# A larger message is counted while it is worked on.
+# A larger message is counted in the ledger while its call runs.
 SMALL_MESSAGE_BYTES_MAX = 256 * KIB
 
-# A method that takes one message has it as its first argument; one that takes a stream reads it from the context. A
-# method that answers one message returns it; one that answers a stream writes it to the context.
+# A method gets a single request as its first argument, and reads a stream of requests from the context. It returns a
+# single answer, and writes a stream of answers to the context.
 Method = Callable[[bytes, Context], Awaitable[bytes | None]]
 
 
-# The metadata by which a client says which data folder it means.
+# The metadata key by which a client names the data folder that it expects.
 _FOLDER_ID_KEY = "rowlock-data-folder-id"
 
 
 class _State(enum.Enum):
-    """In this order."""
+    """The states, in this order."""
 
     RECOVERING = enum.auto()
     SERVING = enum.auto()
@@ -52,12 +52,12 @@ class _State(enum.Enum):
 
 
 class Calls:
-    """The calls that are under way. Used on the event loop."""
+    """The calls in progress. Used on the event loop."""
 
     def __init__(
         self, config: Config, ledger: Ledger, when_count_changed: Callable[[int], None], *, data_folder_id: str = ""
     ) -> None:
-        """`when_count_changed` is told how many calls are under way, each time one begins or ends."""
+        """`when_count_changed` is called with the number of open calls, each time one begins or ends."""
         self._request_bytes_max = config.request_bytes_max
         self._ledger = ledger
         self.connections = Connections(config.connections_max, config.retry_after_ms)
@@ -70,7 +70,7 @@ class Calls:
 
     @property
     def open_count(self) -> int:
-        """Calls under way."""
+        """The number of calls in progress."""
         return self._open_count
 
     def _count(self, change: int) -> None:
@@ -78,7 +78,7 @@ class Calls:
         self._when_count_changed(self._open_count)
 
     def serve(self, services: Mapping[ServiceDescriptor, Mapping[str, Method]]) -> None:
-        """Lets calls in. There must be a method for each that a .proto file names."""
+        """Accepts calls from now on. There must be a method for each one in the .proto files."""
         assert self._state is _State.RECOVERING, self._state
         for service, methods in services.items():
             described = {method.name for method in service.methods}
@@ -91,33 +91,36 @@ class Calls:
         self._state = _State.STOPPING
 
     def _refusal(self, context: Context) -> RegionServerError | None:
-        """Why a call is not let in."""
+        """Returns the error for a call that is not accepted; None if it is accepted."""
         if self._state is _State.STOPPING:
-            return StoppingError("the server is stopping; nothing was changed, try again in a moment")
+            return StoppingError("the server is stopping; nothing was changed, retry in a moment")
         for key, value in context.invocation_metadata() or ():
             if key == _FOLDER_ID_KEY and value != self._data_folder_id:
                 return AnotherFolderError(
-                    f"this server has the data folder {self._data_folder_id}, and the call is meant for that of "
+                    f"this server has the data folder {self._data_folder_id}, but the call is for the data folder "
                     f"{value!r}; nothing was changed, look the regions up again"
                 )
         if self._state is _State.RECOVERING:
             return RecoveringError(
-                "the server has not finished reading its log yet; nothing was changed, try again in a moment",
+                "the server is still recovering from its log; nothing was changed, retry in a moment",
                 retry_after_ms=self._retry_after_ms,
             )
         return None
 
     def reader(self, context: Context) -> Callable[[], Coroutine[None, None, bytes | None]]:
-        """What reads the next message of a call under way; None when the client has sent its last one, or is gone.
+        """Returns a function that reads the call's next message; None after the last one, or if the client is gone.
 
-        LimitExceededError for one that is too long to be looked at.
+        The function raises LimitExceededError for a message longer than request_bytes_max.
         """
         connection = self.connections.of(context.peer())
         assert connection is not None, "a call of no connection"
 
         async def read() -> bytes | None:
             message: object = await context.read()
-            return self._checked(connection.met(message)) if isinstance(message, bytes) else None
+            if not isinstance(message, bytes):
+                return None
+            connection.count_message(message)
+            return self._checked(message)
 
         return read
 
@@ -133,7 +136,7 @@ class Calls:
         return message
 
     def handler(self, service: ServiceDescriptor) -> grpc.GenericRpcHandler:
-        """What gRPC asks for the methods of the service."""
+        """Returns the gRPC handler for the methods of the service."""
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         for method in service.methods:
             guarded = self._guarded(service.full_name, method.name, takes_stream=method.client_streaming)
@@ -156,20 +159,20 @@ class Calls:
             except grpc.aio.AbortError:
                 raise
             except (grpc.aio.InternalError, grpc.aio.UsageError):
-                # gRPC could not read or write: the client is gone, and there is nobody to tell.
+                # gRPC could not read or write: the client is gone.
                 return
             except Exception as error:
                 failure = error_message(error, f"serving {name}")
             finally:
                 self.connections.leave(peer)
                 self._count(-1)
-            # The call counts as ended, since a client that reads nothing could make this last for ever.
+            # The call no longer counts, because a client that reads nothing could block this forever.
             await end_call(context, failure)
 
         return call
 
     async def _answer(self, method: Method, context: Context) -> None:
-        """Of a method that takes one message."""
+        """Reads the single request of a unary call, runs its method, and writes the answer, if there is one."""
         request = await self.reader(context)()
         if request is None:
             return  # The client is gone.

@@ -1,4 +1,4 @@
-"""The connections that have calls under way: how many there may be, and how much each has brought."""
+"""The connections with calls in progress: limits their number, and counts the bytes that each has sent."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ class Connection:
         self.message_bytes = 0
         self.message_count = 0
 
-    def met(self, message: bytes) -> bytes:
-        """A message of it has come to us."""
+    def count_message(self, message: bytes) -> None:
+        """Counts a message that was read from the connection."""
         self.message_bytes += len(message)
         self.message_count += 1
-        return message
 
 
 class Connections:
@@ -31,41 +30,41 @@ class Connections:
         self._count_max = count_max
         self._retry_after_ms = retry_after_ms
         self._by_peer: dict[str, Connection] = {}
-        # Without a call at the moment, the oldest first: gRPC does not say when a connection ends.
-        self._resting: OrderedDict[str, Connection] = OrderedDict()
+        # Connections without a call, the oldest first: gRPC does not report the end of a connection.
+        self._idle: OrderedDict[str, Connection] = OrderedDict()
 
     @property
     def count(self) -> int:
-        """Connections with a call under way. From any thread."""
+        """The number of connections with a call in progress. From any thread."""
         return len(self._by_peer)
 
     def of(self, peer: str) -> Connection | None:
-        """The connection of that name, as gRPC gives it. From any thread."""
-        return self._by_peer.get(peer) or self._resting.get(peer)
+        """Returns the connection of a peer, named as gRPC names it; None if it is unknown. From any thread."""
+        return self._by_peer.get(peer) or self._idle.get(peer)
 
     def enter(self, peer: str) -> Connection:
-        """A call begins; `leave` must follow."""
+        """Counts a call that begins; `leave` must follow."""
         connection = self._by_peer.get(peer)
         if connection is None:
-            connection = self._resting.pop(peer) if peer in self._resting else Connection()
+            connection = self._idle.pop(peer) if peer in self._idle else Connection()
             self._by_peer[peer] = connection
         connection.call_count += 1
         return connection
 
     def check(self) -> None:
-        """Raises RegionTooBusyError when the call that has entered is the first of one connection too many."""
+        """Raises RegionTooBusyError if the entered call is on one connection too many."""
         if len(self._by_peer) > self._count_max:
             raise RegionTooBusyError(
-                f"{self._count_max} connections have calls under way, as many as connections_max allows; close some, "
-                "or try again later",
+                f"{self._count_max} connections have calls in progress, as many as connections_max allows; close some, "
+                "or retry later",
                 retry_after_ms=self._retry_after_ms,
             )
 
     def leave(self, peer: str) -> None:
-        """A call has ended, or was refused."""
+        """Counts a call that has ended, or was refused."""
         connection = self._by_peer[peer]
         connection.call_count -= 1
         if not connection.call_count:
-            self._resting[peer] = self._by_peer.pop(peer)
-            while len(self._resting) > self._count_max:
-                self._resting.popitem(last=False)
+            self._idle[peer] = self._by_peer.pop(peer)
+            while len(self._idle) > self._count_max:
+                self._idle.popitem(last=False)

@@ -1,7 +1,7 @@
-"""What a stream has to send: answers gather here while the message before is being written.
+"""The outbox of a stream: answers collect here while the previous message is being written.
 
-An answer is counted in the ledger from the moment it is there until gRPC has written it, which may take as long as the
-client does not read: twice, since gRPC copies what it writes.
+The ledger counts an answer from its arrival here until gRPC has written it, which a client that does not read can delay
+indefinitely. It counts the bytes twice, because gRPC copies what it writes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from rowlock_regionserver.memory_plan import ANSWER_COST
 
 
 class Outbox:
-    """The serialized answers of one stream; joined, they are one message. Used on the event loop, mostly.
+    """The encoded answers of one stream, which concatenate to one message. Used on the event loop unless noted.
 
-    Whoever adds an answer calls `flush` or `flush_soon`; one writer at a time sends all there is, as few messages as
-    `message_bytes_max` allows.
+    A caller that adds an answer then calls `flush` or `flush_soon`. One writer at a time sends all waiting answers, in
+    as few messages as `message_bytes_max` allows.
     """
 
     def __init__(self, write: Callable[[bytes], Awaitable[None]], message_bytes_max: int, account: Account) -> None:
@@ -32,20 +32,20 @@ class Outbox:
         # Guarded by self._reserved_lock:
         self._reserved_bytes = 0
         self._is_writing = False
-        self._is_writer_due = False  # a task was made for it, and has not begun
+        self._is_writer_due = False  # a writer task was created, and has not begun
         self._is_closed = False
         self._task: asyncio.Task[None] | None = None
         self._written = asyncio.Event()
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes that wait to be written, are being written, and are reserved. From any thread."""
+        """The bytes that wait, are being written, or are reserved. From any thread."""
         return self._waiting_bytes + self._writing_bytes + self._reserved_bytes
 
     def reserve(self, byte_count: int, *, must_fit: bool) -> bool:
-        """Counts an answer that will be added. False, with `must_fit`: all answers together leave no room for it.
+        """Counts an answer that will be added. From any thread.
 
-        From any thread.
+        With `must_fit`, returns False if all answers together would exceed their bound.
         """
         if not must_fit:
             self._account.add(ANSWER_COST * byte_count)
@@ -56,25 +56,25 @@ class Outbox:
         return True
 
     def release(self, byte_count: int) -> None:
-        """Takes a reservation back, because the answer is added next."""
+        """Cancels a reservation, because the answer is added next."""
         with self._reserved_lock:
             self._reserved_bytes -= byte_count
         self._account.give(ANSWER_COST * byte_count)
 
     @property
     def is_empty(self) -> bool:
-        """Everything was written, or the stream is gone."""
+        """Whether everything was written, or the stream is closed."""
         return self._is_closed or not (self._answers or self._is_writing)
 
     def add(self, answer: bytes) -> None:
-        """Puts the answer behind those that wait. Dropped when the stream is gone."""
+        """Appends the answer to those that wait, or drops it if the stream is closed."""
         if not self._is_closed:
             self._account.add(ANSWER_COST * len(answer))
             self._answers.append(answer)
             self._waiting_bytes += len(answer)
 
     async def flush(self) -> None:
-        """Writes what waits, unless somebody is at it, who will then write this too."""
+        """Writes all waiting answers. If another writer is active, returns, because that one writes them too."""
         if self._is_writing or not self._answers:
             return
         self._is_writing = True
@@ -98,7 +98,7 @@ class Outbox:
             self._writing_bytes = 0
 
     def flush_soon(self) -> None:
-        """The same from a callback: a task of its own writes, one for all that is added before it begins."""
+        """Schedules a flush from a callback: one new task writes all answers that are added before it begins."""
         if not self._is_writing and not self._is_writer_due and self._answers:
             self._is_writer_due = True
             self._task = asyncio.get_running_loop().create_task(self._flush_quietly())
@@ -108,17 +108,17 @@ class Outbox:
         try:
             await self.flush()
         except Exception:
-            # The client is gone, which the stream's reader learns by itself.
+            # The client is gone. The stream's reader detects that too.
             self.close()
 
     async def written(self) -> None:
-        """Waits until everything was written or the stream is gone."""
+        """Waits until everything was written or the stream is closed."""
         while not self.is_empty:
             self._written.clear()
             await self._written.wait()
 
     def close(self) -> None:
-        """Drops what waits and whatever comes."""
+        """Drops the waiting answers and all later ones."""
         self._is_closed = True
         self._answers.clear()
         self._account.give(ANSWER_COST * self._waiting_bytes)

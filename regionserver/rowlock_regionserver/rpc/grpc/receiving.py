@@ -1,14 +1,14 @@
-"""What connections have sent and nobody has read yet, and an end for those that send too much.
+"""Bounds the bytes that gRPC has received but not delivered, by closing the connections that sent the most.
 
-gRPC gathers a message in memory before anybody hears of it, and each stream may bring one of request_bytes_max: it has
-no bound for all of them together. So the process is watched. When it holds nearly as much as it may, the connections
-that brought most of what was not handed to us are closed, until the rest fits. The system knows how much has come by
-each connection, and we know how much of that came to us as messages. A client that was cut off connects again, and
-sends again what was not answered.
+gRPC assembles a message in memory before the server sees it, and each stream may bring one of request_bytes_max; gRPC
+has no bound for all of them together. So a thread watches the memory of the process. When it is nearly at its limit,
+the connections with the most undelivered bytes are closed until the rest fits. The kernel knows how many bytes each
+connection has received, and the server counts how many of those were delivered as messages. A disconnected client
+connects again, and repeats its unanswered requests.
 
-Only Linux tells these things, and of Unix sockets not how much has come by each. There connections are closed, the
-newest first, when what the process holds and nobody counts is a large share of `memory`. On other systems nothing is
-watched.
+Only Linux reports these counts, and not the bytes of each Unix socket. On a Unix socket, connections are closed, the
+newest first, when the memory that the process holds and the ledger does not count is a large share of `memory`. On
+other systems nothing is watched.
 """
 
 from __future__ import annotations
@@ -31,39 +31,40 @@ from rowlock_regionserver.rpc.grpc.connections import Connections
 
 logger = logging.getLogger(__name__)
 
-# Of `memory`, what the process may hold beyond its own before connections are closed.
+# The share of `memory` that the process may hold, beyond its own bytes, before connections are closed.
 _HELD_SHARE_MAX = 15 / 16
-# How often it is looked at, and when more than half of it is held.
-_LOOK_AGAIN_SECONDS, _SOON_SECONDS = 0.05, 0.005
-# Less of one connection is ordinary. What is not ours to read (frames, headers): a share, and so much a message.
-_UNREAD_LEAST = 1 * MIB
-_FRAMES_SHARE, _MESSAGE_OVERHEAD = 1.02, 512
+# The interval between two looks at the memory, and the shorter one while more than half of that share is held.
+_INTERVAL_SECONDS, _SHORT_INTERVAL_SECONDS = 0.05, 0.005
+# A connection with fewer undelivered bytes is normal. Frames and headers are never delivered: they are estimated as a
+# factor on the message bytes, and as bytes for each message.
+_UNREAD_BYTES_MIN = 1 * MIB
+_FRAMES_FACTOR, _MESSAGE_OVERHEAD = 1.02, 512
 # On a Unix socket: the share of `memory` that must be held and not counted before connections are closed.
-_UNCOUNTED_SHARE_LEAST = 1 / 4
+_UNCOUNTED_SHARE_MIN = 1 / 4
 _FAMILIES = (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX)
-# Linux's struct tcp_info: where tcpi_bytes_received stands (since 4.1).
+# Linux's struct tcp_info: the offset of tcpi_bytes_received (since 4.1).
 _TCP_INFO_BYTES, _BYTES_RECEIVED = 192, struct.Struct("<Q")
 _BYTES_RECEIVED_AT = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """A connection, and what it sent that was not read."""
+    """A connection, and how many of its bytes were received but not delivered."""
 
     peer: str
     unread_bytes: int
     descriptor: int
 
     def end(self) -> None:
-        """Ends the connection, at both ends, if it is still this one."""
+        """Shuts the connection down in both directions, if the descriptor still belongs to it."""
         with _socket(self.descriptor) as connected:
             if connected is not None and _peer(connected) == self.peer:
-                with contextlib.suppress(OSError):  # It has ended.
+                with contextlib.suppress(OSError):  # It has ended already.
                     connected.shutdown(socket.SHUT_RDWR)
 
 
 def senders(port: int, connections: Connections) -> list[Sender]:
-    """The connections that were accepted on the port, and have much unread. Some microseconds for each open file."""
+    """Returns connections accepted on the port with many undelivered bytes. Some microseconds for each open file."""
     found: list[Sender] = []
     for descriptor in _descriptors():
         with _socket(descriptor) as connected:
@@ -71,24 +72,25 @@ def senders(port: int, connections: Connections) -> list[Sender]:
                 continue
             peer, received = _peer(connected), _bytes_received(connected)
         if peer is None or received is None:
-            continue  # A listening one has no other end.
+            continue  # A listening socket has no peer.
         connection = connections.of(peer)
         read_bytes = 0.0
         if connection is not None:
-            read_bytes = _FRAMES_SHARE * connection.message_bytes + _MESSAGE_OVERHEAD * connection.message_count
+            read_bytes = _FRAMES_FACTOR * connection.message_bytes + _MESSAGE_OVERHEAD * connection.message_count
         unread_bytes = int(received - read_bytes)
-        if unread_bytes > _UNREAD_LEAST:
+        if unread_bytes > _UNREAD_BYTES_MIN:
             found.append(Sender(peer, unread_bytes, descriptor))
     return found
 
 
 def unix_senders(path: str, ledger: Ledger, measure: Callable[[], int] = anonymous_bytes) -> list[Sender]:
-    """The connections that were accepted on a Unix socket, the newest first, each with an equal part of what came.
+    """Returns the connections accepted on a Unix socket, the newest first, each with an equal part of the bytes.
 
-    What came is what the process holds and nobody counts; none are given while that is little of `memory`.
+    The undelivered bytes are estimated as what the process holds and the ledger does not count. Returns none while that
+    is a small share of `memory`.
     """
     uncounted_bytes = measure() - ledger.own_bytes - ledger.bytes_held
-    if uncounted_bytes < _UNCOUNTED_SHARE_LEAST * ledger.bytes_max:
+    if uncounted_bytes < _UNCOUNTED_SHARE_MIN * ledger.bytes_max:
         return []
     found: list[tuple[str, int]] = []
     for descriptor in sorted(_descriptors(), reverse=True):
@@ -114,14 +116,14 @@ class ReceiveWatch:
         self._senders = senders
         self._measure = measure
         self._give_back = give_back
-        self._ended: set[str] = set()  # their memory is perhaps not freed yet
+        self._ended: set[str] = set()  # closed peers, whose memory may not be freed yet
         self._bytes_max = int(_HELD_SHARE_MAX * ledger.bytes_max)
         self._own_bytes = ledger.own_bytes
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="receive-watch", daemon=True)
 
     def start(self) -> None:
-        """Where the system tells nothing there is nothing to watch."""
+        """Starts the thread, unless the system does not report the memory of the process."""
         if self._measure():
             self._thread.start()
 
@@ -132,39 +134,39 @@ class ReceiveWatch:
             self._thread.join()
 
     def _run(self) -> None:
-        while not self._is_stopping.wait(self._pause_seconds()):
+        while not self._is_stopping.wait(self._interval_seconds()):
             self.look()
 
-    def _pause_seconds(self) -> float:
-        """Short when it may soon be too late."""
-        return _SOON_SECONDS if 2 * self.held() > self._bytes_max else _LOOK_AGAIN_SECONDS
+    def _interval_seconds(self) -> float:
+        """The time to the next look; shorter when memory may soon be full."""
+        return _SHORT_INTERVAL_SECONDS if 2 * self.held() > self._bytes_max else _INTERVAL_SECONDS
 
     def held(self) -> int:
-        """What the process holds beyond its own."""
+        """Returns the bytes that the process holds beyond its own."""
         return self._measure() - self._own_bytes
 
     def look(self) -> None:
-        """Closes the connections that brought most, if too much is held: as many as make up for what is too much."""
+        """If too much memory is held, closes the connections with the most undelivered bytes, as many as needed."""
         if self.held() <= self._bytes_max:
             self._ended.clear()
             return
         if not self._senders():
-            return  # It is held by something else.
-        self._give_back()  # What was freed already is not held by anybody.
+            return  # Something other than received bytes holds the memory.
+        self._give_back()  # Returns freed memory to the system, so that it is not measured.
         senders = sorted(self._senders(), key=lambda sender: sender.unread_bytes, reverse=True)
         being_freed = sum(sender.unread_bytes for sender in senders if sender.peer in self._ended)
-        too_much = self.held() - self._bytes_max - being_freed
+        excess = self.held() - self._bytes_max - being_freed
         closed: list[Sender] = []
         for sender in senders:
-            if too_much > 0 and sender.peer not in self._ended:
-                too_much -= sender.unread_bytes
+            if excess > 0 and sender.peer not in self._ended:
+                excess -= sender.unread_bytes
                 sender.end()
                 self._ended.add(sender.peer)
                 closed.append(sender)
         if closed:
             logger.warning(
-                "memory is full: closed %d of the connections (the first is %s), which had sent %d MiB that could not "
-                "be taken yet",
+                "memory is full: closed %d connections (the first is %s), which had sent %d MiB that the server could "
+                "not accept yet",
                 len(closed),
                 closed[0].peer,
                 sum(sender.unread_bytes for sender in closed) // MIB,
@@ -172,7 +174,7 @@ class ReceiveWatch:
 
 
 def _descriptors() -> list[int]:
-    """All that this process has open."""
+    """Returns the open descriptors of this process."""
     try:
         return [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:
@@ -181,9 +183,10 @@ def _descriptors() -> list[int]:
 
 @contextlib.contextmanager
 def _socket(descriptor: int) -> Iterator[socket.socket | None]:
-    """A way to ask a socket that is gRPC's, by its own descriptor; None: it is none that clients connect to.
+    """Yields a socket object for a descriptor that gRPC owns; None if it is not a stream socket for clients.
 
-    Never by a copy: gRPC would close its own and still hear of the connection, and then it hears of nothing any more.
+    Uses the descriptor itself, never a duplicate: with a duplicate open, gRPC would close its own and still get events
+    for the connection, and after that it gets no events at all.
     """
     connected: socket.socket | None = None
     try:
@@ -200,7 +203,7 @@ def _socket(descriptor: int) -> Iterator[socket.socket | None]:
 
 
 def _port(connected: socket.socket) -> int:
-    """Of this end; 0 when there is none."""
+    """Returns the local port; 0 if there is none."""
     if connected.family == socket.AF_UNIX:
         return 0
     try:
@@ -211,7 +214,7 @@ def _port(connected: socket.socket) -> int:
 
 
 def _path(connected: socket.socket) -> str | None:
-    """Of a Unix socket's own end; None when there is none."""
+    """Returns the local path of a Unix socket; None if there is none."""
     try:
         name: object = connected.getsockname()
     except OSError:
@@ -220,7 +223,10 @@ def _path(connected: socket.socket) -> str | None:
 
 
 def _peer(connected: socket.socket) -> str | None:
-    """The other end, as gRPC names it; of a Unix socket, where it names none, this one. None: there is none."""
+    """Returns the peer's name in gRPC, or for a Unix socket, which has none in gRPC, a name by its inode.
+
+    None if the socket has no peer.
+    """
     try:
         name = connected.getpeername()
         if connected.family == socket.AF_UNIX:
@@ -232,7 +238,7 @@ def _peer(connected: socket.socket) -> str | None:
 
 
 def peer_name(host: str, port: int) -> str:
-    """What gRPC calls the other end at this address."""
+    """Returns gRPC's name for the peer at this address."""
     if ":" not in host:
         return f"ipv4:{host}:{port}"
     mapped = host.removeprefix("::ffff:")

@@ -1,1 +1,1 @@
-"""To and from the messages of rowlock.v1."""
+"""Converts values to and from the messages of rowlock.v1."""

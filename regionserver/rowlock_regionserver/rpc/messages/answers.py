@@ -1,7 +1,7 @@
-"""Answers of the point stream: values in, bytes of PointAnswers messages out.
+"""Answers of the point stream: encodes values as bytes of PointAnswers messages.
 
 Protobuf messages merge by concatenation: the bytes of PointAnswers with one answer each, joined, are the bytes of
-one PointAnswers with all of them. So each answer is made where it is convenient, and the stream only joins.
+one PointAnswers with all of them. So each answer is encoded where it is convenient, and the stream only joins them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from rowlock_regionserver.rpc.messages.failures import error_message
 
 logger = logging.getLogger(__name__)
 
-# Errors of one answer that are told in full. A request that is wrong is often wrong in each of its rows.
+# How many errors of one answer have their full message. A wrong request is often wrong in each of its rows.
 ERRORS_IN_FULL_MAX = 100
 
 
 def get_answer(request_id: int, rows: list[Sequence[AnswerCell]]) -> bytes:
-    """The answer of a get. The rows are taken out of the list: a large answer is not held three times, but twice."""
+    """Encodes the answer of a get. Clears the list of rows, so that a large answer is held only twice."""
     message = PointAnswers()
     answer = message.answers.add()
     answer.id = request_id
@@ -33,7 +33,7 @@ def get_answer(request_id: int, rows: list[Sequence[AnswerCell]]) -> bytes:
 
 
 def mutate_answer(request_id: int, outcomes: Sequence[RowOutcome]) -> bytes:
-    """The answer of a mutate, the results in the order of its mutations."""
+    """Encodes the answer of a mutate, with results in the order of its mutations."""
     message = PointAnswers()
     answer = message.answers.add()
     answer.id = request_id
@@ -42,7 +42,7 @@ def mutate_answer(request_id: int, outcomes: Sequence[RowOutcome]) -> bytes:
 
 
 def put_answers(request_ids: Sequence[int], outcomes: Sequence[RowOutcome]) -> bytes | None:
-    """The answers of mutates of one mutation each, in their order. None: something went wrong with one of them."""
+    """Encodes the answers of mutates with one mutation each, in their order. None if one of them can't be encoded."""
     message = PointAnswers()
     add = message.answers.add
     try:
@@ -52,12 +52,12 @@ def put_answers(request_ids: Sequence[int], outcomes: Sequence[RowOutcome]) -> b
             fill_mutate_answer(answer.mutate, (outcome,))
         return message.SerializeToString()
     except Exception:
-        logger.exception("unexpected error while answering puts; each is answered by itself")
+        logger.exception("unexpected error while encoding the answers of coalesced puts; encoding each one separately")
         return None
 
 
 def error_answer(request_id: int, error: BaseException, doing: str) -> bytes:
-    """The answer of a request that failed as a whole."""
+    """Encodes the answer of a request that failed as a whole."""
     message = PointAnswers()
     answer = message.answers.add()
     answer.id = request_id
@@ -66,8 +66,8 @@ def error_answer(request_id: int, error: BaseException, doing: str) -> bytes:
 
 
 def fill_get_answer(message: GetAnswer, rows: Sequence[Sequence[AnswerCell]]) -> None:
-    """Writes the rows, in their order, into the message. An absent row leaves an empty one."""
-    # So that an answer of nothing is told from no answer.
+    """Writes the rows, in their order, into the message. An absent row becomes an empty one."""
+    # An empty answer must differ from no answer.
     message.SetInParent()
     for cells in rows:
         add = message.rows.add().cells.add
@@ -80,7 +80,7 @@ def fill_get_answer(message: GetAnswer, rows: Sequence[Sequence[AnswerCell]]) ->
 
 
 def fill_mutate_answer(message: MutateAnswer, outcomes: Iterable[RowOutcome]) -> None:
-    """Writes the outcomes, in their order, into the message. Errors after the first ones are told in short."""
+    """Writes the outcomes, in their order, into the message. Errors beyond ERRORS_IN_FULL_MAX get a short message."""
     message.SetInParent()
     error_count = 0
     for outcome in outcomes:
@@ -89,7 +89,7 @@ def fill_mutate_answer(message: MutateAnswer, outcomes: Iterable[RowOutcome]) ->
             error = error_message(outcome, "changing a row")
             error_count += 1
             if error_count > ERRORS_IN_FULL_MAX:
-                error.message = f"{Error.Code.Name(error.code)}; the first errors of this answer say more"
+                error.message = f"{Error.Code.Name(error.code)}; see the first errors of this answer for full messages"
             result.error.CopyFrom(error)
             continue
         result.condition_met = outcome.condition_met

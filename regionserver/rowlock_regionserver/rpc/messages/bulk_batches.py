@@ -1,17 +1,17 @@
-"""Bulk batches: Arrow bytes from a stranger, as a table that can't hurt.
+"""Bulk batches: validates untrusted Arrow bytes, and returns them as a table that is safe to read.
 
-Arrow's parser believes what it is told, so everything is proved before a cell is looked at, in this order:
+Arrow's parser trusts its input, so everything is verified before a cell is read, in this order:
 
 1. The declared size is within the limit, and so are the bytes themselves.
 2. The stream is one schema message and one record batch message, and nothing else.
-3. The schema is ours exactly, nullability included, in the machine's byte order; so there are no dictionaries,
-   nested types or views whose reading could take memory of its own.
-4. The record batch is not compressed: uncompressed, it can't become larger than the bytes that came.
-5. Its buffers are together not larger than declared; several buffers may name the same bytes.
-6. Offsets ascend and stay inside their buffers, and null counts are true (`validate(full=True)`).
-7. Nothing is null in row, family and qualifier.
+3. The schema is exactly BULK_SCHEMA, nullability included, in the machine's byte order; so there are no dictionaries,
+   nested types or views, which could need extra memory when they are read.
+4. The record batch is not compressed: uncompressed, it can't become larger than the received bytes.
+5. Its buffers together are not larger than declared; several buffers may refer to the same bytes.
+6. Offsets ascend and stay inside their buffers, and null counts are correct (`validate(full=True)`).
+7. Row, family and qualifier have no nulls.
 
-`MessageReader` verifies a message's flatbuffer before it is handed out; nothing is read of it here that was not.
+`MessageReader` verifies a message's flatbuffer before it returns the message, so this module reads only verified bytes.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from rowlock_regionserver.rpc.messages.changes import check_client_id, request_i
 from rowlock_regionserver.rpc.messages.enums import durability
 from rowlock_regionserver.rpc.messages.failures import error_message, parsed
 
+# The schema of BulkBatch.arrow. The log and bulk files have another one, FAMILY_CELLS_SCHEMA (bulk_cells.py).
 BULK_SCHEMA = pa.schema(
     (
         pa.field("row", pa.binary(), nullable=False),
@@ -83,7 +84,10 @@ class BulkPut:
 
 
 def bulk_table(data: bytes, uncompressed_bytes: int, bytes_max: int) -> pa.Table:
-    """The batch as a table of BULK_SCHEMA over the given bytes. Raises InvalidRequestError for anything else."""
+    """Returns the batch as a table of BULK_SCHEMA, without copying the bytes.
+
+    Raises LimitExceededError for a batch that is too large, and InvalidRequestError for any other invalid batch.
+    """
     if uncompressed_bytes > bytes_max or len(data) > bytes_max:
         found = max(uncompressed_bytes, len(data))
         raise LimitExceededError(
@@ -110,13 +114,13 @@ def _record_batch(data: bytes, uncompressed_bytes: int) -> pa.RecordBatch:
     message = _next_message(messages, "record batch")
     if _is_compressed(message.metadata):
         raise InvalidRequestError(
-            "the bulk batch is compressed; write it without IpcWriteOptions(compression=...), gRPC can compress it"
+            "the bulk batch is compressed; write it without IpcWriteOptions(compression=...), and let gRPC compress it"
         )
     batch = pa.ipc.read_record_batch(message, BULK_SCHEMA)
     buffer_bytes = sum(len(buffer) for column in batch.columns for buffer in column.buffers() if buffer is not None)
     if buffer_bytes > _declared_max(uncompressed_bytes):
         raise InvalidRequestError(
-            f"the bulk batch's buffers have {buffer_bytes} bytes, but uncompressed_bytes says {uncompressed_bytes}; "
+            f"the bulk batch's buffers have {buffer_bytes} bytes, but uncompressed_bytes is {uncompressed_bytes}; "
             "set it to the sum of the buffers' lengths"
         )
     batch.validate(full=True)
@@ -127,11 +131,11 @@ def _record_batch(data: bytes, uncompressed_bytes: int) -> pa.RecordBatch:
         messages.read_next_message()
     except StopIteration:
         return batch
-    raise InvalidRequestError("the bulk batch holds more than one record batch; send each as a batch of its own")
+    raise InvalidRequestError("the bulk batch has more than one record batch; send each as a separate bulk batch")
 
 
 def _declared_max(uncompressed_bytes: int) -> int:
-    """What the buffers may have in sum; writers pad each of them to 64 bytes, or don't."""
+    """Returns the bound for the sum of the buffers; a writer may pad each of them to 64 bytes."""
     return uncompressed_bytes + 64 * 3 * len(BULK_SCHEMA)
 
 
@@ -151,7 +155,7 @@ def _next_message(messages: pa.ipc.MessageReader, kind: str) -> pa.ipc.Message:
 
 
 def _is_compressed(metadata: pa.Buffer) -> bool:
-    """Whether a record batch message, whose flatbuffer was verified, says that its body is compressed."""
+    """Whether the verified flatbuffer of a record batch message declares a compressed body."""
     flatbuffer = memoryview(metadata)
     (root,) = struct.unpack_from("<I", flatbuffer, 0)
     header_at = _field_position(flatbuffer, root, _MESSAGE_HEADER)
@@ -162,7 +166,7 @@ def _is_compressed(metadata: pa.Buffer) -> bool:
 
 
 def _field_position(flatbuffer: memoryview, table: int, field: int) -> int | None:
-    """Where the field of the table at this position lies; None when the table does not have it."""
+    """Returns the position of a field in the flatbuffer table at `table`; None if the table does not have the field."""
     (back_to_vtable,) = struct.unpack_from("<i", flatbuffer, table)
     vtable = table - back_to_vtable
     (vtable_bytes,) = struct.unpack_from("<H", flatbuffer, vtable)

@@ -1,4 +1,4 @@
-"""Enum values of messages, which arrive as any 32-bit number, as members of the enums that we know."""
+"""Enum values of messages: converts any 32-bit number to a member of an enum that this server knows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ E = TypeVar("E", bound=enum.IntEnum)
 
 
 def member_of(kind: type[E], value: int, field: str) -> E:
-    """The member of that value; InvalidRequestError naming the message's field when there is none."""
+    """Returns the member with that value. Raises InvalidRequestError, which names the message's field, if none has."""
     try:
         return kind(value)
     except ValueError:
@@ -21,10 +21,10 @@ def member_of(kind: type[E], value: int, field: str) -> E:
         raise InvalidRequestError(f"{field} is {value}, which this server does not know; it knows {known}") from None
 
 
-# By their numbers in messages; None: the message doesn't say.
+# By their numbers in messages; None: the message does not set it.
 DURABILITIES: Mapping[int, Durability | None] = {0: None, **{member.value: member for member in Durability}}
 
 
 def durability(value: int) -> Durability | None:
-    """What the message asks for; None when it doesn't say."""
+    """Returns the durability that the message sets; None if it sets none."""
     return DURABILITIES[value] if value in DURABILITIES else member_of(Durability, value, "durability")

@@ -1,4 +1,4 @@
-"""Turns exceptions into messages of the protocol and into the status of a gRPC call.
+"""Converts exceptions to messages of the protocol, and to the status of a gRPC call.
 
 The codes and statuses come from the table in rowlock_proto/errors.py.
 """
@@ -20,8 +20,8 @@ from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError,
 
 logger = logging.getLogger(__name__)
 
-# gRPC limits trailing metadata to 8 KiB; a call with more ends without a reason. The message is in it three times, once
-# percent-encoded, with up to three bytes for each of its own. Binary values are base64, a third longer.
+# gRPC limits trailing metadata to 8 KiB; a call with more ends without its status. The metadata has the message three
+# times, once percent-encoded, with up to three bytes for each byte. Binary values are base64, a third longer.
 STATUS_MESSAGE_BYTES_MAX = 1000
 STATUS_KEY_BYTES_MAX = 512
 # No valid name is longer.
@@ -40,13 +40,13 @@ M = TypeVar("M", bound=Message)
 
 
 def error_message(error: BaseException, doing: str) -> Error:
-    """The error as a message. Any exception outside our tree is a bug: its traceback is logged, its type is sent."""
+    """Converts the error. An exception outside our tree is a bug: its traceback is logged, and its type is sent."""
     if not isinstance(error, RegionServerError):
         logger.error("unexpected error while %s", doing, exc_info=error)
         return Error(
             code=Error.INTERNAL,
             message=f"unexpected {type(error).__name__} in the server while {doing}; see the server's log on standard "
-            "error. The outcome of a change is unknown",
+            "error. If the request was a change, its outcome is unknown",
         )
     message = Error(
         code=next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES),
@@ -89,7 +89,7 @@ async def end_call(context: grpc.aio.ServicerContext[bytes, bytes], message: Err
 
 
 def parsed(kind: type[M], data: bytes) -> M:
-    """The bytes as a message of this kind. Raises InvalidRequestError if they are not one."""
+    """Parses the bytes as a message of this kind. Raises InvalidRequestError if they are not one."""
     try:
         return kind.FromString(data)
     except DecodeError as error:

@@ -1,4 +1,4 @@
-"""Row filters: messages in, values out."""
+"""Filters: converts messages to values."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from rowlock_regionserver.rpc.messages.enums import member_of
 
 
 def row_filter(message: types_pb2.Filter, depth_max: int) -> RowFilter:
-    """The filter as a value. `depth_max` bounds how deep it nests, so that judging it can't overflow a stack.
+    """Converts the filter to a value. `depth_max` bounds its nesting, so that evaluating it can't overflow the stack.
 
-    Raises InvalidRequestError for a filter that says nothing, nests too deep or holds an unknown enum value. Whether
-    its families exist and its operands fit their types is CHECK's matter.
+    Raises InvalidRequestError for a filter that is empty, nests too deep or has an unknown enum value. CHECK validates
+    that its families exist and its operands fit their types.
     """
     return _row_filter(message, depth_max, depth_max)
 
@@ -36,7 +36,7 @@ def row_filter(message: types_pb2.Filter, depth_max: int) -> RowFilter:
 def _row_filter(message: types_pb2.Filter, depth: int, depth_max: int) -> RowFilter:
     if depth <= 0:
         raise InvalidRequestError(
-            f"the filter nests deeper than {depth_max} levels; join conditions in one `all` or `any` instead"
+            f"the filter nests deeper than {depth_max} levels; combine conditions in one `all` or `any` instead"
         )
     match message.WhichOneof("filter"):
         case "all":
@@ -44,7 +44,7 @@ def _row_filter(message: types_pb2.Filter, depth: int, depth_max: int) -> RowFil
         case "any":
             return AnyOf(_row_filters(message.any, depth, depth_max))
         case "not":
-            # `not` is a word of Python, so the field has no attribute.
+            # `not` is a Python keyword, so the field can't be read as an attribute.
             return NotOf(_row_filter(getattr(message, "not"), depth - 1, depth_max))
         case "column":
             column = message.column
@@ -71,8 +71,8 @@ def _row_filter(message: types_pb2.Filter, depth: int, depth_max: int) -> RowFil
             return RowPrefix(message.row_prefix)
         case _:
             raise InvalidRequestError(
-                "a filter says nothing; set one of all, any, not, column, presence, pattern, column_in, row, "
-                "row_prefix (a kind that this server is too old to know looks the same)"
+                "a filter is empty; set one of all, any, not, column, presence, pattern, column_in, row, "
+                "row_prefix (or it has a kind that this server is too old to know)"
             )
 
 
@@ -81,7 +81,7 @@ def _row_filters(message: types_pb2.FilterList, depth: int, depth_max: int) -> t
 
 
 def cell_filter(message: types_pb2.CellFilter) -> CellFilter:
-    """Which cells of a matching row are answered, as a value."""
+    """Converts the filter that chooses which cells of a matching row are returned."""
     value_op: CompareOp | None = None
     value_type = ValueType.BYTES
     if message.HasField("value"):

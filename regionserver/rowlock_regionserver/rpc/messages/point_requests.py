@@ -1,4 +1,4 @@
-"""PointRequest messages as the requests that engine/ admits: read when it asks, answered as PointAnswers messages."""
+"""PointRequest messages as requests of the engine, which reads them on demand; answers are PointAnswers messages."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import AnswerCell, RowMutation, RowOutcome, Selection
 from rowlock_regionserver.rpc.messages.answers import error_answer, get_answer, mutate_answer, put_answers
-from rowlock_regionserver.rpc.messages.changes import (
+from rowlock_regionserver.rpc.messages.enums import DURABILITIES, durability
+from rowlock_regionserver.rpc.messages.mutations import (
     Mutations,
     TooLongError,
     check_client_id,
     plain_puts,
     row_mutations,
 )
-from rowlock_regionserver.rpc.messages.enums import DURABILITIES, durability
 from rowlock_regionserver.rpc.messages.reads import rows_of, selection
 
 
@@ -78,8 +78,8 @@ class PointChange:
             message = self._message
             if not message.HasField("mutate"):
                 raise InvalidRequestError(
-                    f"request {message.id} asks for nothing; set one of get, mutate "
-                    "(an operation that this server is too old to know looks the same)"
+                    f"request {message.id} has no operation; set one of get, mutate "
+                    "(or it has an operation that this server is too old to know)"
                 )
             mutate = message.mutate
             if rows_max is not None and len(mutate.mutations) > rows_max:
@@ -112,5 +112,5 @@ class PointChange:
 
 
 def put_requests_answer(requests: Sequence[PointChange], outcomes: Sequence[RowOutcome]) -> bytes | None:
-    """One message with the answers of several plain puts. None: something went wrong with one of them."""
+    """Encodes the answers of several plain puts in one message. None if one of them can't be encoded."""
     return put_answers([request.id for request in requests], outcomes)

@@ -1,4 +1,4 @@
-"""Gets and scans: messages in, selections and plans out."""
+"""Gets and scans: converts messages to selections and plans."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.rpc.messages.enums import member_of
 from rowlock_regionserver.rpc.messages.filters import cell_filter, row_filter
 
-# What a client may ask for as the size of one scan answer; beyond it the server takes this.
+# The largest size of one scan answer; a larger size that a client requests is reduced to this.
 SCAN_BATCH_BYTES_MAX = 16 * MIB
 SCAN_BATCH_ROWS_MAX = 1_000_000
 FORM_COLUMNS_MAX = 10_000
-# Greater than any count that a scan can reach, and still 64 signed bits.
+# Greater than any count that a scan can reach, and within 64 signed bits.
 _COUNT_MAX = (1 << 63) - 1
 
 
 def rows_of(message: region_pb2.Get, config: Config) -> tuple[bytes, ...]:
-    """The rows that a get asks for, in its order."""
+    """Returns the rows that a get names, in its order."""
     rows = tuple(message.rows)
     if not rows:
         raise InvalidRequestError("the get names no row; set Get.rows")
     if len(rows) > config.rows_per_request_max:
         raise LimitExceededError(
-            f"the get names {len(rows)} rows, at most {config.rows_per_request_max} go into one; send several",
+            f"the get names {len(rows)} rows, more than rows_per_request_max = {config.rows_per_request_max}; send "
+            "several gets",
             limit="rows_per_request_max",
             limit_value=config.rows_per_request_max,
             found=len(rows),
@@ -42,7 +43,7 @@ def rows_of(message: region_pb2.Get, config: Config) -> tuple[bytes, ...]:
 
 
 def selection(message: region_pb2.Get | region_pb2.ScanRequest, config: Config) -> Selection:
-    """What is answered of each row. Whether it makes sense (families, time range) is for the region to judge."""
+    """Returns which cells of each row are read. The region validates it (families, time range)."""
     columns = message.columns
     has_range = message.HasField("time_range")
     has_where = message.HasField("where")
@@ -65,10 +66,11 @@ def _column(message: types_pb2.Column) -> ColumnSelector:
 
 
 def scan_plan(message: region_pb2.ScanRequest, config: Config) -> ScanPlan:
-    """The scan as a value. A size of batch beyond the server's bounds is cut to them, not refused."""
+    """Converts the scan to a value. Reduces a batch size beyond the server's limits, and does not refuse it."""
     if len(message.ranges) > config.rows_per_request_max:
         raise LimitExceededError(
-            f"the scan names {len(message.ranges)} ranges, at most {config.rows_per_request_max} go into one",
+            f"the scan names {len(message.ranges)} ranges, more than rows_per_request_max = "
+            f"{config.rows_per_request_max}; send several scans",
             limit="rows_per_request_max",
             limit_value=config.rows_per_request_max,
             found=len(message.ranges),
@@ -88,7 +90,8 @@ def scan_plan(message: region_pb2.ScanRequest, config: Config) -> ScanPlan:
 def _row_form(message: region_pb2.RowForm) -> tuple[FormColumn, ...]:
     if len(message.columns) > FORM_COLUMNS_MAX:
         raise LimitExceededError(
-            f"the row form has {len(message.columns)} columns, at most {FORM_COLUMNS_MAX} go into one; scan twice",
+            f"the row form has {len(message.columns)} columns, more than {FORM_COLUMNS_MAX}; scan the columns in "
+            "several scans",
             limit="row_form_columns_max",
             limit_value=FORM_COLUMNS_MAX,
             found=len(message.columns),

@@ -1,7 +1,8 @@
-"""The numbers of the requests in a PointRequests message, read without making a message of it.
+"""The ids of the requests in a PointRequests message, read without parsing the message.
 
-A message for which there is no memory is refused request by request, and to parse it would take several times its
-bytes. Fields are walked as protobuf writes them: a tag, then a number, eight or four bytes, or a length and that many.
+A message for which there is no memory is refused request by request, and parsing it would take several times its
+bytes. This module walks the fields in protobuf's wire format: a tag, then a varint, eight or four bytes, or a length
+and as many bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _ID: int = PointRequest.DESCRIPTOR.fields_by_name["id"].number
 
 
 def request_ids(data: bytes) -> list[int]:
-    """In their order. Raises InvalidRequestError when it is no such message."""
+    """Returns the ids in their order. Raises InvalidRequestError if the bytes are not a PointRequests message."""
     message = memoryview(data)
     try:
         return [
@@ -36,7 +37,7 @@ def request_ids(data: bytes) -> list[int]:
 
 
 def _id(request: memoryview) -> int:
-    """Of a field that is there twice the last one counts; one that is not there is 0."""
+    """Returns the id of one request: the last one if the field is repeated, 0 if it is absent."""
     found = 0
     for number, kind, start, _ in _fields(request):
         if number == _ID and kind == _VARINT:
@@ -45,7 +46,7 @@ def _id(request: memoryview) -> int:
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, int, int, int]]:
-    """Number, kind, and where the value stands. IndexError or ValueError: it is no message."""
+    """Yields (field number, wire type, start, stop) of each value. Raises IndexError or ValueError for other bytes."""
     place = 0
     while place < len(message):
         tag, place = _varint(message, place)
@@ -65,7 +66,7 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _varint(message: memoryview, place: int) -> tuple[int, int]:
-    """The number that begins here, and where it ends."""
+    """Returns the varint that begins here, and the position after it."""
     value = shift = 0
     while True:
         byte = message[place]

@@ -1,8 +1,8 @@
-"""Answers of a scan as bytes of ScanBatch messages.
+"""Encodes answers of a scan as bytes of ScanBatch messages.
 
-The bytes are put together by hand, for a measured reason: a batch of 1.4 MB takes 0.1 ms so, and 1.5 ms when a message
-object holds it, most of that for memory which the message takes and gives back. Fields may come in any order and a
-message may be parsed from its parts joined, so only the frame of the Arrow field is ours.
+The bytes are assembled by hand, because it is faster: a batch of 1.4 MB takes 0.1 ms, and 1.5 ms with a message object,
+most of it for memory that the object allocates and frees. Fields may come in any order, and joined parts of a message
+parse as one message, so only the frame of the Arrow field is encoded here.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 def scan_batch(answer: ScanAnswer, read_point: int) -> bytes:
-    """The message. The table's chunks become record batches of one Arrow IPC stream; each byte is copied twice."""
+    """Encodes a message. The table's chunks become record batches of one Arrow IPC stream; copies each byte twice."""
     parts: list[bytes | pa.Buffer] = [answer.table.schema.serialize()]
     parts.extend(batch.serialize() for batch in answer.table.to_batches())
     parts.append(_END_OF_STREAM)
-    rest = ScanBatch(
+    others = ScanBatch(
         row_continues=answer.row_continues,
         read_point=read_point,
         row_count=answer.row_count,
         row_reached=answer.resume_key,
     )
     head = _ARROW_TAG + _varint(sum(len(part) for part in parts))
-    return b"".join([head, *parts, rest.SerializeToString()])
+    return b"".join([head, *parts, others.SerializeToString()])
 
 
 def _varint(number: int) -> bytes:
-    """Base 128, least group first, as protobuf writes lengths."""
+    """Encodes a number as a protobuf varint: base 128, least significant group first."""
     groups = bytearray()
     while number > 0x7F:
         groups.append(number & 0x7F | 0x80)

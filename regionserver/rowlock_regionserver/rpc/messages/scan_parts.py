@@ -1,4 +1,4 @@
-"""PlanScan: where a scan may be cut, messages in and out."""
+"""PlanScan: converts its request to a plan, and the parts of a scan to its response."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PART_BYTES_DEFAULT = 32 * MIB
 
 
 def plan_to_cut(message: region_pb2.PlanScanRequest, config: Config) -> tuple[ScanPlan, int]:
-    """The scan that is to be cut, and about how many bytes a part should have."""
+    """Returns the scan to split, and the approximate bytes of a part."""
     scan = region_pb2.ScanRequest(ranges=message.ranges, columns=message.columns)
     return scan_plan(scan, config), message.part_bytes or PART_BYTES_DEFAULT
 

@@ -1,4 +1,4 @@
-"""Tables and regions: messages in, values out, and back."""
+"""Tables, regions and snapshots: converts messages to values, and values to messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEFAULTS = Family(number=0, name=b"default")
 
 
 def families(messages: Iterable[types_pb2.Family]) -> list[Family]:
-    """The families as values, not numbered yet; what they may be is for the catalog to judge."""
+    """Converts the families to values without numbers; the catalog validates them."""
     return [_family(message) for message in messages]
 
 
@@ -69,7 +69,7 @@ def _family_message(family: Family) -> types_pb2.Family:
 
 
 def region_message(region: Region, server: str, data_folder_id: str) -> types_pb2.RegionDescriptor:
-    """`server`: the address under which clients reach this one, if it is told."""
+    """Converts the region. `server`: this server's address for clients, empty if it advertises none."""
     table = region.table
     return types_pb2.RegionDescriptor(
         region_id=region.region_id,

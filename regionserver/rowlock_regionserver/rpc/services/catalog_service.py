@@ -1,4 +1,4 @@
-"""Catalog: which tables and regions exist, and which server has each region."""
+"""The Catalog service: which tables and regions exist, and which server has each region."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PROTOCOL = 1
 
 
 class CatalogHost(Protocol):
-    """The region server as this service sees it. Thread-safe; what changes tables blocks."""
+    """The region server as this service sees it. Thread-safe; methods that change tables block."""
 
     @property
     def incarnation_id(self) -> str: ...
@@ -56,7 +56,7 @@ class CatalogHost(Protocol):
 
 
 class CatalogService:
-    """The methods of rowlock.v1.Catalog. `server`: the address under which clients reach this one, if it is told."""
+    """The methods of rowlock.v1.Catalog. `server`: this server's address for clients, empty if it advertises none."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class CatalogService:
         self._config = config
 
     def methods(self) -> dict[str, Method]:
-        """By their names in catalog.proto. Each is answered by a worker thread; the slow ones hold up no other."""
+        """Returns the methods by their names in catalog.proto. Each runs in a worker; slow ones have their own pool."""
         slow: dict[str, Callable[[bytes], Message]] = {
             "CreateTable": self._create_table,
             "AlterTable": self._alter_table,
@@ -194,5 +194,5 @@ def _in_worker(pool: Executor, answer: Callable[[bytes], Message]) -> Method:
 
 @functools.cache
 def _version() -> str:
-    """The distribution's version; looked up at the first question, since that reads files."""
+    """Returns the distribution's version. Looked up only once, on demand, since that reads files."""
     return importlib.metadata.version("rowlock")

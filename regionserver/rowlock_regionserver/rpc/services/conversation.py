@@ -1,13 +1,13 @@
 """The long-lived point stream: requests in, answers out in any order, many of each in one message.
 
-1. A message's requests are begun in its order, adjacent puts together (engine/coalesced_puts.py). Those that need not
-   wait are answered before the next message is read, together in one message unless they take long.
-2. Answers that are finished later join the outbox, and leave with all others that are finished by then.
-3. A client with too many unread answers is not read from, and no more requests of a message that was read begin. What
-   workers already have is refused, see Points.unread_refusal.
-4. No stream keeps the event loop for longer than a few milliseconds.
-5. When the client has sent its last message, or the server stops, what was begun is answered before the stream ends.
-   When the client is gone, what has not begun never begins, and answers are dropped.
+1. The requests of a message begin in its order, adjacent puts together (engine/coalesced_puts.py). Those that need not
+   wait are answered before the next message is read, in one message unless they take long.
+2. Answers that are ready later go to the outbox, and are sent together with all others that are ready by then.
+3. While a client has too many unread answers, the stream is not read, and no more requests of the current message
+   begin. Requests that workers already have are refused, see Points.unread_refusal.
+4. No stream occupies the event loop for longer than a few milliseconds.
+5. When the client has sent its last message, or the server stops, requests that have begun are answered before the
+   stream ends. When the client disconnects, the other requests never begin, and answers are dropped.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from rowlock_regionserver.ledger import Account
 from rowlock_regionserver.memory_plan import REQUEST_COST
 from rowlock_regionserver.rpc.grpc.outbox import Outbox
 from rowlock_regionserver.rpc.messages.answers import error_answer
-from rowlock_regionserver.rpc.messages.changes import CLIENT_ID_BYTES
 from rowlock_regionserver.rpc.messages.failures import parsed
+from rowlock_regionserver.rpc.messages.mutations import CLIENT_ID_BYTES
 from rowlock_regionserver.rpc.messages.point_requests import PointChange, PointGet, put_requests_answer
 from rowlock_regionserver.rpc.messages.request_ids import request_ids
 
-# A larger message is parsed, converted and made by workers, and counts with what that takes.
+# A larger message is parsed, converted and executed by workers, and the memory for that is counted.
 INLINE_MESSAGE_BYTES_MAX = 256 * KIB
-# Answers are joined up to so much; a larger one is a message of its own.
+# Answers are joined up to this size; a larger one is a message of its own.
 ANSWER_MESSAGE_BYTES_MAX = 1 * MIB
-# Looking at the clock and letting the loop turn cost little beside this, and a caller hardly notices it.
-_LOOP_HELD_MAX = 0.003
+# The longest time between two yields to the event loop: a yield costs little in comparison, and callers hardly notice.
+_LOOP_HELD_SECONDS_MAX = 0.003
 
 
 class Conversation:
-    """One stream, and the responder of its requests. Used on the event loop, except as Responder says."""
+    """One stream, and the responder of its requests. Used on the event loop, except where Responder says otherwise."""
 
     def __init__(self, points: Points, write: Callable[[bytes], Awaitable[None]]) -> None:
         self._points = points
@@ -50,12 +50,12 @@ class Conversation:
         self._is_taking = False
         self._all_answered = asyncio.Event()
         self.is_gone = False
-        self.is_reading = False  # kept by who reads the stream: nothing of a message would be lost by ending it now
+        self.is_reading = False  # set by the reader: it waits for a message, so ending the stream loses no request
 
     async def take(self, data: bytes) -> None:
-        """Begins the requests of a PointRequests message, and sends what is answered at once.
+        """Begins the requests of a PointRequests message, and sends the answers that are ready at once.
 
-        Waits while the client does not take its answers. InvalidRequestError when it is no such message.
+        Waits while the client does not read its answers. Raises InvalidRequestError for bytes that are no such message.
         """
         if len(data) > INLINE_MESSAGE_BYTES_MAX:
             await self._take_large(data)
@@ -67,7 +67,7 @@ class Conversation:
             await self._outbox.written()
 
     def _is_outbox_full(self) -> bool:
-        """The client has more unread answers than a stream may."""
+        """Whether the client has more unread answers than a stream may have."""
         return self._outbox.unread_bytes > self._points.unread_bytes_max
 
     async def _take_large(self, data: bytes) -> None:
@@ -77,19 +77,19 @@ class Conversation:
         try:
             points.requests.take(byte_count)
         except RegionServerError as refusal:
-            # Nothing but the numbers of its requests is read of it.
+            # Only the ids of its requests are read, to answer each with the refusal.
             ids = await loop.run_in_executor(points.workers.points, request_ids, data)
             self._open_count += len(ids)
             for request_id in ids:
                 self.send(error_answer(request_id, refusal, "accepting a request"))
             return
-        responder = LargeMessage(self, points.requests, byte_count)
+        responder = LargeMessageResponder(self, points.requests, byte_count)
         try:
             message = await loop.run_in_executor(points.workers.points, parsed, PointRequests, data)
             del data
-            responder.holds(len(message.requests))
+            responder.set_request_count(len(message.requests))
         except BaseException:
-            responder.holds(0)
+            responder.set_request_count(0)
             raise
         await self._begin_all(message, responder, is_large=True)
 
@@ -113,9 +113,9 @@ class Conversation:
         puts = CoalescedPuts(points, responder, put_requests_answer)
         monotonic = points.clock.monotonic
         since = monotonic()
-        rest = iter(message.requests)
+        pending = iter(message.requests)
         try:
-            for request in rest:
+            for request in pending:
                 if request.HasField("get"):
                     puts.make()
                     points.get(PointGet(request, config), responder, is_large=is_large)
@@ -124,7 +124,7 @@ class Conversation:
                     if not may_join or not puts.join(change):
                         puts.make()
                         points.change(change, responder, is_large=is_large)
-                if monotonic() - since > _LOOP_HELD_MAX or self._is_outbox_full():
+                if monotonic() - since > _LOOP_HELD_SECONDS_MAX or self._is_outbox_full():
                     puts.make()
                     self._is_taking = False
                     self._outbox.flush_soon()
@@ -135,9 +135,10 @@ class Conversation:
                     since = monotonic()
             puts.make()
         except BaseException:
-            # The client is gone. What has not begun never begins, but counts as answered: the responder may hold bytes.
+            # The client is gone. The pending requests never begin, but count as answered, so that the responder
+            # releases its bytes.
             self._is_taking = False
-            for _ in rest:
+            for _ in pending:
                 responder.send(b"")
             raise
 
@@ -152,7 +153,7 @@ class Conversation:
         self._outbox.release(byte_count)
 
     def send(self, answer: bytes, count: int = 1) -> None:
-        """Takes answers into the outbox. Those given while a message is being taken leave together."""
+        """Puts answers into the outbox. Those that arrive while a message is being taken are sent together."""
         self._open_count -= count
         self._outbox.add(answer)
         if not self._is_taking:
@@ -161,30 +162,30 @@ class Conversation:
             self._all_answered.set()
 
     async def all_answered(self) -> None:
-        """Waits until every request taken is answered and the answers are written, or the client is gone."""
+        """Waits until every begun request is answered and the answers are written, or the client is gone."""
         while self._open_count:
             self._all_answered.clear()
             await self._all_answered.wait()
         await self._outbox.written()
 
     def leave(self) -> None:
-        """The client is gone: begins nothing more and drops all answers."""
+        """Ends the conversation of a client that is gone: begins no more requests, and drops all answers."""
         self.is_gone = True
         self._outbox.close()
 
 
-class LargeMessage:
-    """The responder of a large message's requests. It gives the message's bytes back when all of them are answered."""
+class LargeMessageResponder:
+    """The responder of a large message's requests. It releases the message's bytes when all are answered."""
 
     def __init__(self, conversation: Conversation, account: Account, byte_count: int) -> None:
-        """`byte_count` was taken from the account. `holds` must follow."""
+        """`byte_count` was reserved in the account. `set_request_count` must follow."""
         self._conversation = conversation
         self._account = account
         self._byte_count = byte_count
         self._unanswered_count = 0
 
-    def holds(self, request_count: int) -> None:
-        """The message has so many requests."""
+    def set_request_count(self, request_count: int) -> None:
+        """Sets how many requests the message has."""
         self._unanswered_count = request_count
         if not request_count:
             self._account.give(self._byte_count)

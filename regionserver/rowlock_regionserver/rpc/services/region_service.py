@@ -1,4 +1,4 @@
-"""RegionService: reading and changing rows."""
+"""The RegionService service: reads and changes rows."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ class ServedRegion(ScannedRegion, Protocol):
     """A region as this service sees it. The engine sees more of it."""
 
     def parts(self, plan: ScanPlan, part_bytes: int) -> Sequence[Part]:
-        """Where a scan may be cut."""
+        """Returns the parts into which a scan may be split."""
 
 
 class RegionHost(Protocol):
     """The region server as this service sees it. Thread-safe."""
 
     def region(self, region_id: int) -> ServedRegion:
-        """NotServingRegionError when it is not here."""
+        """Returns a region of this server. Raises NotServingRegionError if it is not here."""
 
     def region_at(self, region_id: int, snapshot_id: bytes) -> ScannedRegion:
-        """The region as a snapshot sees it. SnapshotEndedError when that is not there; else as `region`."""
+        """Returns the region as of a snapshot. Raises SnapshotEndedError, and NotServingRegionError."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegionServiceStatistics:
-    """What the service is at."""
+    """Open conversations, and the statistics of point requests and scans."""
 
     conversations_open: int
 
@@ -73,7 +73,7 @@ class RegionService:
         self._conversations_open = 0
 
     def methods(self) -> dict[str, Method]:
-        """By their names in region.proto."""
+        """Returns the methods by their names in region.proto."""
         return {
             "Converse": self._converse,
             "Get": self._get,
@@ -89,7 +89,7 @@ class RegionService:
         return RegionServiceStatistics(self._conversations_open)
 
     def stop(self) -> None:
-        """Ends the conversations with SERVER_STOPPING, when the requests that they read are answered."""
+        """Ends the conversations with SERVER_STOPPING, after the requests that they have read are answered."""
         if not self._stopping.done():
             self._stopping.set_result(None)
 
@@ -122,16 +122,16 @@ class RegionService:
             if data is None:
                 return
             taking = conversation.take(data)
-            del data  # Else the last message would be held until the next one comes.
+            del data  # Otherwise this message would be held until the next one arrives.
             await taking
 
     async def _get(self, data: bytes, context: Context) -> bytes:
         call = await self._parsed(region_pb2.GetCall, data)
         message = region_pb2.PointRequest(region_id=call.region_id, timeout_ms=_timeout_ms(context), get=call.get)
         is_large = len(data) > INLINE_MESSAGE_BYTES_MAX
-        with self._one_answer() as one:
-            self._points.get(PointGet(message, self._config), one, is_large=is_large)
-            answer = await one.received(context)
+        with self._unary_responder() as responder:
+            self._points.get(PointGet(message, self._config), responder, is_large=is_large)
+            answer = await responder.received(context)
         return answer.get.SerializeToString()
 
     async def _mutate(self, data: bytes, context: Context) -> bytes:
@@ -139,9 +139,9 @@ class RegionService:
         message = region_pb2.PointRequest(region_id=call.region_id, timeout_ms=_timeout_ms(context), mutate=call.mutate)
         change = PointChange(message, call.client_id, call.sequence_floor, self._config)
         is_large = len(data) > INLINE_MESSAGE_BYTES_MAX
-        with self._one_answer() as one:
-            self._points.change(change, one, is_large=is_large)
-            answer = await one.received(context)
+        with self._unary_responder() as responder:
+            self._points.change(change, responder, is_large=is_large)
+            answer = await responder.received(context)
         return answer.mutate.SerializeToString()
 
     async def _parsed(self, kind: type[M], data: bytes) -> M:
@@ -149,8 +149,8 @@ class RegionService:
             return parsed(kind, data)
         return await self._loop.run_in_executor(self._workers.points, parsed, kind, data)
 
-    def _one_answer(self) -> OneAnswer:
-        return OneAnswer(self._loop.create_future(), self._points.answers)
+    def _unary_responder(self) -> UnaryResponder:
+        return UnaryResponder(self._loop.create_future(), self._points.answers)
 
     async def _scan(self, data: bytes, context: Context) -> None:
         message = await self._parsed(region_pb2.ScanRequest, data)
@@ -160,7 +160,7 @@ class RegionService:
         else:
             region = self._host.region(message.region_id)
         plan = scan_plan(message, self._config)
-        # Sent first, because a batch that is given up while it waits would leave it unknown whether it was.
+        # Sent first: if the first batch's write is cancelled, it is unknown whether the metadata was sent with it.
         await context.send_initial_metadata(())
         await self._engine.scans.serve(region, plan, scan_batch, context.write)
 
@@ -183,28 +183,28 @@ class RegionService:
 
 
 def _timeout_ms(context: Context) -> int:
-    """What is left of the call's deadline; 0: it has none."""
+    """Returns the milliseconds until the call's deadline; 0 if it has none."""
     remaining = context.time_remaining()
     return 0 if remaining is None else max(1, min(int(remaining * 1000), _TIMEOUT_MS_MAX))
 
 
-class OneAnswer:
-    """The responder of one request that came as a call of its own. A context: at its end the caller is gone."""
+class UnaryResponder:
+    """The responder of a unary call. A context manager: at its end the caller is gone."""
 
     def __init__(self, future: asyncio.Future[bytes], account: Account) -> None:
         self._future = future
         self._account = account
         self.is_gone = False
-        self.unread_bytes = 0  # never many: it has one answer
+        self.unread_bytes = 0  # always 0: a single answer needs no bound here
 
-    def __enter__(self) -> OneAnswer:
+    def __enter__(self) -> UnaryResponder:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.is_gone = True
 
     async def received(self, context: Context) -> region_pb2.PointAnswer:
-        """Waits for the answer. Ends the call if it is an error."""
+        """Waits for the answer. Ends the call if the answer is an error."""
         (answer,) = region_pb2.PointAnswers.FromString(await self._future).answers
         if answer.HasField("error"):
             await end_call(context, answer.error)

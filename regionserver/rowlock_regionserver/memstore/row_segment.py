@@ -1,14 +1,14 @@
-"""The segment that takes writes: a sorted map from row to the row's cells, read while it is written.
+"""The segment that takes writes: a sorted map from row to the row's cells, which can be read while it is written.
 
-By row and not by cell: 95 k rows/s of 10 cells against 31 k when every cell is a key. A row's cells are one sorted list
-of tuples. Whoever applies a row's cells holds its row lock, so one row is written by one thread at a time, in the order
-of the write numbers. Readers copy up to `slice_rows` rows while they hold the segment's lock and never iterate the map
-live (measured: rows lost or doubled beside a writer). What they copied may hold writes past their read point;
-visibility takes those out.
+The map's keys are rows and not cells: 95 k rows/s of 10 cells, against 31 k if every cell is a key. A row's cells are
+one sorted list of tuples. A thread that applies a row's cells holds its row lock, so one thread at a time writes a row,
+in the order of write numbers. Readers copy up to `slice_rows` rows while they hold the segment's lock, and never
+iterate the live map (measured: a concurrent writer makes rows disappear or appear twice). The copies may hold writes
+past the reader's read point; visibility removes those.
 
-A row that is written again and again is pruned by the rule of flush (`visibility_rows.retained_cells`), so a counter
-stays a few cells however often it is incremented. Pruning takes time in proportion to the row, so it waits until the
-row is longer than `prune_cells_min` and has doubled since the last time: O(1) a cell, taken together.
+A row that is written often is pruned by the rule of flush (`visibility.retained_cells`), so a counter stays a few cells
+long however often it is incremented. Pruning takes time in proportion to the row, so a row is pruned only when it is
+longer than `prune_cells_min` and has doubled since it was last pruned: amortized O(1) for each cell.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from rowlock_regionserver.memstore.row_reading import ARROW_CELL_BYTES, chunk_of
 from rowlock_regionserver.sources import NO_LIMIT, Chunk, LongRowError
 from rowlock_regionserver.versions.visibility import retained_cells
 
-# Memory as CPython holds it, worked out once. A cell: the tuple, its place in the row's list (lists grow by an eighth),
-# two bytes objects (+ 8: the allocator rounds up to 16), and two ints of a timestamp's and a write number's size.
+# Memory in CPython. A cell: the tuple, its slot in the row's list (lists grow by an eighth), two bytes objects (+ 8:
+# the allocator rounds up to 16), and two ints of the size of a timestamp and a write number.
 CELL_BYTES = (
     sys.getsizeof((b"", 0, 0, 0, b""))
     + 9
@@ -40,19 +40,19 @@ CELL_BYTES = (
 # A row: its list, its key, and its share of the map's hash table (about 70 bytes at its usual fill) and sorted keys.
 ROW_BYTES = sys.getsizeof([]) + sys.getsizeof(b"") + 8 + 80
 
-# Into how many pieces a segment is divided where a scan may be cut.
+# The number of points at which a scan of a segment may be split.
 WEIGHTS_COUNT = 256
 
-# Shorter rows are never pruned.
+# A row of no more cells is never pruned.
 PRUNE_CELLS_MIN = 64
 
-# The least that a reader copies at once; it grows to `slice_rows`, so that short scans hold the lock briefly.
+# The size of a reader's first slice. Slices grow to `slice_rows`, so that short scans hold the lock briefly.
 _FIRST_SLICE_ROWS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentStatistics:
-    """What a segment holds now; `pruned_cell_count` counts what pruning has removed since it was made."""
+    """The contents of a segment; `pruned_cell_count` counts the cells that pruning has removed so far."""
 
     row_count: int
     cell_count: int
@@ -63,8 +63,8 @@ class SegmentStatistics:
 class RowSegment:
     """One family's newest cells of one region, in memory; a Source. Any number of threads may use it.
 
-    A `recovering` one is built from the log by one thread, and not read before `recovered()` has sorted its rows and
-    their cells, once: 5 µs a row instead of 10 with 500,000 rows.
+    A `recovering` segment is built from the log by one thread, and must not be read before `recovered()`, which sorts
+    its rows and their cells once: 5 µs a row instead of 10 with 500,000 rows.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class RowSegment:
         # Guarded by self._lock:
         self._is_recovering = recovering
         self._rows: dict[bytes, list[Cell]] = {} if recovering else SortedDict()
-        self._prune_above: dict[bytes, int] = {}  # long rows only: the length at which to prune next
+        self._prune_above: dict[bytes, int] = {}  # only for long rows: the length above which to prune next
         self._is_sealed = False
         self._bytes_held = 0
         self._cell_count = 0
@@ -94,10 +94,10 @@ class RowSegment:
     # ---- writing
 
     def apply(self, row: bytes, cells: Sequence[Cell], protected_read_points: Callable[[], ProtectedReadPoints]) -> int:
-        """Adds one write's cells, sorted, to the row, whose lock the caller holds. Gives the bytes that memory grew by.
+        """Adds one write's sorted cells to the row, whose lock the caller holds. Returns the growth of memory in bytes.
 
-        That may be negative, after pruning. `protected_read_points` says where anybody may read, now or later. It is
-        called only before pruning, without the segment's lock. About 2 µs for a cell, 7 µs for a new row
+        The growth may be negative, after pruning. `protected_read_points` returns the read points of current and future
+        readers. It is called only before pruning, without the segment's lock. About 2 µs for a cell, 7 µs for a new row
         of 10 cells.
         """
         grown = CELL_BYTES * len(cells)
@@ -126,34 +126,34 @@ class RowSegment:
         return grown
 
     def _prune(self, row: bytes, held: list[Cell], spans: ProtectedReadPoints) -> int:
-        """Drops what no read can need; the growth of memory, which is 0 or less."""
+        """Drops the cells that no read can need. Returns the growth of memory, which is 0 or less."""
         with self._lock:
             if self._is_recovering:
                 held.sort()
-            kept = retained_cells(held, spans, self._versions)
-            count = len(held) - len(kept)
-            grown = _bytes_of(kept) - _bytes_of(held) if count else 0
-            held[:] = kept
-            self._prune_above[row] = 2 * len(kept)
+            retained = retained_cells(held, spans, self._versions)
+            count = len(held) - len(retained)
+            grown = _bytes_of(retained) - _bytes_of(held) if count else 0
+            held[:] = retained
+            self._prune_above[row] = 2 * len(retained)
             self._cell_count -= count
             self._pruned_cell_count += count
             self._bytes_held += grown
         return grown
 
     def take_back(self, row: bytes, write_number: int) -> int:
-        """Removes a write's cells from the row, if there are any. Gives the growth of memory, which is 0 or less.
+        """Removes a write's cells from the row, if there are any. Returns the growth of memory, which is 0 or less.
 
-        Right for the newest write only, of which nobody has read: what it hid was not pruned yet.
+        Correct only for the newest write, while it is unpublished: the cells that it hides are not pruned yet.
         """
         with self._lock:
             held = self._rows.get(row, [])
-            kept = [cell for cell in held if -cell[2] != write_number]
-            if len(kept) == len(held):
+            remaining = [cell for cell in held if -cell[2] != write_number]
+            if len(remaining) == len(held):
                 return 0
-            grown = _bytes_of(kept) - _bytes_of(held)
-            self._cell_count -= len(held) - len(kept)
-            held[:] = kept
-            if not kept:
+            grown = _bytes_of(remaining) - _bytes_of(held)
+            self._cell_count -= len(held) - len(remaining)
+            held[:] = remaining
+            if not remaining:
                 del self._rows[row]
                 self._prune_above.pop(row, None)
                 grown -= ROW_BYTES + len(row)
@@ -161,13 +161,13 @@ class RowSegment:
         return grown
 
     def seal(self) -> None:
-        """No more writes: from here on it is immutable. Ends recovery too."""
+        """Makes the segment immutable. Also ends recovery."""
         self.recovered()
         with self._lock:
             self._is_sealed = True
 
     def recovered(self) -> None:
-        """Ends recovery, if it is under way: sorts the rows and their cells, once."""
+        """Ends recovery, if it is in progress: sorts the rows and their cells."""
         with self._lock:
             if self._is_recovering:
                 for held in self._rows.values():
@@ -206,8 +206,8 @@ class RowSegment:
             return SegmentStatistics(len(self._rows), self._cell_count, self._bytes_held, self._pruned_cell_count)
 
     def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> list[Cell]:
-        """A copy of the row's cells in store order; see Source."""
-        if self._is_sealed:  # Nobody writes any more, and a flush that reads it all is not waited for.
+        """Returns a copy of the row's cells in store order; see Source."""
+        if self._is_sealed:  # It is immutable, so a reader need not wait for a flush that holds the lock.
             return self._copied(row, cells_max)
         with self._lock:
             return self._copied(row, cells_max)
@@ -221,7 +221,7 @@ class RowSegment:
         return held.copy()
 
     def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> list[Cell]:
-        """The columns' cells and the row's family tombstones, in store order; see Source. O(columns * log row)."""
+        """Returns the columns' cells and the family tombstones of the row, sorted; see Source. O(columns * log row)."""
         if self._is_sealed:
             return self._copied_columns(row, qualifiers, cells_max)
         with self._lock:
@@ -232,12 +232,12 @@ class RowSegment:
         return columns_of(held, qualifiers, cells_max) if held is not None else []
 
     def row_cell_count(self, row: bytes) -> int:
-        """The row's cells. O(1)."""
+        """Returns the number of the row's cells. O(1)."""
         held = self._rows.get(row)
         return 0 if held is None else len(held)
 
     def is_row_in_memory(self, row: bytes) -> bool:
-        """Always."""
+        """Returns True: a segment is in memory."""
         return True
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
@@ -250,7 +250,7 @@ class RowSegment:
     def read_rows(
         self, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int = NO_LIMIT, *, reverse: bool = False
     ) -> Chunk:
-        """Whole rows, as Source says; rows are copied under the lock in slices, the table is built without it."""
+        """Returns complete rows; see Source. Copies rows under the lock in slices, and builds the table without it."""
         rows: list[bytes] = []
         cells_by_row: list[list[Cell]] = []
         byte_count = 0
@@ -273,16 +273,16 @@ class RowSegment:
         return chunk_of(cells_table(rows, cells_by_row), frontier, wide_row=wide_row)
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
-        """Cells of the row with qualifiers of [start, stop), as they are when the first part is asked for; see Source.
+        """Yields the row's cells with qualifiers in [start, stop), as of the request for the first part; see Source.
 
-        What is copied then are references to the cells; large values are copied when they are asked for.
+        References to the cells are copied at that moment; a large value is copied when it is loaded.
         """
         yield from parts_of(row, self.row_cells(row), bytes_max, start, stop)
 
     def row_weights(self, count: int = WEIGHTS_COUNT) -> list[tuple[bytes, int]]:
-        """(row, about the bytes of the cells from it on, as Arrow holds them), rows ascending: where a scan may be cut.
+        """Returns pairs (row, estimated Arrow bytes of the cells from it on), ascending: where a scan may be split.
 
-        At most `count` rows, at even distances; what lies between two is taken to be equal.
+        At most `count` rows, evenly spaced; assumes that all rows have the same size.
         """
         with self._lock:
             assert isinstance(self._rows, SortedDict), "a segment is read before it is recovered"
@@ -299,15 +299,16 @@ class RowSegment:
         return [(row, byte_count * min(stride, row_count - i * stride) // row_count) for i, row in enumerate(rows)]
 
     def pieces(self) -> Iterator[object]:
-        """The keys and the lists that hold its cells. Whoever is the last to let go of a sealed segment lets go of
-        these piece by piece: a million cells freed in one stretch would hold up every other thread for a fifth of a
-        second.
+        """Yields the keys and the lists of cells of a sealed segment.
+
+        The last holder of the segment frees these in small steps: freeing a million cells at once would block all other
+        threads for a fifth of a second.
         """
         assert self._is_sealed, "pieces of a segment that takes writes"
-        return chain.from_iterable(dict.items(self._rows))  # in no order, and not one Python call for each row
+        return chain.from_iterable(dict.items(self._rows))  # unordered, and without a Python call for each row
 
     def _copied_rows(self, start: bytes, stop: bytes, reverse: bool) -> Iterator[tuple[bytes, list[Cell]]]:
-        """The rows of [start, stop) with copies of their cells, taken in slices under the lock."""
+        """Yields the rows of [start, stop) with copies of their cells, taken in slices under the lock."""
         slice_rows = min(_FIRST_SLICE_ROWS, self._slice_rows)
         first, last = start, stop or None
         while True:
@@ -339,11 +340,11 @@ class RowSegment:
                 bytes_held += ROW_BYTES + len(row) + _bytes_of(cells)
             assert cell_count == self._cell_count, f"{cell_count} cells, counted {self._cell_count}"
             assert bytes_held == self._bytes_held, f"{bytes_held} bytes, counted {self._bytes_held}"
-            assert self._prune_above.keys() <= self._rows.keys(), "a row that is not there is to be pruned"
+            assert self._prune_above.keys() <= self._rows.keys(), "a row that does not exist is to be pruned"
 
 
 def _merge(held: list[Cell], cells: Sequence[Cell]) -> None:
-    """Adds sorted `cells` to the sorted list, at the cost that is lower for their numbers."""
+    """Merges sorted `cells` into the sorted list, by the cheaper of two ways for their numbers."""
     if len(cells) * 8 < len(held) or len(cells) == 1:
         for cell in cells:
             insort(held, cell)
@@ -353,11 +354,11 @@ def _merge(held: list[Cell], cells: Sequence[Cell]) -> None:
 
 
 def _frontier(last: bytes, start: bytes, stop: bytes, reverse: bool) -> bytes | None:
-    """How far a chunk of [start, stop) reaches whose last row read is `last`; None when that ends the range."""
+    """Returns the frontier of a chunk of [start, stop) whose last row read is `last`; None if that ends the range."""
     if reverse:
         return last if last > start else None
-    behind = last + b"\x00"
-    return behind if not stop or behind < stop else None
+    after = last + b"\x00"
+    return after if not stop or after < stop else None
 
 
 def _bytes_of(cells: Sequence[Cell]) -> int:

@@ -1,8 +1,8 @@
-"""Turns the changes of one row mutation into cells: in order, each seeing what those before it did.
+"""Turns the changes of one row mutation into cells, in order: each change sees the effect of those before it.
 
-A mutation gets one write number, and inside one write number a tombstone never hides a put. So it is collapsed
-here: a put that a later delete of the same mutation covers is dropped, and of two puts under one timestamp the later
-stays. What is left is right with "tombstones first, then puts".
+A mutation gets one write number, and within one write number a tombstone never hides a put. So the changes are
+collapsed here: a put that a later delete of the same mutation covers is dropped, and of two puts with one timestamp the
+later one wins. The result is correct when it is read as "tombstones first, then puts".
 
 An increment or append reads the column's newest visible cell, of the row as stored and of the mutation so far.
 """
@@ -27,21 +27,21 @@ COUNTER_MIN, COUNTER_MAX = -(1 << 63), (1 << 63) - 1
 
 
 def reads_the_row(change: Change) -> bool:
-    """The change has to read its column before it can be made."""
+    """Whether the change must read its column before it can be made."""
     if isinstance(change, Delete):
         return change.kind is DeleteKind.VERSION and change.timestamp is None
     return not isinstance(change, Put)
 
 
 def are_puts(changes: Sequence[Change]) -> bool:
-    """Whether nothing of these depends on what the row holds."""
+    """Whether all changes are puts, which depend on nothing that the row holds."""
     return type(changes[0]) is Put if len(changes) == 1 else all(type(change) is Put for change in changes)
 
 
 def only_puts(
     changes: Sequence[Change], families: Mapping[bytes, Family], stamp: int
 ) -> list[tuple[int, list[UnnumberedCell]]]:
-    """The collapsed cells of a mutation that has nothing but puts: the ordinary case, made short."""
+    """Returns the collapsed cells of a mutation of puts alone: the fast path for the common case."""
     if len(changes) == 1:
         (change,) = changes
         assert isinstance(change, Put)
@@ -60,9 +60,9 @@ def only_puts(
 
 
 class RowChanger:
-    """Collapses the changes of one row mutation. `row_state` is read only by changes that need it.
+    """Collapses the changes of one row mutation. Reads `row_state` only for changes that need it.
 
-    New cells of increments and appends are counted in `answer` as they are made.
+    Counts new cells of increments and appends in `answer` as they are made.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class RowChanger:
         self._cell_bytes_max = cell_bytes_max
         self._answer = answer
         self._changes: dict[int, FamilyChange] = {}
-        # Of columns that were looked at: what is live as stored and not deleted since, the newest last.
+        # By family number and qualifier: the stored live cells that this mutation has not deleted, the newest last.
         self._live: dict[tuple[int, bytes], list[FoundCell]] = {}
         self._results: list[tuple[bytes, bytes, int, bytes]] = []
 
     def apply(self, change: Change) -> None:
-        """Makes one more change. Raises InvalidRequestError subclasses; then the whole mutation is given up."""
+        """Makes one more change. Raises InvalidRequestError subclasses; then the caller drops the whole mutation."""
         match change:
             case Put(family, qualifier, value, timestamp):
                 self._of(family).put(qualifier, self._stamp if timestamp is None else timestamp, value)
@@ -100,7 +100,7 @@ class RowChanger:
                 self._append(family, qualifier, suffix)
 
     def cells(self) -> list[tuple[int, list[UnnumberedCell]]]:
-        """The collapsed cells by family number, in store order; families without any are left out."""
+        """Returns the collapsed cells by family number, in store order; omits families without any."""
         by_family = [(number, change.cells()) for number, change in sorted(self._changes.items())]
         return [(number, cells) for number, cells in by_family if cells]
 
@@ -127,7 +127,7 @@ class RowChanger:
             if timestamp is None:
                 newest = self._newest(delete.family, delete.qualifier)
                 if newest is None:
-                    return  # There is no version to delete, and a tombstone would hide nothing.
+                    return  # There is no version to delete; a tombstone would hide nothing.
                 timestamp = -newest[1]
             self._of(delete.family).delete_version(delete.qualifier, timestamp)
 
@@ -173,14 +173,14 @@ class RowChanger:
         self._put_newer(family, qualifier, newest, suffix if newest is None else loaded(newest[4]) + suffix)
 
     def _put_newer(self, family: bytes, qualifier: bytes, newest: FoundCell | None, value: bytes) -> None:
-        """Puts a value under the stamp, or under the timestamp of what was read when that is later."""
+        """Puts a value with the stamp, or with the timestamp of the cell that was read if that is later."""
         timestamp = self._stamp if newest is None else max(self._stamp, -newest[1])
         self._of(family).put(qualifier, timestamp, value)
         self._results.append((family, qualifier, timestamp, value))
         self._answer.add(self._results[-1])
 
     def _newest(self, family_name: bytes, qualifier: bytes) -> FoundCell | None:
-        """The column's newest visible cell, the mutation so far included."""
+        """Returns the column's newest visible cell, with the mutation's earlier changes applied."""
         family = self._families[family_name]
         change = self._of(family_name)
         newest = self._newest_stored(family, change, qualifier)
@@ -190,12 +190,12 @@ class RowChanger:
         if newest is None or not family.time_to_live_ms:
             return newest
         visible = visible_cells([newest], self._now, family)
-        return visible[0] if visible else None  # It has expired, and what is older has too.
+        return visible[0] if visible else None  # If it has expired, all older ones have too.
 
     def _newest_stored(self, family: Family, change: FamilyChange, qualifier: bytes) -> FoundCell | None:
-        """The column's newest version as stored, also if it has expired, that the mutation did not delete."""
+        """Returns the column's newest stored version, expired or not, that the mutation has not deleted."""
         cells = self._row_state.column_cells(family, qualifier)
-        # Where no tombstone stands in front, nothing can hide the newest put.
+        # If no tombstone comes first, nothing hides the newest put.
         if not cells or (cells[0][3] == PUT and qualifier and not change.may_hide(qualifier)):
             return cells[0] if cells else None
         column = (family.number, qualifier)

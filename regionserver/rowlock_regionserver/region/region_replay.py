@@ -1,8 +1,8 @@
-"""Replay: a region takes the log's records into its memstores.
+"""Replay: applies the log's records to a region's memstores at start.
 
-Recovery of a long log of small changes is bound by what one record costs, so a row's record is taken apart here only as
-far as needed: its cells go into the segments at once, while the request id and the answer stay packed until a later
-record shows that they lie below their client's floor. Few are ever unpacked. Memory is counted in strides.
+Recovery of a long log of small changes is bound by the cost of one record. So a row's record is decoded only as far as
+needed: its cells are applied at once, while the request id and the answer stay packed until a later record shows that
+they are below their client's floor. Few are ever unpacked. Memory is counted in strides.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from rowlock_regionserver.wal.mutation import (
 )
 
 STRIDE_BYTES = 1 << 20
-# A region with more packed answers unpacks them, which makes them small, when those of all regions take much memory.
+# A region with more bytes of packed answers unpacks them, which makes them smaller, if all regions' take much memory.
 PACKED_BYTES_MIN = 1 << 16
-# What a packed answer takes beside its record's payload.
+# A packed answer's bytes in memory without its record's payload.
 RECORD_BYTES = 250
 
 
@@ -42,7 +42,7 @@ class _PackedAnswers:
         self.records: deque[tuple[int, int, bytes]] = deque()
 
     def raise_floor(self, floor: int) -> int:
-        """Drops records below the floor; gives their bytes. A record out of order is dropped when it is the first."""
+        """Drops records below the floor; returns their bytes. A record out of order is dropped when it comes first."""
         self.floor = floor
         freed = 0
         records = self.records
@@ -52,7 +52,7 @@ class _PackedAnswers:
 
 
 class Replay:
-    """Fills one region from the log; used by one thread, before anybody reads."""
+    """Fills one region from the log. Used by one thread, before any read."""
 
     def __init__(self, parts: RegionParts) -> None:
         self._stores = parts.stores
@@ -64,9 +64,7 @@ class Replay:
         shared = parts.shared
         self._memory = shared.memory
         self._answer_memory = shared.request_ids
-        self._applier = Applier(
-            parts.stores, shared.memory, self._protected_read_points, on_failure=_raised_all_the_same
-        )
+        self._applier = Applier(parts.stores, shared.memory, self._protected_read_points, on_failure=_leave_to_caller)
         self._bulk_folder = shared.bulk_folder
         self._files = shared.files
         self._last = parts.mvcc.last
@@ -75,9 +73,9 @@ class Replay:
         self._packed_bytes = 0
 
     def apply(self, write_number: int, kind: int, payload: bytes) -> None:
-        """Takes a record, unless it is in a store file already. Records come in order of write numbers.
+        """Applies a record, unless its write is in a store file already. Records come in order of write numbers.
 
-        Raises CorruptionError when a bulk file is not what its record says.
+        Raises CorruptionError if a bulk file does not match its record.
         """
         if write_number <= self._last:
             return
@@ -91,14 +89,14 @@ class Replay:
             if self._uncounted_bytes >= STRIDE_BYTES:
                 self.count_memory()
             if flags & HAS_REQUEST:
-                self._keep_packed(write_number, payload, position)
+                self._defer_answer(write_number, payload, position)
         elif kind == KIND_BULK:
             self._apply_bulk(write_number, BulkRecord.decode(payload))
         else:
             raise CorruptionError("the log", 0, "a record kind of this version", str(kind))
 
-    def settle(self) -> None:
-        """Brings everything that was put off up to date: read point, memory, answers. The region is readable then."""
+    def apply_deferred(self) -> None:
+        """Updates everything that replay has deferred: read point, memory, answers. Then the region can be read."""
         self._mvcc.restore(self._last)
         self.count_memory()
         for store in self._stores.all():
@@ -106,7 +104,7 @@ class Replay:
         self._unpack_answers()
 
     def _unpack_answers(self) -> None:
-        """Keeps the answers to requests that are not below their clients' floors."""
+        """Saves the packed answers to requests that are not below their clients' floors."""
         answers = self._answers
         self.forget_packed()
         for client in answers.values():
@@ -114,15 +112,15 @@ class Replay:
                 if sequence >= client.floor:
                     row, cells, position, flags = decode_cells(payload, write_number)
                     request, result = decode_request(payload, position, flags, cells, self._names)
-                    self._requests.keep(request._replace(floor=client.floor), row, write_number, result)
+                    self._requests.save(request._replace(floor=client.floor), row, write_number, result)
 
     def forget_packed(self) -> None:
-        """Gives back the memory of answers that are not unpacked."""
+        """Drops the packed answers, and counts their memory as freed."""
         self._answers = {}
         self._count_packed(-self._packed_bytes)
 
-    def _keep_packed(self, write_number: int, payload: bytes, position: int) -> None:
-        """Keeps a record for the answer to its request, which begins at `position`."""
+    def _defer_answer(self, write_number: int, payload: bytes, position: int) -> None:
+        """Holds a record for the answer to its request, which begins at `position`, without decoding it."""
         name, sequence, floor = request_of(payload, position)
         client = self._answers.get(name)
         if client is None:
@@ -140,11 +138,11 @@ class Replay:
         self._answer_memory.add(byte_count)
 
     def _protected_read_points(self) -> ProtectedReadPoints:
-        """Nobody reads yet, so only the newest state is needed."""
+        """There are no readers yet, so only the newest state is needed."""
         return from_then_on(self._last)
 
     def count_memory(self) -> None:
-        """Tells the gauge what has come since it was last told."""
+        """Adds the bytes applied since the last call to the memory gauge."""
         self._memory.add(self._uncounted_bytes)
         self._uncounted_bytes = 0
 
@@ -159,8 +157,8 @@ class Replay:
         self._applier.apply_early(known, write_number, record.stamp, as_segments=record.file_number != 0)
         if record.request is not None:
             result = RowResult(timestamp=record.stamp)
-            self._requests.keep(record.request, record.first_row, write_number, result, is_bulk=True)
+            self._requests.save(record.request, record.first_row, write_number, result, is_bulk=True)
 
 
-def _raised_all_the_same(error: BaseException) -> None:
-    """Ends the recovery."""
+def _leave_to_caller(error: BaseException) -> None:
+    """Does nothing: the error is raised as well, and ends the recovery."""

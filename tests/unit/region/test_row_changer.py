@@ -1,4 +1,4 @@
-"""The collapse of one mutation: against a plain model, and in time that grows with its length and no faster."""
+"""Collapsing one mutation: equals a simple model, in time linear in its length."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rowlock_regionserver.cells import (
 )
 from rowlock_regionserver.operations import Append, Change, Delete, DeleteKind, Increment, Put
 from rowlock_regionserver.region.idempotency.answer_size import AnswerSize
-from rowlock_regionserver.region.mutate.changes import RowChanger
+from rowlock_regionserver.region.mutate.row_changer import RowChanger
 from rowlock_regionserver.region.mutate.row_state import RowState
 from rowlock_regionserver.versions.visibility import visible_cells
 from rowlock_regionserver.wal.mutation import number_cells
@@ -38,7 +38,7 @@ TraceFunction = Callable[[FrameType, str, Any], Any]
 
 
 class PlainRow(RowState):
-    """A row of one family whose cells are given."""
+    """A row of one family with fixed cells."""
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         self._columns: dict[bytes, list[Cell]] = {}
@@ -52,7 +52,7 @@ class PlainRow(RowState):
 
 
 class PlainChanger:
-    """The same, change by change, looking at everything each time."""
+    """The model: applies change by change, and looks at all cells each time."""
 
     def __init__(self, stored: Sequence[Cell], family: Family) -> None:
         self._stored = stored
@@ -170,7 +170,7 @@ def long_mutation(kind: str, column_count: int) -> list[Change]:
 
 
 def lines_run(kind: str, column_count: int) -> int:
-    """How many lines of Python a mutation of so many columns runs."""
+    """Returns how many lines of Python a mutation of `column_count` columns runs."""
     count = 0
 
     def trace(frame: FrameType, event: str, _: object) -> TraceFunction:

@@ -16,7 +16,7 @@ from rowlock_regionserver.cells import (
     ProtectedReadPoints,
     from_then_on,
 )
-from rowlock_regionserver.memstore.segment import RowSegment
+from rowlock_regionserver.memstore.row_segment import RowSegment
 
 
 def _put(qualifier: bytes, timestamp: int, write_number: int, value: bytes = b"v") -> Cell:
@@ -38,7 +38,7 @@ def _published_up_to(write_number: int) -> Callable[[], ProtectedReadPoints]:
 def _names(
     segment: RowSegment, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False
 ) -> list[list[bytes]]:
-    """The rows of [start, stop), one list a chunk, read through all frontiers."""
+    """Returns the rows of [start, stop), one list for each chunk, read through all frontiers."""
     chunks: list[list[bytes]] = []
     while True:
         chunk = segment.read_rows(start, stop, bytes_max, reverse=reverse)
@@ -57,7 +57,7 @@ def _names(
 
 @pytest.fixture
 def segment() -> RowSegment:
-    """Rows r00 to r24, one cell each, copied three at a time."""
+    """Rows r00 to r24 with one cell each, copied three at a time."""
     segment = RowSegment(1, slice_rows=3)
     for number in range(25):
         segment.apply(b"r%02d" % number, [_put(b"q", 100, number + 1)], _nothing_published)
@@ -140,7 +140,7 @@ def test_a_range_is_half_open(
     assert sorted(name for chunk in _names(segment, start, stop, 50, reverse=reverse) for name in chunk) == expected
 
 
-def test_a_chunk_tells_of_tombstones_versions_and_bounds() -> None:
+def test_a_chunk_reports_tombstones_versions_and_bounds() -> None:
     segment = RowSegment(3)
     segment.apply(b"a", [_put(b"q", 50, 7)], _nothing_published)
     segment.apply(b"b", [_put(b"q", 60, 8)], _nothing_published)
@@ -324,8 +324,8 @@ def test_memory_is_counted_about_as_python_holds_it(cell_count: int, value_bytes
 # ---- threads
 
 
-def test_readers_beside_writers_lose_no_row_and_see_none_twice() -> None:
-    """Rows that are there from the start are in every scan once, whole and in order, while others come between them."""
+def test_readers_concurrent_with_writers_see_every_row_exactly_once() -> None:
+    """Every scan has the initial rows once, complete and in order, while others are inserted between them."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     segment = RowSegment(1)
@@ -379,7 +379,7 @@ def test_readers_beside_writers_lose_no_row_and_see_none_twice() -> None:
     segment._check()
 
 
-def test_readers_of_a_sealed_segment_wait_for_nobody(segment: RowSegment) -> None:
+def test_readers_of_a_sealed_segment_take_no_lock(segment: RowSegment) -> None:
     segment.apply(b"a", [_put(b"q", 1, 1)], _nothing_published)
     segment.seal()
     read: list[object] = []

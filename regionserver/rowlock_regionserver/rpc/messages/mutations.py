@@ -1,4 +1,4 @@
-"""Mutations: messages in, values out. The put is the hot path, so each field of it is read once."""
+"""Mutations: converts messages to values. The put is the hot path, so each of its fields is read only once."""
 
 from __future__ import annotations
 
@@ -28,55 +28,56 @@ from rowlock_regionserver.rpc.messages.enums import member_of
 from rowlock_regionserver.rpc.messages.filters import row_filter
 
 CLIENT_ID_BYTES = 16
-# The puts of one mutation that `plain_puts` takes.
+# The most puts in a mutation that `plain_puts` accepts.
 PLAIN_PUTS_MAX = 4
 
 
 def check_client_id(client_id: bytes) -> None:
-    """Refuses an id that is not 16 bytes; none at all is fine for who numbers no changes."""
+    """Refuses an id that is not 16 bytes. An empty one is valid for a client that does not number its changes."""
     if client_id and len(client_id) != CLIENT_ID_BYTES:
         raise InvalidRequestError(
-            f"client_id is {len(client_id)} bytes; draw {CLIENT_ID_BYTES} random ones when the client starts, "
-            "or leave it out and send no sequence"
+            f"client_id has {len(client_id)} bytes; draw {CLIENT_ID_BYTES} random bytes when the client starts, or "
+            "send neither client_id nor sequence"
         )
 
 
 class Mutations(NamedTuple):
-    """The mutations of one mutate that could be read, in order, and what was wrong with the others, by their index."""
+    """The valid mutations of one mutate, in order, and the errors of the others, by index."""
 
     read: tuple[RowMutation, ...]
     refused: Mapping[int, InvalidRequestError]
 
     def outcomes_in_order(self, outcomes: Sequence[RowOutcome]) -> list[RowOutcome]:
-        """One outcome for each mutation of the message, given those of the ones that could be read."""
+        """Returns an outcome for each mutation of the message, given the outcomes of those in `read`."""
         assert len(outcomes) == len(self.read), (len(outcomes), len(self.read))
-        rest = iter(outcomes)
+        of_read = iter(outcomes)
         count = len(self.read) + len(self.refused)
-        return [self.refused[i] if i in self.refused else next(rest) for i in range(count)]
+        return [self.refused[i] if i in self.refused else next(of_read) for i in range(count)]
 
 
 _NONE_REFUSED: Mapping[int, InvalidRequestError] = {}
 
 
 class TooLongError(Exception):
-    """The mutations have more parts, which are changes and checks, than whoever reads them wants to make."""
+    """The mutations have more parts, that is changes and checks, than the caller wants to convert."""
 
 
 def row_mutations(
     message: region_pb2.Mutate, client_id: bytes, sequence_floor: int, config: Config, parts_max: int | None = None
 ) -> Mutations:
-    """The mutations as values; one bad mutation doesn't spoil the others. `client_id` was checked.
+    """Converts the mutations to values; an invalid one does not affect the others. `client_id` was checked.
 
-    What a mutation means is judged at CHECK; here only what can't be read as a value is refused. InvalidRequestError
-    concerns the whole batch. With `parts_max`, TooLongError before much more than so many parts were read.
+    Refuses only what can't be converted; CHECK validates the meaning. Raises InvalidRequestError for an error of the
+    whole batch. With `parts_max`, raises TooLongError before it converts many more parts than that.
     """
     mutations = message.mutations
     count = len(mutations)
     if count == 0:
-        raise InvalidRequestError("the mutate holds no mutation; set Mutate.mutations")
+        raise InvalidRequestError("the mutate has no mutation; set Mutate.mutations")
     if count > config.rows_per_request_max:
         raise LimitExceededError(
-            f"the mutate holds {count} mutations, at most {config.rows_per_request_max} go into one; send several",
+            f"the mutate has {count} mutations, more than rows_per_request_max = {config.rows_per_request_max}; send "
+            "several mutates",
             limit="rows_per_request_max",
             limit_value=config.rows_per_request_max,
             found=count,
@@ -104,7 +105,7 @@ def row_mutations(
 
 
 def plain_puts(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int) -> RowMutation | None:
-    """The mutation, if it is the only one, makes sense and has nothing but a few puts; else None.
+    """Returns the mutation if it is the only one, is valid, and has only a few puts; else None.
 
     `client_id` was checked.
     """
@@ -129,12 +130,12 @@ def plain_puts(message: region_pb2.Mutate, client_id: bytes, sequence_floor: int
 
 
 def request_id(client_id: bytes, sequence: int, sequence_floor: int, age_ms: int) -> RequestId | None:
-    """The id under which the change is made once; None when it has no sequence."""
+    """Returns the request id under which the change is applied once; None if it has no sequence."""
     if not sequence:
         return None
     if not client_id:
         raise InvalidRequestError(
-            f"sequence {sequence} comes without a client_id; send the client's 16 bytes, or no sequence"
+            f"sequence {sequence} was sent without a client_id; send the client's 16 bytes, or no sequence"
         )
     return RequestId(client_id, sequence, sequence_floor, age_ms)
 
@@ -165,7 +166,7 @@ def _changes(messages: Sequence[types_pb2.Change], parts_max: int | None) -> tup
 
 
 def _change(message: types_pb2.Change) -> Change:
-    if message.HasField("put"):  # The hot path; WhichOneof would make a string to be compared.
+    if message.HasField("put"):  # The hot path; WhichOneof would create a string to compare.
         put = message.put
         timestamp = put.timestamp if put.HasField("timestamp") else None
         return Put(put.family, put.qualifier, put.value, timestamp)
@@ -180,8 +181,8 @@ def _change(message: types_pb2.Change) -> Change:
             return _delete(message.delete)
         case _:
             raise InvalidRequestError(
-                "a change says nothing; set one of put, delete, increment, append "
-                "(a kind that this server is too old to know looks the same)"
+                "a change is empty; set one of put, delete, increment, append "
+                "(or it has a kind that this server is too old to know)"
             )
 
 
@@ -198,13 +199,13 @@ def _delete(message: types_pb2.Delete) -> Delete:
 def _condition(message: region_pb2.Condition, config: Config, parts_max: int | None) -> Condition:
     _check_parts(len(message.checks), parts_max)
     return Condition(
-        checks=tuple([_check(check) for check in message.checks]),
+        checks=tuple([_check_value(check) for check in message.checks]),
         existence=member_of(Existence, message.existence, "Condition.existence"),
         filter=row_filter(message.filter, config.filter_depth_max) if message.HasField("filter") else None,
     )
 
 
-def _check(message: region_pb2.Check) -> Check:
+def _check_value(message: region_pb2.Check) -> Check:
     op = member_of(CompareOp, message.op, "Check.op")
     operand = message.operand if message.HasField("operand") else None
     if operand is None and op not in (CompareOp.EQUAL, CompareOp.NOT_EQUAL):

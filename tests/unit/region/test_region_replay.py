@@ -1,4 +1,4 @@
-"""Replay: what only the log has is there again after a crash, and what store files have is passed over."""
+"""Replay: restores after a crash what only the log has, and skips what store files have."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ EVERYTHING = ScanPlan(Selection(versions=100))
 
 
 def bulk_rows(count: int, value: bytes = b"v" * 50) -> list[tuple[bytes, bytes, bytes, int | None, bytes | None]]:
-    """Of 500 rows, a batch makes a bulk file; of a few, it stands in its log record."""
+    """A batch of 500 rows makes a bulk file; a batch of a few is in its log record."""
     return [(b"bulk-%06d" % i, b"f", b"q", None, value) for i in range(count)]
 
 
-def test_every_kind_of_change_is_there_again_after_crash_after_crash(engine: Engine) -> None:
+def test_every_kind_of_change_survives_repeated_crashes(engine: Engine) -> None:
     engine.change(b"a", Put(b"f", b"q", b"1"), Put(b"g", b"q", b"1", 100), Put(b"g", b"q", b"2", 200))
     engine.change(b"a", Increment(b"f", b"n", 5), Append(b"f", b"s", b"text"))
     engine.change(b"b", Put(b"f", b"q", b"gone"), Put(b"g", b"q", b"kept"))
@@ -78,7 +78,7 @@ def test_the_bulk_file_of_a_flushed_batch_is_not_missed(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("damage", ["a flipped bit", "a missing byte", "no file"])
-def test_a_bulk_file_that_is_not_what_the_log_says_closes_its_region_and_no_other(engine: Engine, damage: str) -> None:
+def test_a_damaged_bulk_file_closes_only_its_region(engine: Engine, damage: str) -> None:
     engine.bulk(bulk_batch(*bulk_rows(500)))
     other = engine.server.create_table("other", engine.server.table("t").families)
     region_id = engine.region.region_id
@@ -106,7 +106,7 @@ def test_a_bulk_file_that_is_not_what_the_log_says_closes_its_region_and_no_othe
 # A reader may have seen what a write without a record made, before the crash took it.
 
 
-def test_a_number_that_was_handed_out_is_not_again_though_the_log_has_no_record_of_it(tmp_path: Path) -> None:
+def test_a_write_number_is_not_handed_out_twice_even_if_the_log_lost_its_record(tmp_path: Path) -> None:
     engine = Engine(tmp_path, Config(write_numbers_per_leap=4), ManualClock(), Files(), Durability.SKIP)
     for _ in range(10):
         engine.change(b"r", Put(b"f", b"q", b"v"))
@@ -118,7 +118,7 @@ def test_a_number_that_was_handed_out_is_not_again_though_the_log_has_no_record_
     engine.server.stop()
 
 
-def test_a_stamp_that_was_handed_out_is_not_again_though_the_log_has_no_record_of_it(tmp_path: Path) -> None:
+def test_a_stamp_is_not_handed_out_twice_even_if_the_log_lost_its_record(tmp_path: Path) -> None:
     clock = ManualClock()
     engine = Engine(tmp_path, Config(stamp_leap_ms=10), clock, Files(), Durability.SKIP)
     started_ms = clock.now_ms()
@@ -134,7 +134,7 @@ def test_a_stamp_that_was_handed_out_is_not_again_though_the_log_has_no_record_o
 
 
 @pytest.mark.parametrize("config", [Config(write_numbers_per_leap=1 << 32, stamp_leap_ms=24 * 3600 * 1000)])
-def test_with_the_largest_leaps_a_region_is_written_life_after_life(engine: Engine) -> None:
+def test_a_region_with_the_largest_reserved_blocks_survives_many_restarts(engine: Engine) -> None:
     for life in range(5):
         engine.change(b"r", Put(b"f", b"q", b"%d" % life))
         engine.server.flush("t")

@@ -1,4 +1,4 @@
-"""Mutations as values: every field arrives, and what can't be read is refused without spoiling the rest."""
+"""Mutations as values: every field arrives, and an invalid one is refused without affecting the others."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from rowlock_regionserver.operations import (
     RowMutation,
     RowResult,
 )
-from rowlock_regionserver.rpc.messages.changes import check_client_id, row_mutations
+from rowlock_regionserver.rpc.messages.mutations import check_client_id, row_mutations
 
 CLIENT = b"c" * 16
 CONFIG = Config()
 
 
 def unknown(number: int) -> Any:
-    """A number that no enum of ours has; the generated types would not let it through."""
+    """Returns a number that no enum has; the generated types would reject it."""
     return number
 
 
@@ -101,7 +101,7 @@ def test_a_condition_arrives_with_what_is_done_otherwise() -> None:
     assert mutation.otherwise == (Put(b"f", b"q", b"2"),)
 
 
-def test_an_empty_condition_is_told_from_none() -> None:
+def test_an_empty_condition_differs_from_none() -> None:
     mutation = one(region_pb2.RowMutation(row=b"r", changes=[put(b"q", b"")], condition=region_pb2.Condition()))
     assert mutation.condition == Condition()
 
@@ -109,7 +109,7 @@ def test_an_empty_condition_is_told_from_none() -> None:
 @pytest.mark.parametrize(
     ("mutation", "said"),
     [
-        (region_pb2.RowMutation(changes=[types_pb2.Change()]), "a change says nothing"),
+        (region_pb2.RowMutation(changes=[types_pb2.Change()]), "a change is empty"),
         (
             region_pb2.RowMutation(changes=[types_pb2.Change(delete=types_pb2.Delete(kind=unknown(9)))]),
             "Delete.kind is 9",
@@ -125,10 +125,10 @@ def test_an_empty_condition_is_told_from_none() -> None:
             ),
             "no operand",
         ),
-        (region_pb2.RowMutation(condition=region_pb2.Condition(filter=types_pb2.Filter())), "a filter says nothing"),
+        (region_pb2.RowMutation(condition=region_pb2.Condition(filter=types_pb2.Filter())), "a filter is empty"),
     ],
 )
-def test_what_says_nothing_or_is_unknown_is_refused_with_its_row(mutation: region_pb2.RowMutation, said: str) -> None:
+def test_an_empty_or_unknown_part_is_refused_with_its_row(mutation: region_pb2.RowMutation, said: str) -> None:
     mutation.row = b"the row"
     with pytest.raises(InvalidRequestError, match=said) as refused:
         one(mutation)
@@ -168,7 +168,7 @@ def test_a_sequence_needs_a_client() -> None:
 
 @pytest.mark.parametrize("client_id", [b"c", b"c" * 15, b"c" * 17])
 def test_a_client_id_of_another_length_is_refused(client_id: bytes) -> None:
-    with pytest.raises(InvalidRequestError, match=f"client_id is {len(client_id)} bytes"):
+    with pytest.raises(InvalidRequestError, match=f"client_id has {len(client_id)} bytes"):
         check_client_id(client_id)
     check_client_id(CLIENT)
     check_client_id(b"")

@@ -1,4 +1,4 @@
-"""Permits for background work: a fixed number, given out in order of arrival."""
+"""A fair semaphore: a fixed number of permits for background work, granted in order of arrival."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rowlock_regionserver.errors import DeadlineError
 
 
 @dataclass(frozen=True, slots=True)
-class PermitStatistics:
+class SemaphoreStatistics:
     """How many permits are free, and how many threads wait for one."""
 
     free: int
     waiting: int
 
 
-class Permits:
+class FairSemaphore:
     """Thread-safe."""
 
     def __init__(self, count: int, clock: Clock) -> None:
@@ -29,7 +29,7 @@ class Permits:
         self._queue = WaitQueue(self._lock, clock)
 
     def acquire(self, deadline: float = math.inf) -> None:
-        """Takes a permit, waiting until `deadline` on the monotonic clock; else DeadlineError."""
+        """Takes a permit. Blocks until `deadline` on the monotonic clock; then raises DeadlineError."""
         with self._lock:
             if self._free:
                 self._free -= 1
@@ -37,14 +37,14 @@ class Permits:
                 self._queue.wait(deadline, _timed_out)
 
     def release(self) -> None:
-        """Gives a permit back; it passes to the thread that waits longest."""
+        """Returns a permit; it passes to the thread that has waited longest."""
         with self._lock:
             if not self._queue.hand_over():
                 self._free += 1
 
-    def statistics(self) -> PermitStatistics:
+    def statistics(self) -> SemaphoreStatistics:
         with self._lock:
-            return PermitStatistics(self._free, len(self._queue))
+            return SemaphoreStatistics(self._free, len(self._queue))
 
 
 def _timed_out(seconds: float) -> DeadlineError:
