@@ -42,7 +42,7 @@ Replay.apply = apply
 """,
     "a flush forgets the answers": """
 from rowlock_regionserver.region.idempotency.idempotency_table import IdempotencyTable
-IdempotencyTable.saved = lambda self, through_write_number: []
+IdempotencyTable.saved = lambda self, after, through: []
 """,
 }
 

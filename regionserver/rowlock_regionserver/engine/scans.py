@@ -185,7 +185,7 @@ class Scans:
         encode: Encode,
         write: Callable[[bytes], Coroutine[None, None, None]],
     ) -> None:
-        """Writes the scan's encoded answers. Raises RegionServerError if it ends early; its read point is closed then."""
+        """Writes the scan's encoded answers. Raises RegionServerError if it ends early, with its read point closed."""
         if self._open_count >= self._config.scans_open_max:
             raise RegionTooBusyError(
                 f"{self._open_count} scans are open, as many as scans_open_max allows; close unused scans and retry",

@@ -25,9 +25,9 @@ from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 from rowlock_regionserver.operations import RequestId
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
-from rowlock_regionserver.rpc.messages.changes import check_client_id, request_id
 from rowlock_regionserver.rpc.messages.enums import durability
 from rowlock_regionserver.rpc.messages.failures import error_message, parsed
+from rowlock_regionserver.rpc.messages.mutations import check_client_id, request_id
 
 # The schema of BulkBatch.arrow. The log and bulk files have another one, FAMILY_CELLS_SCHEMA (bulk_cells.py).
 BULK_SCHEMA = pa.schema(
