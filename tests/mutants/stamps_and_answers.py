@@ -51,7 +51,7 @@ STAMPS_AND_ANSWERS = [
     ),
     Mutant(
         "a stop keeps stamps that were not given",
-        "Numbering.give_back",
+        "Numbering.release_unused",
         "                self._stamps_until = self._stamps.newest + 1\n",
         "                pass\n",
         f"{STAMPS}::test_after_an_orderly_stop_stamps_go_on_from_the_last_one",

@@ -269,7 +269,7 @@ class WritePath:
     def _lock(self, rows: Sequence[bytes], deadline: float, *, may_wait: bool, is_alone: bool) -> bool:
         """2 LOCK. False when it would have to wait and may not. A caller alone inside the gate needs no row lock."""
         if is_alone:
-            self._gate.enter_alone(deadline)
+            self._gate.enter_exclusive(deadline)
             return True
         if may_wait:
             self._gate.enter(deadline)
@@ -289,7 +289,7 @@ class WritePath:
     def _unlock(self, rows: Sequence[bytes], *, is_alone: bool) -> None:
         """7 UNLOCK."""
         if is_alone:
-            self._gate.leave_alone()
+            self._gate.leave_exclusive()
             return
         self._row_locks.release(rows)
         self._gate.leave()
