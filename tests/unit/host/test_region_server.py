@@ -260,7 +260,7 @@ def test_damage_in_the_log_closes_the_regions_that_lost_something_and_the_others
         assert cells(server, b"r", table="whole") == [b"v"]
 
 
-def test_a_missing_log_is_not_taken_for_a_new_one(open_server: Open, tmp_path: Path) -> None:
+def test_a_missing_log_is_not_a_new_one(open_server: Open, tmp_path: Path) -> None:
     server = open_server()
     server.create_table("t", FAMILIES)
     open_server.end()

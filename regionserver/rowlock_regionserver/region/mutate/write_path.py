@@ -121,11 +121,11 @@ class WritePath:
         if may_wait or not options.is_alone or not self._log.is_quick:
             return self._mutate(mutations, options, done, may_wait=may_wait)
         wait = BriefWait(done)
-        self._log.hold()
+        self._log.defer_wakeup()
         try:
             is_begun = self._mutate(mutations, options, wait.told, may_wait=False)
         finally:
-            self._log.release()
+            self._log.resume_wakeup()
         if is_begun:
             wait.end()
         return is_begun
