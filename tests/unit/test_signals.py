@@ -1,4 +1,4 @@
-"""Signals reach the server whichever thread they come to, and whatever the main thread is at."""
+"""Signals reach the server in any thread, whatever the main thread does."""
 
 from __future__ import annotations
 
