@@ -119,11 +119,11 @@ def test_after_a_kill_a_snapshot_is_told_as_ended(
     snapshot = rowlock_client.snapshot("t")
     rowlock_server.kill()
     rowlock_server.restart()
-    with pytest.raises(rowlock.SnapshotEndedError, match="started anew"):
+    with pytest.raises(rowlock.SnapshotEndedError, match="restarted"):
         list(table.scan(snapshot=snapshot))
-    with pytest.raises(rowlock.SnapshotEndedError, match="started anew"):
+    with pytest.raises(rowlock.SnapshotEndedError, match="restarted"):
         snapshot.renew()
-    with pytest.raises(rowlock.SnapshotEndedError, match="started anew"):
+    with pytest.raises(rowlock.SnapshotEndedError, match="restarted"):
         make_snapshot(rowlock_client._servers, "t", snapshot.id, incarnation_id, 0, 30)
     with rowlock_client.snapshot("t") as again:
         assert list(table.scan(snapshot=again)) == [(b"r", {b"f:a": b"1"})]

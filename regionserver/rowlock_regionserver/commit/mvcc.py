@@ -142,7 +142,7 @@ class Mvcc:
             if log_waits_for_space():
                 self._withdraw(write_number, notified)
                 raise DiskFullError(
-                    "the log has no disk space, and changes of the region wait for it; free some disk space, and they "
+                    "no disk space for the log, and changes of the region wait for it; free some disk space, and they "
                     "complete by themselves"
                 )
             event.wait(_CHECK_AGAIN_S)

@@ -147,7 +147,7 @@ def test_a_failed_sync_of_a_flush_ends_the_server(serving: Serving, file: str) -
 
 
 def failing(serving: Serving, error_number: int, name: str, folder: str) -> list[Call]:
-    """Lets the calls of this name fail in this folder; gives the list of those that did."""
+    """Makes the calls of this name fail in this folder; returns the list of the failed ones."""
     failed: list[Call] = []
 
     def fail(call: Call) -> None:

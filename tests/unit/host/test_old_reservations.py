@@ -114,7 +114,7 @@ def test_changes_of_one_millisecond_share_a_timestamp_and_a_hot_row_does_not_run
 
 
 @pytest.mark.parametrize("way", ["bulk", "job"])
-def test_who_does_not_read_rows_writes_beyond_all_old_cells_and_so_does_everybody_from_then_on(
+def test_a_write_that_reads_no_rows_is_later_than_all_old_cells_and_so_are_all_later_writes(
     affected: Engine, clock: ManualClock, way: str
 ) -> None:
     time = affected.server.timestamp_range("t", 500) if way == "job" else None
@@ -219,7 +219,7 @@ def test_a_stamp_that_reaches_the_newest_old_cell_is_not_given_to_its_row_again(
     assert [cell[3] for cell in affected.cells(b"old", versions=9) if cell[:2] == (b"g", b"q")] == [b"2", b"1"]
 
 
-def test_a_bulk_batch_shares_no_timestamp_with_what_was_written_while_it_waited(
+def test_a_bulk_batch_shares_no_timestamp_with_writes_during_its_wait(
     affected: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bulk_load = affected.region._bulk_load
@@ -247,7 +247,7 @@ def test_a_bulk_batch_shares_no_timestamp_with_what_was_written_while_it_waited(
     assert values == [b"bulk", b"a millisecond later", b"while the batch waits"]
 
 
-def test_a_call_that_takes_its_time_lends_its_timestamp_to_nobody(
+def test_a_slow_call_shares_its_timestamp_with_no_other_call(
     affected: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It shares that of its own millisecond, and is made in the next one, in which another call is there already."""

@@ -1,4 +1,4 @@
-"""A table operation that fails after its commit has an unknown outcome; only before it has nothing been changed."""
+"""A table operation that fails after its commit has an unknown outcome; one that fails before has changed nothing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Serving:
         ]
 
     def fail_after_commit(self, call_name: str, folder: str, error_number: int) -> None:
-        """Once the catalog's next generation is there, calls of this name fail in this folder."""
+        """Makes calls of this name fail in this folder after the catalog's next generation."""
         committed: list[Call] = []
 
         def fail(call: Call) -> None:
@@ -110,7 +110,7 @@ def test_whatever_fails_just_after_the_commit_leaves_the_outcome_unknown_and_end
     step: str,
     error: Exception,
 ) -> None:
-    """Also what no one thought of, or the server would go on with tables that are not those of its catalog."""
+    """Unexpected errors too: else the server would continue with tables that differ from its catalog."""
 
     def fails(*_: object) -> None:
         raise error
@@ -165,7 +165,7 @@ def test_a_new_region_that_can_not_be_opened_changes_nothing(
 
 @pytest.mark.parametrize("operation", ["truncate", "drop"])
 @pytest.mark.parametrize("error_number", [errno.EIO, errno.ENOSPC, errno.EACCES])
-def test_what_can_not_be_removed_afterwards_is_left_to_the_next_start(
+def test_the_next_start_removes_files_that_could_not_be_removed(
     serving: Serving, tmp_path: Path, operation: str, error_number: int
 ) -> None:
     serving.fail_after_commit("remove", "regions", error_number)
