@@ -24,7 +24,7 @@ class Clock:
 
 
 class ManualClock(Clock):
-    """A clock that stands still until it is moved."""
+    """A clock that moves only by its methods, for tests."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000, monotonic: float = 1000.0) -> None:
         self._now_ms = now_ms

@@ -38,12 +38,12 @@ _MAXIMA = {
     "retry_after_ms": (1 << 32) - 1,
     # The log has four bytes for an offset in a segment (wal/record.py).
     "log_segment_bytes": 1 << 31,
-    # What is merged at once has room in one column of bytes, whatever is added for its last cells.
+    # What is merged at once must fit one Arrow column of bytes, together with the excess of its last cells.
     "scan_window_bytes": 256 * MIB,
     "merge_window_bytes_max": GIB,
     "flush_window_bytes": 256 * MIB,
     "flush_merge_window_bytes": 256 * MIB,
-    # Each start may use up a leap: of 63 bits this leaves two billion starts, and stamps no further ahead than a day.
+    # Each start may use up a reserved block: in 63 bits that allows two billion starts, and stamps a day ahead at most.
     "write_numbers_per_leap": 1 << 32,
     "stamp_leap_ms": 24 * 3600 * 1000,
 }

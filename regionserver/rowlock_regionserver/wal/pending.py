@@ -73,7 +73,7 @@ class Pending:
         self.appended_bytes = 0
         self.appended_records = 0
 
-    # What callers add.
+    # For callers.
 
     def append(
         self, region_id: int, write_number: int, kind: int, payload: bytes, durability: int, complete: Complete

@@ -208,7 +208,7 @@ def test_the_command_removes_the_files_after_a_yes(
     assert main([str(with_aside), *arguments], io.StringIO(answer), stdout, stderr) == code
     for aside in asides:
         assert f"{aside.path} ({aside.note})\n" in stdout.getvalue()
-    assert ("say --yes" in stderr.getvalue()) == (code == 2)
+    assert ("use --yes" in stderr.getvalue()) == (code == 2)
     assert list_set_aside(with_aside, Files()) == ([] if code == 0 else asides)
     assert (with_aside / SET_ASIDE).exists() == (code != 0)
     server = opened(with_aside)
