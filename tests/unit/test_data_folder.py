@@ -88,7 +88,7 @@ def test_a_folder_with_other_things_is_left_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (b"rowlock data folder, format 2, id 0123456789abcdef0123456789abcdef\n", "has format 2"),
         (b"", "damaged or of another program"),
@@ -97,10 +97,10 @@ def test_a_folder_with_other_things_is_left_as_it_is(tmp_path: Path) -> None:
     ],
 )
 def test_another_version_or_a_damaged_format_is_refused_and_nothing_changed(
-    tmp_path: Path, line: bytes, said: str
+    tmp_path: Path, line: bytes, message: str
 ) -> None:
     (tmp_path / FORMAT).write_bytes(line)
-    with pytest.raises(DataFolderError, match=said) as refused:
+    with pytest.raises(DataFolderError, match=message) as refused:
         DataFolder.open(tmp_path, Files())
     assert len(str(refused.value)) < 1000
     assert contents(tmp_path) == {FORMAT: line}

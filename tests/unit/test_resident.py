@@ -57,7 +57,7 @@ def test_memory_that_can_not_be_released_causes_no_further_releases(process: Pro
     assert process.look() == 2
 
 
-@pytest.mark.skipif(not anonymous_bytes(), reason="only Linux tells")
+@pytest.mark.skipif(not anonymous_bytes(), reason="only Linux reports it")
 def test_the_allocators_return_freed_memory() -> None:
     program = """
 from rowlock_regionserver import process

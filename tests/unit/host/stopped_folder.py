@@ -44,20 +44,20 @@ def put(
     families: Sequence[bytes] = (b"f", b"g"),
 ) -> None:
     (region,) = server.regions_of(table)
-    told = threading.Event()
+    done = threading.Event()
     mutations = [RowMutation(row, tuple(Put(family, b"q", b"v") for family in families)) for row in rows]
     options = WriteOptions(Clock().monotonic() + WAIT_S, durability)
-    assert region.mutate(mutations, options, lambda _: told.set(), may_wait=True)
-    assert told.wait(WAIT_S)
+    assert region.mutate(mutations, options, lambda _: done.set(), may_wait=True)
+    assert done.wait(WAIT_S)
 
 
 def put_bulk(server: RegionServer, table: str, row_count: int) -> None:
     """A bulk batch that is large enough for a file of its own."""
     (region,) = server.regions_of(table)
-    told = threading.Event()
+    done = threading.Event()
     batch = bulk_batch(*[(b"bulk%d" % row, b"f", b"q", None, b"v" * 100) for row in range(row_count)])
-    region.bulk_put(batch, None, WriteOptions(Clock().monotonic() + WAIT_S), lambda _: told.set())
-    assert told.wait(WAIT_S)
+    region.bulk_put(batch, None, WriteOptions(Clock().monotonic() + WAIT_S), lambda _: done.set())
+    assert done.wait(WAIT_S)
 
 
 def rows_of(server: RegionServer, table: str) -> Rows:

@@ -63,10 +63,10 @@ def test_a_table_is_removed_although_its_flush_had_begun_to_wait_for_the_log(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log has space when the flush and the removal begin to wait, and lacks it later."""
-    lacks_space, asked = threading.Event(), threading.Semaphore(0)
+    lacks_space, polled = threading.Event(), threading.Semaphore(0)
 
     def waits_for_space(_: object) -> bool:
-        asked.release()
+        polled.release()
         return lacks_space.is_set()
 
     def flush() -> None:
@@ -77,7 +77,7 @@ def test_a_table_is_removed_although_its_flush_had_begun_to_wait_for_the_log(
     monkeypatch.setattr(type(serving.server._log), "waits_for_space", property(waits_for_space))
     flushing = threading.Thread(target=flush, daemon=True)
     flushing.start()
-    assert asked.acquire(timeout=WAIT_S)
+    assert polled.acquire(timeout=WAIT_S)
     removing = threading.Thread(target=serving.server.drop_table, args=["t"], daemon=True)
     removing.start()
     lacks_space.set()
@@ -103,7 +103,7 @@ def test_a_region_whose_changes_wait_for_space_does_not_hold_up_the_flushes_of_o
     server._flusher.wake()
     wait_until(lambda: u.memstore_bytes == 0)
     assert waiting == []
-    assert t.statistics().mvcc.waiters == 1, "the change's own: who gave up is not told"
+    assert t.statistics().mvcc.waiters == 1, "only the change's own: the thread that gave up is no waiter"
     serving.empty()
     wait_until(lambda: t.memstore_bytes == 0)
     assert not isinstance(waiting[0], Exception)

@@ -481,7 +481,7 @@ def test_stopping_ends_all_and_makes_no_more(held: Engine) -> None:
     held.restart()
     assert server.statistics().snapshots.open_count == 0
     assert region.statistics().mvcc.registered_readers == 0
-    assert held.region.statistics().store_file_cells == 1, "the last flush kept what nobody can read"
+    assert held.region.statistics().store_file_cells == 1, "the last flush kept cells that no reader can see"
     with pytest.raises(SnapshotEndedError, match="stopping"):
         server.snapshots.renew(ID)
     with pytest.raises(StoppingError):

@@ -79,9 +79,9 @@ def test_a_log_that_fails_just_after_the_commit_leaves_the_outcome_unknown(
     serving: Serving, tmp_path: Path, operation: str, call_name: str
 ) -> None:
     serving.fail_after_commit(call_name, "log", errno.EIO)
-    with pytest.raises(UnknownOutcomeError) as told:
+    with pytest.raises(UnknownOutcomeError) as raised:
         OPERATIONS[operation](serving.server)
-    assert "nothing was changed" not in told.value.message
+    assert "nothing was changed" not in raised.value.message
     assert len(serving.fatal) == 1, "the server ends"
     assert serving.after_restart(tmp_path) != serving.before, "it was done"
     with pytest.raises(StoppingError):
@@ -130,7 +130,7 @@ def test_whatever_fails_just_after_the_commit_leaves_the_outcome_unknown_and_end
 def test_a_log_that_has_failed_before_the_commit_leaves_it_undone_or_unknown(
     serving: Serving, tmp_path: Path, operation: str
 ) -> None:
-    serving.server._log._pending.fail(OSError(errno.EIO, "the log failed, and nobody knows yet"))
+    serving.server._log._pending.fail(OSError(errno.EIO, "the log failed, and no caller knows yet"))
     try:
         OPERATIONS[operation](serving.server)
     except UnknownOutcomeError:

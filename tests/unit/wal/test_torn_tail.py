@@ -26,7 +26,7 @@ def garbage(count: int) -> bytes:
 def killed_image(disk: SimulatedFiles, durability: Durability, target: Path) -> tuple[Path, list[Change], list[int]]:
     """The folder of a log with RECORDS records whose machine lost its power, the records, and where each of them ends.
 
-    All of the segments had reached the disk by then, but what is said beside them had not: so nothing proves the end.
+    All segments had reached the disk by then, but the file `durable` had not: so nothing proves the end.
     """
     case = LogCase(disk.root / "log", disk, small_config(log_segment_bytes=2048)).open()
     stops = []
