@@ -107,7 +107,7 @@ def test_what_is_no_snapshot_is_refused(rowlock_client: rowlock.Client, table: r
             rowlock_client.snapshot("t", lease_s=lease_s)
     with pytest.raises(rowlock.LimitExceededError, match="snapshot_lease_ms_max"):
         rowlock_client.snapshot("t", lease_s=86_401)
-    with pytest.raises(rowlock.SnapshotEndedError, match="none of that id"):
+    with pytest.raises(rowlock.SnapshotEndedError, match="no snapshot of that id"):
         list(table.scan(snapshot=b"x" * 16))
 
 

@@ -21,7 +21,7 @@ RECOVERY = [
     # ---- torn tail
     Mutant(
         "a record's checksum is not looked at",
-        "Replay.read",
+        "LogReplay.read",
         " or extend(seed ^ offset, data[offset + 4 : end]) != checksum",
         "",
         f"{TAIL}::test_valid_records_behind_a_bad_one_that_prove_nothing_are_cut_with_the_tail",
@@ -112,36 +112,37 @@ RECOVERY = [
     ),
     Mutant(
         "a partial marker proves what lies before it",
-        "Replay._marker",
-        "        elif self._doubt is not None and marker.since <= self._doubt:\n",
-        "        elif self._doubt is not None:\n",
+        "LogReplay._marker",
+        "        elif self._unresolved_from is not None and marker.since <= self._unresolved_from:\n",
+        "        elif self._unresolved_from is not None:\n",
         f"{IDLE}::test_no_region_is_served_with_lost_records",
     ),
     Mutant(
         "only the newest damage is in doubt",
-        "Replay.gap",
-        "        self._doubt = self._doubt or start\n",
-        "        self._doubt = start\n",
+        "LogReplay.gap",
+        "        self._unresolved_from = self._unresolved_from or start\n",
+        "        self._unresolved_from = start\n",
         f"{IDLE}::test_no_region_is_served_with_lost_records",
     ),
     # ---- damage
     Mutant(
         "a broken chain is served",
-        "Replay.read",
-        "                if last_of(region_id, 0) == previous or self._mends(path, offset, region_id, previous):\n",
+        "LogReplay.read",
+        "                if last_of(region_id, 0) == previous or "
+        "self._gap_is_flushed(path, offset, region_id, previous):\n",
         "                if True:\n",
         f"{DAMAGE}::test_a_proven_bad_record_breaks_the_chain_of_its_region_and_the_others_are_whole",
     ),
     Mutant(
         "what lies after damage is guessed to be whole",
-        "Replay.finish",
+        "LogReplay.finish",
         "            if region_id not in self._proven and region_id not in self.broken:\n",
         "            if False:\n",
         f"{DAMAGE}::test_without_a_later_marker_no_region_is_proven_whole",
     ),
     Mutant(
         "what the log does not reach back to is guessed to be flushed",
-        "Replay._begin",
+        "LogReplay._begin",
         "            if flushed < start:\n",
         "            if False:\n",
         f"{DAMAGE}::test_missing_oldest_segments_show_by_the_flushed_write_numbers",

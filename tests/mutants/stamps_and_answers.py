@@ -107,7 +107,7 @@ STAMPS_AND_ANSWERS = [
     ),
     Mutant(
         "a reservation that was taken back comes again",
-        "Replay._reserve",
+        "LogReplay._reserve",
         "        self._reserved[region_id] = (max(numbers_until, numbers_before), stamps_until)\n",
         "        before = self._reserved.get(region_id, (0, 0))[1]\n"
         "        self._reserved[region_id] = (max(numbers_until, numbers_before), max(stamps_until, before))\n",

@@ -40,10 +40,10 @@ from rowlock_regionserver.region.replay import Replay
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
+from rowlock_regionserver.wal.log_replay import Apply
 from rowlock_regionserver.wal.marker import RegionState
 from rowlock_regionserver.wal.recovered import Recovered
 from rowlock_regionserver.wal.recovery import ReadLog, read_log, recover
-from rowlock_regionserver.wal.replay import Apply
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ and the steps of a reader. Reading order:
     log           Log: those parts and their life cycle
     reader        finds the valid records in the bytes of a segment
     displaced     records at another offset than the one at which they were written
-    replay        delivers records, and checks each region's chain
+    log_replay    delivers records, and checks each region's chain
     log_reader    one pass over the segments: torn tail or damage
     recovered     the result of that pass
     recovery      recover(): that pass, and the cut

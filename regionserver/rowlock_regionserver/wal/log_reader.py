@@ -12,11 +12,11 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.wal.displaced import displaced_proof
 from rowlock_regionserver.wal.durable import DurableNote
 from rowlock_regionserver.wal.log_cleaner import Sealed
+from rowlock_regionserver.wal.log_replay import Apply, Damage, LogReplay
 from rowlock_regionserver.wal.marker import is_last_marker
 from rowlock_regionserver.wal.reader import Run, SegmentBytes, cut_run, find_runs, unpack_records
 from rowlock_regionserver.wal.record import ALIGNMENT, MARKER, NOWHERE, RECORD, Position, record_size, segment_seed
 from rowlock_regionserver.wal.recovered import Recovered
-from rowlock_regionserver.wal.replay import Apply, Damage, Replay
 from rowlock_regionserver.wal.segment import (
     SEGMENT_HEADER_BYTES,
     SegmentHeader,
@@ -44,7 +44,7 @@ class LogReader:
         self._log_id = expected_log_id
         self._note = note
         self._durable = durable
-        self._replay = Replay(apply, flushed)
+        self._replay = LogReplay(apply, flushed)
         self._segments: list[Sealed] = []
         self._gaps: list[Damage] = []
         self._byte_count = 0

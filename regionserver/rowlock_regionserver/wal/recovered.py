@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rowlock_regionserver.wal.log_cleaner import Sealed
+from rowlock_regionserver.wal.log_replay import Damage
 from rowlock_regionserver.wal.marker import RegionState
 from rowlock_regionserver.wal.reader import unpack_records
 from rowlock_regionserver.wal.record import GENERATION, Position, Record
-from rowlock_regionserver.wal.replay import Damage
 
 
 @dataclass(frozen=True, slots=True)

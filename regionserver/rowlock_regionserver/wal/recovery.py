@@ -26,9 +26,9 @@ from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.wal.durable import DurableFile, DurableNote, read_durable
 from rowlock_regionserver.wal.log_reader import LogReader
+from rowlock_regionserver.wal.log_replay import Apply
 from rowlock_regionserver.wal.record import NOWHERE, Position
 from rowlock_regionserver.wal.recovered import Recovered
-from rowlock_regionserver.wal.replay import Apply
 from rowlock_regionserver.wal.segment import LOG_ID_BYTES, segment_number, segment_path
 
 

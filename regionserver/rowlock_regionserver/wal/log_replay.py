@@ -54,7 +54,7 @@ class Damage:
         return CorruptionError(self.path, self.offset, self.expected, self.found)
 
 
-class Replay:
+class LogReplay:
     """The state of all chains while the log is read from its oldest segment on. For one thread."""
 
     def __init__(self, apply: Apply, flushed: Mapping[int, int]) -> None:
@@ -66,7 +66,7 @@ class Replay:
         self._starts: dict[int, int] | None = None  # the chains' ends before the oldest segment
         self._proven: set[int] = set()  # regions proven intact since the last gap
         self._gap: Damage | None = None
-        self._doubt: Position | None = None  # where the oldest unresolved gap begins
+        self._unresolved_from: Position | None = None  # where the oldest unresolved gap begins
         self._unknown_damage: Damage | None = None
         self.broken: dict[int, Damage] = {}
         self.catalog_generation = 0
@@ -97,7 +97,7 @@ class Replay:
             durable_segment, durable_offset = proven_segment, proven_offset
             if kind < first_of_log:
                 touched[region_id] = write_number
-                if last_of(region_id, 0) == previous or self._mends(path, offset, region_id, previous):
+                if last_of(region_id, 0) == previous or self._gap_is_flushed(path, offset, region_id, previous):
                     last[region_id] = write_number
                     apply(region_id, write_number, kind, payload)
                     count += 1
@@ -114,7 +114,7 @@ class Replay:
     def gap(self, damage: Damage, start: Position) -> None:
         """Notes that proven records are lost from `start` on: no region is intact until that is proven again."""
         self._gap = self._unknown_damage = damage
-        self._doubt = self._doubt or start
+        self._unresolved_from = self._unresolved_from or start
         self._proven = set()
 
     def finish(self) -> None:
@@ -145,7 +145,7 @@ class Replay:
         self._last[region_id] = _BROKEN_CHAIN
         self.broken.setdefault(region_id, self._gap or Damage(path, offset, expected, found))
 
-    def _mends(self, path: Path, offset: int, region_id: int, end: int) -> bool:
+    def _gap_is_flushed(self, path: Path, offset: int, region_id: int, end: int) -> bool:
         """Whether the records that are missing before `end`, where the chain should end, are all flushed.
 
         If not, the region is marked as damaged.
@@ -176,7 +176,7 @@ class Replay:
             return
         self._note_generation(region_id, generation)
         # Like a change, it does not show that no reservation was lost.
-        if self._last.setdefault(region_id, 0) == end or self._mends(path, offset, region_id, end):
+        if self._last.setdefault(region_id, 0) == end or self._gap_is_flushed(path, offset, region_id, end):
             self._last[region_id] = end
 
     def _marker(self, path: Path, offset: int, payload: bytes, version: int) -> None:
@@ -196,11 +196,11 @@ class Replay:
             self._prove(path, offset, region_id, state.last_logged)
         if not marker.is_partial:
             self._forget(self._last.keys() - marker.regions.keys())
-        elif self._doubt is not None and marker.since <= self._doubt:
+        elif self._unresolved_from is not None and marker.since <= self._unresolved_from:
             self._proven.update(self._last)
-        elif self._doubt is not None:
+        elif self._unresolved_from is not None:
             return  # It proves nothing for other regions, nor for unknown ones.
-        self._doubt = None
+        self._unresolved_from = None
         self._unknown_damage = (
             Damage(path, offset, "a complete marker", "one that knows of unknown lost records")
             if marker.is_incomplete
@@ -243,6 +243,6 @@ class Replay:
     def _prove(self, path: Path, offset: int, region_id: int, end: int) -> None:
         """Checks a record that names `end` as the end of the region's chain."""
         known = self._last.setdefault(region_id, 0)
-        if known == end or self._mends(path, offset, region_id, end):
+        if known == end or self._gap_is_flushed(path, offset, region_id, end):
             self._last[region_id] = end
             self._proven.add(region_id)
