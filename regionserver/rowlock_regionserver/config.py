@@ -77,7 +77,7 @@ class Config:
     memstore_flush_bytes: int = 128 * MIB  # a region that holds more is flushed
     immutable_segments_max: int = 16
     block_cache_bytes: int = 64 * MIB
-    index_bytes_max: int = 32 * MIB  # block indexes and Bloom filters of store files: kept free for them
+    index_bytes_max: int = 32 * MIB  # reserved for block indexes and Bloom filters of store files
     flush_threads: int = 4
     flush_work_bytes_max: int = 48 * MIB  # what flushes read, merge and write; beyond it the next flush waits
     flush_window_bytes: int = 256 * KIB  # made into Arrow in one piece, while other threads wait

@@ -1,7 +1,7 @@
 """Displaced records: records of this segment at another offset than the one in their checksum.
 
 They exist when a piece of the segment was cut out or put in. A record's checksum is continued from (seed xor its
-offset), and CRC32C is linear: the offset for which they fit can be computed from the checksum, the bytes and the seed.
+offset), and CRC32C is linear: the offset that fits can be computed from the checksum, the bytes and the seed.
 Any bytes fit some offset. So a record counts only when its distance is a multiple of the sector size, and a valid
 record at the same distance follows it.
 
