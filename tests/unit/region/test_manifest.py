@@ -92,7 +92,9 @@ def test_fields_of_a_newer_version_are_ignored_and_gone_with_the_next_manifest(e
 def test_a_server_of_before_refuses_it_by_its_version(tmp_path: Path) -> None:
     """It reads version 1, and would take what is missing for damage."""
     write_manifest(Files(), tmp_path, 1, Manifest(1, 1))
-    with pytest.raises(DataFolderError, match=f"version {FORMAT_VERSION}; this rowlock reads up to 1. Use a newer one"):
+    with pytest.raises(
+        DataFolderError, match=f"version {FORMAT_VERSION}, but this rowlock reads up to 1; use a newer one"
+    ):
         generations.read_newest(Files(), tmp_path, NAME)
 
 
