@@ -1,5 +1,8 @@
-"""The region server: keeps rows of cells, changes each row atomically, answers reads and scans.
+"""The region server: stores rows of cells, changes each row atomically, and serves reads and scans.
 
-Layers, each importing only those to its left: cells errors config clock files < wal memstore storefile scan
-< region < catalog < rpc < server. A test holds them to it.
+Layers, each of which imports only from those to its left:
+
+    ground < arrow < versions < wal memstore storefile scan < commit < region, catalog < host < engine < rpc < server
+
+The ground is the modules of this folder: values, errors, settings, the clock, files and memory. tests/tidy checks this.
 """

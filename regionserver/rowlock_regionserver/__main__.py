@@ -1,10 +1,10 @@
-"""The command `rowlock-server`: serves a data folder, or looks into one.
+"""The command `rowlock-server`: serves a data folder, or inspects one.
 
-Signals are taken before anything heavy is imported, so that a server which is told to stop while it starts ends in
-order too. SIGTERM, SIGINT and SIGHUP stop it: what was begun is answered, what was acknowledged is flushed (on a full
-disk it stays in the log, and a line says so), and the exit is 0. Another one later ends it at once; the log then keeps
-what was acknowledged. Exit 2: it could not start, and one line on standard error says why. Exit 3: the disk failed.
-Exit 4, with --embedded only: it could not start because another server has the folder.
+Signal handlers are installed before any heavy import, so a server that is stopped during its start stops in order too.
+SIGTERM, SIGINT and SIGHUP stop it: active requests are answered, acknowledged writes are flushed (on a full disk they
+stay in the log, and a line says so), and the exit code is 0. A second signal ends it at once; acknowledged writes are
+then in the log. Exit 2: it could not start, and one line on standard error says why. Exit 3: the disk failed. Exit 4,
+with --embedded only: it could not start because another server serves the folder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ EXIT_FOLDER_IN_USE = 4
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Ends the process with the command's exit code."""
+    """Runs the command, and ends the process with its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["verify"]:
         from rowlock_regionserver.inspection import verify
@@ -48,19 +48,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         sys.exit(remove_set_aside.main(words[1:]))
     signals = Signals()
-    asked = _parser().parse_args(words)
-    sys.exit(_serve(asked, signals))
+    sys.exit(_serve(_parser().parse_args(words), signals))
 
 
-def _serve(asked: argparse.Namespace, signals: Signals) -> int:
-    """Serves until a signal, or until the last client of an embedded server has gone; gives the exit code."""
-    # gRPC's own log goes to standard error in a format of its own, and says what we say better.
+def _serve(options: argparse.Namespace, signals: Signals) -> int:
+    """Serves until a signal, or until the last client of an embedded server has gone. Returns the exit code."""
+    # gRPC's own log goes to standard error in another format, and repeats our messages.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     process.prepare()
-    # Heavy imports come only now, when signals are taken.
+    # Heavy imports come after the signal handlers.
     from rowlock_regionserver.errors import FolderInUseError, RegionServerError
-    from rowlock_regionserver.host.stopping import told
+    from rowlock_regionserver.host.stopping import unflushed_text
     from rowlock_regionserver.rpc.grpc.addresses import ListenError
     from rowlock_regionserver.rpc.grpc.cancelled_calls import ignore_cancelled_calls
     from rowlock_regionserver.server import Server
@@ -68,42 +67,42 @@ def _serve(asked: argparse.Namespace, signals: Signals) -> int:
     ignore_cancelled_calls()
     process.limit_arrow()
     try:
-        if not asked.data:
+        if not options.data:
             raise ValueError("--data is empty; name a folder")
         server = Server(
-            asked.data,
-            listen=DEFAULT_LISTEN if asked.listen is None and not asked.embedded else asked.listen,
-            advertise=asked.advertise,
-            is_insecure=asked.insecure,
-            linger_seconds=asked.linger if asked.embedded else None,
+            options.data,
+            listen=DEFAULT_LISTEN if options.listen is None and not options.embedded else options.listen,
+            advertise=options.advertise,
+            is_insecure=options.insecure,
+            linger_seconds=options.linger if options.embedded else None,
             is_self_checking=os.environ.get("ROWLOCK_VERIFY") == "1",
-            config=_config(asked.config),
+            config=_config(options.config),
         )
         signals.attach(server)
         server.start()
     except (RegionServerError, ListenError, ValueError, OSError) as error:
         advice = "; let this user read and write it" if isinstance(error, PermissionError) else ""
         _say_error(f"can't start: {error}{advice}")
-        return EXIT_FOLDER_IN_USE if asked.embedded and isinstance(error, FolderInUseError) else EXIT_CANT_START
-    process.settle()
-    with contextlib.suppress(OSError):  # Whoever started us may not care to read.
+        return EXIT_FOLDER_IN_USE if options.embedded and isinstance(error, FolderInUseError) else EXIT_CANT_START
+    process.freeze_objects()
+    with contextlib.suppress(OSError):  # The parent process may have closed standard output.
         seconds = time.perf_counter() - STARTED
         print(
-            f"rowlock-server ready on {server.address}, data in {asked.data}, {seconds:.2f} s{server.startup_report}",
+            f"rowlock-server ready on {server.address}, data in {options.data}, {seconds:.2f} s{server.startup_report}",
             flush=True,
         )
     try:
         server.wait()
     except (RegionServerError, OSError) as error:
-        _say_error(f"stopped with an error: {error}; what was acknowledged is in the log")
+        _say_error(f"stopped with an error: {error}; acknowledged writes are in the log")
         return 1
     if server.unflushed:
-        _say_error(told(server.unflushed))
+        _say_error(unflushed_text(server.unflushed))
     return 0
 
 
 class _ShowVersion(argparse.Action):
-    """Looks the version up only when it is asked for: that takes as long as many a module."""
+    """Looks the version up only on request: that takes as long as the import of a module."""
 
     def __call__(self, parser: argparse.ArgumentParser, *ignored: object) -> None:
         from importlib.metadata import version
@@ -115,50 +114,49 @@ class _ShowVersion(argparse.Action):
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rowlock-server",
-        description="Serves the rows in a data folder, which is made when it is new.",
+        description="Serves the tables in a data folder, which is made if it is missing.",
         epilog="'rowlock-server verify DIR' checks every checksum of a stopped server's folder; "
-        "'rowlock-server salvage DIR OUT' writes out what is whole of a damaged one; "
-        "'rowlock-server remove-set-aside DIR' removes what a start has set aside, after a question.",
+        "'rowlock-server salvage DIR OUT' extracts the intact data of a damaged folder; "
+        "'rowlock-server remove-set-aside DIR' removes the files that a start has set aside, after a confirmation.",
     )
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version, and exit")
     parser.add_argument("--data", metavar="DIR", required=True, help="the data folder")
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
-        help=f"where to listen ({DEFAULT_LISTEN}); port 0 takes any that is free, unix:PATH is a socket that only this "
-        "user can connect to",
+        help=f"where to listen ({DEFAULT_LISTEN}); port 0 takes any free port, unix:PATH is only for this user",
     )
-    parser.add_argument("--advertise", metavar="HOST:PORT", help="where clients find it, if not where it listens")
+    parser.add_argument("--advertise", metavar="HOST:PORT", help="the address for clients, if it differs from --listen")
     parser.add_argument(
         "--insecure",
         action="store_true",
-        help="allow other addresses than this machine's own, though there is neither encryption nor a password, and a "
-        "data folder that others own or may write to",
+        help="allow other addresses than loopback, although there is no encryption and no password, and a data folder "
+        "that other users own or may write to",
     )
     parser.add_argument(
         "--config",
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="change a limit or size, like memory=1GiB or memory=50%%, from which the others follow; may be repeated",
+        help="change a limit or size, like memory=1GiB or memory=50%%, which scales the other limits; may be repeated",
     )
     parser.add_argument(
         "--embedded",
         action="store_true",
-        help="serve the clients of this folder only: write the address into it, and stop after the last one has gone",
+        help="serve the clients of this folder only: write the address into it, and stop after the last has gone",
     )
     parser.add_argument(
         "--linger",
         metavar="SECONDS",
         type=float,
         default=DEFAULT_LINGER_SECONDS,
-        help=f"with --embedded: how long after the last client ({DEFAULT_LINGER_SECONDS:g})",
+        help=f"with --embedded: stop this long after the last client ({DEFAULT_LINGER_SECONDS:g})",
     )
     return parser
 
 
 def _config(settings: Sequence[str]) -> Config:
-    """The configuration with these settings changed; ValueError for one that there isn't or that is no number."""
+    """Returns the configuration with these settings. Raises ValueError for an unknown setting or an invalid value."""
     from rowlock_regionserver.config import GIB, KIB, MIB, Config
     from rowlock_regionserver.memory_limit import memory_limit
     from rowlock_regionserver.memory_plan import planned
@@ -174,7 +172,7 @@ def _config(settings: Sequence[str]) -> Config:
                 "or for memory also a share like 50%"
             )
         if match[1] not in Config.__slots__:
-            raise ValueError(f"--config {match[1]} is no setting; there are: {', '.join(Config.__slots__)}")
+            raise ValueError(f"--config {match[1]}: no such setting; the settings are {', '.join(Config.__slots__)}")
         if match[3] == "%" and (match[1] != "memory" or not 0 < int(match[2]) < 100):
             raise ValueError(f"--config {setting!r}: only memory may be a share, from 1% to 99% of what there is")
         changed[match[1]] = available * int(match[2]) // 100 if match[3] == "%" else int(match[2]) * units[match[3]]

@@ -6,7 +6,7 @@ In memory a row's cells of one family are a sequence of plain tuples
 
 The two numbers are negated so that the natural order of tuples is the store's order: by qualifier, then newest
 timestamp first, then newest write first. Plain tuples of bytes and ints are untracked by the cyclic collector,
-which keeps a full collection over a million cells at some 10 ms.
+so a full collection over a million cells takes some 10 ms.
 
 In bulk, one family's cells are an Arrow table of CELL_SCHEMA, ordered by (row, qualifier, timestamp descending,
 write number descending).
@@ -23,7 +23,7 @@ import pyarrow as pa
 
 
 class Kind(enum.IntEnum):
-    """What a cell is. Every kind but PUT is a tombstone; a tombstone hides only cells of smaller write numbers."""
+    """The kind of a cell. Every kind but PUT is a tombstone, which hides only cells of smaller write numbers."""
 
     PUT = 0
     DELETE_VERSION = 1  # hides the column's cell at exactly this timestamp
@@ -39,7 +39,7 @@ DELETE_VERSION = int(Kind.DELETE_VERSION)
 DELETE_COLUMN = int(Kind.DELETE_COLUMN)
 DELETE_FAMILY = int(Kind.DELETE_FAMILY)
 
-# Greater than any write number: "read also what is not yet published".
+# Greater than any write number: a read at it sees unpublished writes too.
 NEWEST = (1 << 63) - 1
 # Timestamps are 0 <= timestamp <= TIMESTAMP_MAX.
 TIMESTAMP_MAX = (1 << 63) - 2
@@ -55,7 +55,7 @@ _CELL_FIELDS: list[pa.Field[Any]] = [
 ]
 CELL_SCHEMA = pa.schema(_CELL_FIELDS)
 
-# What a scan answers: visible puts of all families, by row, family, qualifier, then newest first.
+# The cells of a scan's answer: visible puts of all families, by row, family, qualifier, then newest first.
 _ANSWER_FIELDS: list[pa.Field[Any]] = [
     pa.field("row", pa.binary(), nullable=False),
     pa.field("family", pa.binary(), nullable=False),
@@ -67,12 +67,12 @@ ANSWER_SCHEMA = pa.schema(_ANSWER_FIELDS)
 
 
 def put_cell(qualifier: bytes, timestamp: int, write_number: int, value: bytes) -> Cell:
-    """A put as a tuple in store order."""
+    """Makes a put as a tuple in store order."""
     return (qualifier, -timestamp, -write_number, PUT, value)
 
 
 class Compression(enum.IntEnum):
-    """How a store file's blocks are compressed (Arrow IPC buffer compression)."""
+    """The compression of a store file's blocks (Arrow IPC buffer compression)."""
 
     NONE = 0
     LZ4 = 1
@@ -80,17 +80,17 @@ class Compression(enum.IntEnum):
 
 
 class Durability(enum.IntEnum):
-    """What an acknowledged write survives; greater is stronger."""
+    """The failures that an acknowledged write survives; greater is stronger."""
 
     SKIP = 1  # not logged
     ASYNC = 2  # logged soon after the answer
-    OS = 3  # handed to the operating system: survives the process
+    OS = 3  # written to the operating system: survives the process
     FSYNC = 4  # on stable storage: survives power loss
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One column family of a table; `number` is its id inside the table, never used again."""
+    """One column family of a table; `number` is its id inside the table, which is never reused."""
 
     number: int
     name: bytes
@@ -103,13 +103,13 @@ class Family:
 
 
 class ReadPoint(NamedTuple):
-    """A moment to read at: writes up to `write_number`, time to live judged at `now_ms`."""
+    """What a read sees: writes up to `write_number`, with time to live evaluated at `now_ms`."""
 
     write_number: int
     now_ms: int
 
 
-# Read points that somebody may read at, now or later, as spans (first, last), both inclusive, ascending.
+# The read points that readers have or may get later, as spans (first, last), both inclusive, ascending.
 ProtectedReadPoints = Sequence[tuple[int, int]]
 
 

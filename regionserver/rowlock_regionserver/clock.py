@@ -1,4 +1,4 @@
-"""The door to time, so that tests can hold it."""
+"""The clock: the only source of time, so that tests can control it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ class Clock:
     """The machine's clocks."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch. May go back when somebody sets the clock."""
+        """Milliseconds since the epoch. May go back when the system clock is set."""
         return time.time_ns() // _MS_NS
 
     def monotonic(self) -> float:
-        """Seconds from an arbitrary start; never goes back. Deadlines and leases are measured by it."""
+        """Seconds from an arbitrary start; never goes back. For deadlines and leases."""
         return time.monotonic()
 
     def wait_for_next_ms(self) -> None:
-        """Blocks until `now_ms` has moved on, which takes a millisecond at most."""
+        """Blocks until `now_ms` has changed, for a millisecond at most."""
         time.sleep((_MS_NS - time.time_ns() % _MS_NS) / 1e9)
 
 
 class ManualClock(Clock):
-    """A clock that stands still until it is moved."""
+    """A clock that moves only by its methods, for tests."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000, monotonic: float = 1000.0) -> None:
         self._now_ms = now_ms

@@ -1,4 +1,4 @@
-"""The region server's configuration: one frozen object, passed down. Units and bounds stand in the names."""
+"""The region server's configuration: one frozen object, passed down. Units and bounds are in the names."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 
-# Settings of which 0 makes sense: no wait, no delay, no room kept free.
-_MAY_BE_NOTHING = frozenset(
+# Settings that may be 0: no wait, no delay, no space kept free.
+_MAY_BE_ZERO = frozenset(
     (
         "timestamp_ahead_ms_max",
         "log_quick_sync_us",
@@ -23,27 +23,27 @@ _MAY_BE_NOTHING = frozenset(
     )
 )
 
-# Waiting has 63 bits of nanoseconds in Python, which is three times as long.
+# Python waits for up to 63 bits of nanoseconds, which is three times as long.
 _MS_MAX = 100 * 365 * 24 * 3600 * 1000
 
 _MAXIMA = {
     # The log has two bytes for these lengths (wal/mutation.py).
     "row_bytes_max": (1 << 16) - 1,
     "qualifier_bytes_max": (1 << 16) - 1,
-    # gRPC has 31 bits for the length of a message, and is asked for 1 MiB more than this (rpc/grpc/listener.py).
+    # gRPC has 31 bits for the length of a message, and its limit is set 1 MiB higher (rpc/grpc/listener.py).
     "request_bytes_max": (1 << 31) - 1 - MIB,
-    # A cell that no message has room for could not be read back.
+    # A cell that fits no message could not be read.
     "cell_bytes_max": (1 << 31) - 1 - MIB,
     # The protocol has 32 bits for it.
     "retry_after_ms": (1 << 32) - 1,
-    # The log has four bytes for a place in a segment (wal/record.py).
+    # The log has four bytes for an offset in a segment (wal/record.py).
     "log_segment_bytes": 1 << 31,
-    # What is merged at once has room in one column of bytes, whatever is added for its last cells.
+    # What is merged at once must fit one Arrow column of bytes, together with the excess of its last cells.
     "scan_window_bytes": 256 * MIB,
     "merge_window_bytes_max": GIB,
     "flush_window_bytes": 256 * MIB,
     "flush_merge_window_bytes": 256 * MIB,
-    # Each start may use up a leap: of 63 bits this leaves two billion starts, and stamps no further ahead than a day.
+    # Each start may use up a reserved block: in 63 bits that allows two billion starts, and stamps a day ahead at most.
     "write_numbers_per_leap": 1 << 32,
     "stamp_leap_ms": 24 * 3600 * 1000,
 }
@@ -53,7 +53,7 @@ _MAXIMA = {
 class Config:
     """Limits and sizes. The defaults fit a laptop; tests shrink them so that every edge is crossed."""
 
-    # What a request may hold.
+    # Limits of a request.
     row_bytes_max: int = 32 * KIB - 1
     qualifier_bytes_max: int = 32 * KIB
     cell_bytes_max: int = 10 * MIB
@@ -67,64 +67,64 @@ class Config:
     log_segment_count_max: int = 16  # beyond it, the regions that pin the oldest segment are flushed
     log_pending_bytes_max: int = 64 * MIB  # appended and not yet written
     log_idle_marker_ms: int = 100
-    log_quick_sync_us: int = 1000  # while syncs take less, the event loop waits for a lone caller's; 0: never
+    log_quick_sync_us: int = 1000  # while syncs take less, the event loop blocks for a single caller's; 0: never
     write_numbers_per_leap: int = 1 << 20
     stamp_leap_ms: int = 1000
 
-    # Memory. These bounds of the parts go with this `memory`; memory_plan.py makes those for another one.
+    # Memory. The bounds of the parts fit this `memory`; memory_plan.py scales them for another one.
     memory: int = 2 * GIB  # all parts together; the process takes 150 MiB more at most (docs/memory.md)
-    memstore_bytes_max: int = 512 * MIB  # all regions; from half of it on they are flushed, beyond it writes refused
+    memstore_bytes_max: int = 512 * MIB  # all regions; at half of it they are flushed, beyond it writes are refused
     memstore_flush_bytes: int = 128 * MIB  # a region that holds more is flushed
     immutable_segments_max: int = 16
     block_cache_bytes: int = 64 * MIB
-    index_bytes_max: int = 32 * MIB  # block indexes and Bloom filters of store files: kept free for them
+    index_bytes_max: int = 32 * MIB  # reserved for block indexes and Bloom filters of store files
     flush_threads: int = 4
     flush_work_bytes_max: int = 48 * MIB  # what flushes read, merge and write; beyond it the next flush waits
-    flush_window_bytes: int = 256 * KIB  # turned into Arrow in one stretch, beside which other threads wait
-    flush_merge_window_bytes: int = 1 * MIB  # the same of all segments that are merged there
+    flush_window_bytes: int = 256 * KIB  # made into Arrow in one piece, while other threads wait
+    flush_merge_window_bytes: int = 1 * MIB  # the same for all segments of a merge
     bulk_file_bytes_min: int = 256 * KIB  # a larger bulk batch is written as a file of its own
-    request_bytes_in_flight_max: int = 512 * MIB  # large messages, bulk batches and what waits for a worker
-    request_ids_bytes_max: int = 48 * MIB  # answers kept for repeated requests; beyond it the oldest are forgotten
+    request_bytes_in_flight_max: int = 512 * MIB  # large messages, bulk batches and requests that wait for a worker
+    request_ids_bytes_max: int = 48 * MIB  # the idempotency table; beyond it the oldest answers are dropped
 
     # Scans.
     scan_batch_bytes: int = 1 * MIB
     scan_batch_rows: int = 50_000
-    scan_window_bytes: int = 8 * MIB  # what a scan reads at once, of all its sources; a larger row goes in parts
-    merge_window_bytes_max: int = 64 * MIB  # what it holds of them for its next windows
+    scan_window_bytes: int = 8 * MIB  # read at once from all sources of a scan; a larger row is read in parts
+    merge_window_bytes_max: int = 64 * MIB  # held of the sources for the next windows
     scan_lease_ms: int = 10 * 60 * 1000
-    scan_heartbeat_ms: int = 100  # so long without a batch, and a scan lets others go on and tells how far it has come
+    scan_heartbeat_ms: int = 100  # after so long without a batch, a scan yields and reports its progress
     scans_open_max: int = 1000
-    scan_bytes_held_max: int = 256 * MIB  # windows, and batches that clients have not taken; beyond it none begins
+    scan_bytes_held_max: int = 256 * MIB  # windows, and batches that clients have not taken; beyond it no scan begins
 
     # Snapshots.
     snapshots_open_max: int = 10_000
-    snapshot_lease_ms: int = 3600 * 1000  # of those that name none
+    snapshot_lease_ms: int = 3600 * 1000  # if the client names none
     snapshot_lease_ms_max: int = 24 * 3600 * 1000
-    snapshot_ids_remembered: int = 100_000  # of those that ended, so that none is made again
+    snapshot_ids_remembered: int = 100_000  # of ended ones, so that no id is reused
 
     # Files.
-    open_store_files_max: int = 0  # descriptors that are kept open; 0: half of what the process may have
+    open_store_files_max: int = 0  # descriptors that stay open; 0: half of the process's limit
 
     # Threads, queues and waiting.
     worker_threads: int = 8
-    long_work_pause_percent: int = 100  # beside gets and puts, of the time that flushes and bulk batches take; 0: never
+    long_work_pause_percent: int = 100  # of the time of flushes and bulk batches, while gets and puts come; 0: never
     requests_in_flight_max: int = 10_000
-    answer_bytes_held_max: int = 256 * MIB  # point answers that clients have not taken; beyond it none is made for them
+    answer_bytes_held_max: int = 256 * MIB  # point answers that clients have not taken; beyond it no answer is made
     connections_max: int = 1000
-    streams_per_connection_max: int = 1000  # beyond it gRPC lets a client's calls wait
-    row_lock_wait_ms: int = 10_000  # for calls that bring no deadline
+    streams_per_connection_max: int = 1000  # beyond it gRPC queues a client's calls
+    row_lock_wait_ms: int = 10_000  # for calls without a deadline
     retry_after_ms: int = 200
     request_ids_forgotten_after_ms: int = 3600 * 1000
-    manifest_answers_bytes_max: int = 64 * KIB  # of kept answers in a manifest; more go to a file of their own
+    manifest_answers_bytes_max: int = 64 * KIB  # of saved answers in a manifest; more are in a file of their own
     disk_free_bytes_min: int = 64 * MIB  # below it writes are refused, so that a flush still fits
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)
             assert isinstance(value, int), f"{name} must be an int, not {value!r}"
-            least = 0 if name in _MAY_BE_NOTHING else 1
-            if value < least:
-                raise ValueError(f"{name} must be at least {least}, it is {value}")
-            most = _MAXIMA.get(name, _MS_MAX if name.endswith(("_ms", "_ms_max")) else value)
-            if value > most:
-                raise ValueError(f"{name} must be at most {most}, it is {value}")
+            minimum = 0 if name in _MAY_BE_ZERO else 1
+            if value < minimum:
+                raise ValueError(f"{name} must be at least {minimum}, it is {value}")
+            maximum = _MAXIMA.get(name, _MS_MAX if name.endswith(("_ms", "_ms_max")) else value)
+            if value > maximum:
+                raise ValueError(f"{name} must be at most {maximum}, it is {value}")

@@ -1,17 +1,18 @@
-"""The data folder: whose it is, which format it has, and who holds it.
+"""The data folder: its owner, its format and its lock.
 
-    format    one line, written once: what made this folder, the version of its layout, and its random id
+    format    one line, written once: the program that made this folder, the version of its layout, and its random id
     lock      held with flock by the process that serves the folder; the pid inside is for people only
-    address   where an embedded server listens, and the socket on which it does (embedded.py)
+    address   the address of an embedded server; `socket` is the socket on which it listens (embedded.py)
 
 Everything else belongs to host/region_server.py.
 
-1. A folder with anything in it but no `format` is not ours and is left as it is.
-2. A process that changes anything holds two locks, which end with it, however it ends: the folder's own, which nobody
-   can unlink, and that of the file `lock`, by which servers before 0.2 know each other.
-3. `format` appears by a rename, after the lock is held: a crash while making a folder leaves one that is empty or ours.
+1. A folder that is not empty and has no `format` is not a rowlock folder, and is not changed.
+2. A process that changes anything holds two locks, which end with the process: the folder's own, which can't be
+   unlinked, and that of the file `lock`, by which servers before 0.2 exclude each other.
+3. `format` appears by a rename, when the lock is held: after a crash while a folder is made, it is empty or a rowlock
+   folder.
 4. Another version is refused before anything is changed, the lock file included.
-5. A folder that somebody else could have put something into is refused, see ownership.py.
+5. A folder into which another user could have put a file is refused, see ownership.py.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ FORMAT_VERSION = 1
 
 FORMAT = "format"
 LOCK = "lock"
-# What a folder may hold and still be empty: our own first steps, and what file systems put into a fresh volume.
-_NOTHING_YET = {LOCK, FORMAT + TEMPORARY_SUFFIX, "lost+found"}
+# The names that an empty folder may have: from our own first steps, and from the file system of a fresh volume.
+_NAMES_IN_EMPTY = {LOCK, FORMAT + TEMPORARY_SUFFIX, "lost+found"}
 
-# What file systems say that have no locks for folders: NFS locks only what is open for writing.
+# The errors of file systems without locks for folders: NFS locks only files that are open for writing.
 _FOLDERS_HAVE_NO_LOCKS = {errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 
 _FORMAT_LINE = re.compile(rb"rowlock data folder, format (\d{1,9}), id ([0-9a-f]{32})\n")
@@ -44,20 +45,20 @@ _FORMAT_BYTES_MAX = 1024
 
 
 class DataFolder:
-    """A data folder that this process holds, from `open` until `close`."""
+    """A data folder that this process has locked, from `open` until `close`."""
 
     def __init__(self, path: Path, folder_id: str, files: Files, locks: list[int]) -> None:
-        self.path = path  # Absolute, and through no link.
+        self.path = path  # Absolute, without symbolic links.
         self.folder_id = folder_id  # Random, made with the folder.
         self._files = files
         self._locks = locks
 
     @classmethod
     def open(cls, path: Path, files: Files, *, create: bool = True, is_shared: bool = False) -> DataFolder:
-        """Takes the folder, and makes it if it is missing or empty and `create` is set.
+        """Locks the folder, and makes it if it is missing or empty and `create` is set.
 
-        is_shared: others may own it or write to it. Raises FolderInUseError when somebody else holds it, and
-        DataFolderError, with nothing changed, when it is not ours, of another version, or can't be written.
+        `is_shared`: other users may own it or write to it. Raises FolderInUseError when another process has locked it,
+        and DataFolderError, with nothing changed, when it is no rowlock folder, of another version, or not writable.
         """
         try:
             return cls._open(Path(os.path.realpath(path)), files, create=create, is_shared=is_shared)
@@ -77,11 +78,11 @@ class DataFolder:
             names = files.list_folder(path)
         if FORMAT in names:
             read_format(path, files)
-        elif not set(names) <= _NOTHING_YET or not create:
-            what = "is empty" if set(names) <= _NOTHING_YET else "holds other things"
+        elif not set(names) <= _NAMES_IN_EMPTY or not create:
+            content = "is empty" if set(names) <= _NAMES_IN_EMPTY else "has other files"
             raise DataFolderError(
-                f"{path} is not a rowlock data folder: it {what} and has no file {FORMAT!r}; "
-                "name an empty or a new folder, or one that rowlock-server has made"
+                f"{path} is not a rowlock data folder: it {content} and has no file {FORMAT!r}; "
+                "name an empty or a new folder, or one that rowlock-server made"
             )
         with contextlib.ExitStack() as undo:
             folder = take_folder_lock(path, files)
@@ -93,7 +94,7 @@ class DataFolder:
             check_contents(path, is_shared=is_shared)
             lock = _take_lock_file(path, files)
             undo.callback(files.close, lock)
-            # Read again: a process that held the locks a moment ago may have made it.
+            # Read again: a process that had the locks before may have made it.
             names = files.list_folder(path)
             folder_id = read_format(path, files) if FORMAT in names else _write_format(path, files)
             undo.pop_all()
@@ -114,13 +115,13 @@ class DataFolder:
 
 
 def read_format(path: Path, files: Files) -> str:
-    """The folder's id. Raises DataFolderError for another version, and for a file that says neither."""
+    """Returns the folder's id. Raises DataFolderError for another version or an invalid file."""
     data = files.read(path / FORMAT)
     match = _FORMAT_LINE.fullmatch(data)
     if match is None:
         shown = data[:80] if len(data) <= _FORMAT_BYTES_MAX else data[:80] + b"..."
         raise DataFolderError(
-            f"{path / FORMAT} is damaged or not ours: it reads {shown!r}; put back the line that was there "
+            f"{path / FORMAT} is damaged or of another program: it contains {shown!r}; restore its line "
             f"('rowlock data folder, format {FORMAT_VERSION}, id' and 32 hexadecimal digits), or name another folder"
         )
     version = int(match[1])
@@ -140,7 +141,7 @@ def _write_format(path: Path, files: Files) -> str:
 
 
 def take_folder_lock(path: Path, files: Files) -> int:
-    """Locks the folder itself; the descriptor that holds it. FolderInUseError when another process does."""
+    """Locks the folder itself, and returns the descriptor that holds the lock. Raises FolderInUseError."""
     folder = files.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         if not _lock(folder, files):
@@ -165,7 +166,7 @@ def _take_lock_file(path: Path, files: Files) -> int:
     try:
         if not files.lock(lock):
             raise _in_use(path, files)
-        # The pid is for people; a full disk must not keep anybody from serving. A second name may be another's file.
+        # The pid is for people, so a full disk is no error. A second name may be another user's file.
         if os.fstat(lock).st_nlink == 1:
             with contextlib.suppress(OSError):
                 files.truncate(lock, 0)
@@ -192,13 +193,13 @@ def _unusable(path: Path, error: OSError | DiskFullError | UnknownOutcomeError) 
         case errno.EROFS | errno.EACCES | errno.EPERM:
             problem = "can't be written; make it writable for this user, or name another folder"
         case errno.ENOTDIR | errno.EEXIST:
-            problem = "is not a folder; name one"
+            problem = "is not a folder; name a folder"
         case errno.ELOOP:
             problem = "has a symbolic link in the place of a file; remove it"
         case errno.ENOENT:
-            problem = f"can't be made, because {path.parent} is missing; make that first"
+            problem = f"can't be made because {path.parent} is missing; make that folder first"
         case _ if number in NO_SPACE or isinstance(error, DiskFullError):
-            problem = "can't be used, because its disk is full; free some space"
+            problem = "can't be used because its disk is full; free some space"
         case _:
             problem = "can't be used"
     return DataFolderError(f"{path} {problem} ({error})")

@@ -1,22 +1,22 @@
-"""New files that are there whole and durable, or not at all.
+"""Atomic durable files: a new file is there completely and durably, or not at all.
 
     write     the bytes, under a temporary name
-    sync      the file; a failed sync is never tried again
+    sync      the file; a failed sync is never repeated
     rename    the file to its own name
     sync      its folder: the name is durable
 
-What a failure means is decided here:
+Failures:
 
-1. Before the rename nothing has changed, and the file is removed. A full disk (NO_SPACE) raises DiskFullError; other
-   failures raise what `Files` does: TooManyOpenFilesError if no descriptor is left, else OSError.
+1. Before the rename nothing has changed, and the file is removed. A full disk (NO_SPACE) raises DiskFullError; for
+   other failures the error of `Files` is raised: TooManyOpenFilesError if no descriptor is left, else OSError.
 2. After the rename, if the folder's sync fails, a power failure may undo the rename or not.
    - If readers find the file by its name alone, that name is a commit: `replace_file` raises UnknownOutcomeError.
    - If a log record or a manifest has to name the file first (`new_file`, `durably_named`), none does yet: the file is
-     removed and 1 holds. Nobody reads such a file before it is named, so `new_file` needs no temporary name.
+     removed and 1 holds. No reader opens such a file before it is named, so `new_file` needs no temporary name.
 
 Not made here, because they differ: segments of the log, which are named before they are full (wal/segment.py); the file
-`durable`, which is written in place (wal/durable.py); what is set aside, which shares its folder's sync with its note
-(host/set_aside.py).
+`durable`, which is written in place (wal/durable.py); files that are set aside, which share their folder's sync with
+their note (host/set_aside.py).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ import pyarrow as pa
 from rowlock_regionserver.errors import DiskFullError, UnknownOutcomeError
 from rowlock_regionserver.files import NO_SPACE, Files, write_all
 
-# Of a file that has not got its own name yet. A start removes or ignores what a crash left under such a name.
+# The suffix of a file before its rename. A start removes or ignores such files, which a crash left.
 TEMPORARY_SUFFIX = ".temporary"
 
 
 class NewFile:
-    """A file that is being written, from its beginning to its end."""
+    """A file that is written from its beginning to its end."""
 
     def __init__(self, files: Files, descriptor: int) -> None:
         self._files = files
@@ -47,7 +47,7 @@ class NewFile:
         self.checksum = 0  # CRC32C of all bytes so far
 
     def append(self, data: bytes | pa.Buffer) -> None:
-        """Writes all of it behind what is there."""
+        """Appends all of `data`."""
         self.checksum = google_crc32c.extend(self.checksum, data)
         view = memoryview(data)
         write_all(self._files, self._descriptor, view, self.byte_count)
@@ -55,9 +55,9 @@ class NewFile:
 
 
 def write_synced(files: Files, path: Path, data: bytes) -> None:
-    """Writes and syncs a new file; its name is durable once its folder is synced. Replaces a file that is there.
+    """Writes and syncs a new file; its name is durable when its folder is synced. Replaces an existing file.
 
-    Raises OSError; what was written stays then.
+    Raises OSError; then the bytes that were written stay.
     """
     descriptor = files.create(path)
     try:
@@ -68,10 +68,10 @@ def write_synced(files: Files, path: Path, data: bytes) -> None:
 
 
 def replace_file(files: Files, path: Path, data: bytes) -> None:
-    """Makes a small file, or replaces it; it is durable when this returns. Blocks on the disk.
+    """Makes or replaces a small file; it is durable when this returns. Blocks on the disk.
 
-    DiskFullError, TooManyOpenFilesError or another OSError: nothing was changed. UnknownOutcomeError: after a power
-    failure either the new file or what was there before may be found.
+    Raises DiskFullError, TooManyOpenFilesError or another OSError when nothing was changed. Raises UnknownOutcomeError
+    when a power failure may leave either the new file or the old state.
     """
     temporary = _temporary(path)
     with _removed_on_failure(files, temporary, path):
@@ -85,10 +85,10 @@ def replace_file(files: Files, path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def durably_named(files: Files, path: Path) -> Iterator[Path]:
-    """For a file that others write: gives the temporary path, under which the block leaves a whole and synced file.
+    """Yields a temporary path at which the block writes and syncs a file; renames that file when the block ends.
 
-    The file has its own name, durably, when the context ends. DiskFullError or another OSError, or whatever the block
-    raises: nothing was left behind, and another try is safe.
+    The name is durable when the context ends. Raises DiskFullError or another OSError, or the error of the block: then
+    no file is left, and a retry is safe.
     """
     temporary = _temporary(path)
     with _removed_on_failure(files, temporary, path):
@@ -102,10 +102,11 @@ def durably_named(files: Files, path: Path) -> Iterator[Path]:
 def new_file(
     files: Files, path: Path, syncing: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
 ) -> Iterator[NewFile]:
-    """A file that nobody looks for until something names it: written by the block, durable when the context ends.
+    """Yields a new file to write, which no reader opens before a record names it; durable when the context ends.
 
-    FileExistsError when there is one of this name, which stays. `syncing` is entered around each wait for the disk.
-    DiskFullError, TooManyOpenFilesError or another OSError, or whatever the block raises: nothing was left behind.
+    Raises FileExistsError when there is a file of this name, which stays. Raises DiskFullError, TooManyOpenFilesError
+    or another OSError, or the error of the block: then no file is left. `syncing` is entered around each wait for the
+    disk.
     """
     with _full_disk_as_error(path):
         descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -126,7 +127,7 @@ def _temporary(path: Path) -> Path:
 
 @contextlib.contextmanager
 def _removed_on_failure(files: Files, written: Path, path: Path) -> Iterator[None]:
-    """If the block fails, removes what is `written` of the file `path`."""
+    """If the block raises, removes the file `written`, which is to become `path`."""
     with _full_disk_as_error(path):
         try:
             yield
@@ -143,7 +144,6 @@ def _full_disk_as_error(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in NO_SPACE:
             raise DiskFullError(
-                f"the disk did not take all of {path} ({error.strerror}); nothing was changed. "
-                "Free some space if it is full"
+                f"{path} could not be written completely ({error.strerror}); nothing was changed, free some disk space"
             ) from error
         raise

@@ -1,13 +1,13 @@
-"""A server that belongs to the clients of its folder: they find it there, and it ends after the last one.
+"""The embedded server: clients find it through its folder, and it stops after the last one has disconnected.
 
-1. It listens on the Unix socket `socket` in the folder, so that nobody else's programs reach it: the folder and the
-   socket are its user's alone. It has no port.
-2. `address` in the folder holds unix:PATH and a line end, 0600. It is there, whole, only while the server lets clients
-   in: it appears by a rename once it does, and goes before it stops doing so. One that a killed server left behind is
-   removed by the next one, which alone holds the folder's lock. A client takes the name of the socket from it, and its
-   own path of the folder: a folder may be moved, or have another path in another container.
-3. A client counts for as long as a call of its is under way, so for as long as it keeps its point stream open, however
-   it ends. When none was there for the linger, the server stops.
+1. It listens on the Unix socket `socket` in the folder and has no port. Programs of other users can't connect: folder
+   and socket belong to its user alone.
+2. `address` in the folder holds unix:PATH and a line end, 0600. It exists, complete, only while the server accepts
+   clients: a rename makes it after the server begins to, and it is removed before the server stops doing so. One that a
+   killed server left is removed by the next server, which holds the folder's lock. A client takes the name of the
+   socket from it, and its own path of the folder: a folder may be moved, or have another path in another container.
+3. A client counts as connected while it has an active call, so as long as its point stream is open, however it ends.
+   When there was no client for the linger time, the server stops.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from rowlock_regionserver.files import Files
 ADDRESS = "address"
 SOCKET = "socket"
 
-# Whoever started the server needs a moment until it connects.
+# The process that started the server needs a moment until it connects.
 FIRST_CLIENT_SECONDS = 10.0
 
 
 class AddressFile:
-    """Where the folder says who serves it. The caller holds the folder's lock."""
+    """The file `address` of a data folder. The caller holds the folder's lock."""
 
     def __init__(self, folder: Path, files: Files) -> None:
         self._path = folder / ADDRESS
         self._files = files
 
     def write(self, address: str) -> None:
-        """Tells clients the address; blocks on the disk."""
+        """Publishes the address for clients; blocks on the disk."""
         replace_file(self._files, self._path, os.fsencode(f"{address}\n"))
 
     def remove(self) -> None:
-        """Tells clients that nobody serves the folder."""
+        """Removes the address: no server accepts clients."""
         self._files.remove_if_there(self._path)
 
 
 class Presence:
-    """Knows whether a client is there, and with a linger tells when nobody was for that long. For the event loop."""
+    """Whether a client is connected; calls `when_over` after the linger time without one. For the event loop."""
 
     def __init__(self, linger_seconds: float | None, when_over: Callable[[], None]) -> None:
-        self.nobody = asyncio.Event()  # set while no call is under way
-        self.nobody.set()
+        self.is_idle = asyncio.Event()  # set while no call is active
+        self.is_idle.set()
         self._linger_seconds = linger_seconds
         self._when_over = when_over
         self._loop = asyncio.get_running_loop()
@@ -56,19 +56,19 @@ class Presence:
         self._has_begun = False
 
     def begin(self) -> None:
-        """Clients may come from now on; those that came before were told to wait."""
+        """Clients are accepted from now on; earlier ones were refused with a retry."""
         self._has_begun = True
-        if self._linger_seconds is not None and self.nobody.is_set():
+        if self._linger_seconds is not None and self.is_idle.is_set():
             self._timer = self._loop.call_later(max(self._linger_seconds, FIRST_CLIENT_SECONDS), self._when_over)
 
     def count_changed(self, open_count: int) -> None:
-        """So many calls are under way now."""
+        """Sets the number of active calls."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if open_count:
-            self.nobody.clear()
+            self.is_idle.clear()
             return
-        self.nobody.set()
+        self.is_idle.set()
         if self._linger_seconds is not None and self._has_begun:
             self._timer = self._loop.call_later(self._linger_seconds, self._when_over)

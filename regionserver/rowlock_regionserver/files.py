@@ -1,10 +1,10 @@
-"""The door to the file system: every call that makes, changes, syncs or removes a file goes through here.
+"""File-system access: every call that makes, changes, syncs or removes a file goes through here.
 
-Tests replace it to fail, crash or forget at each call. What LMDB writes goes past it, so a store file is written
-by LMDB without syncing, closed, and then synced and renamed through this door.
+Tests replace it to fail, crash or lose data at each call. LMDB writes past it: LMDB writes a store file without syncing
+and closes it, and then the file is synced and renamed through this module.
 
-Want of descriptors is no failure of the disk: what needs one tries again when some were closed, and raises
-TooManyOpenFilesError when that does not help, before anything was changed.
+A lack of descriptors is no failure of the disk: a call that needs one is repeated when idle descriptors were closed,
+and raises TooManyOpenFilesError when that does not help, before anything was changed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from rowlock_regionserver.errors import TooManyOpenFilesError
 T = TypeVar("T")
 
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
-# What the system says of a full disk or quota, and of a want of descriptors.
+# The system's errors for a full disk or quota, and for a lack of descriptors.
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
-# A change of a folder that was made must be synced, so a descriptor for it is waited for.
+# After a change of a folder the sync is mandatory, so `fsync_folder` waits for a descriptor.
 _FOLDER_WAIT_SECONDS = 10.0
 _FOLDER_PAUSE_SECONDS = 0.01
 _RETRY_AFTER_MS = 200
@@ -35,7 +35,7 @@ _RETRY_AFTER_MS = 200
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """Which file it is, whatever its name. Store files never change, so the length belongs to it."""
+    """The identity of a file under any name. Store files never change, so the length is part of it."""
 
     device: int
     inode: int
@@ -55,30 +55,30 @@ def _names_in(path: Path) -> list[str]:
 
 
 class Files:
-    """The real file system. Methods raise OSError as the system calls do, but for want of descriptors.
+    """The real file system. Methods raise OSError like the system calls, and TooManyOpenFilesError.
 
-    None retries, and none follows a symbolic link.
+    No method retries, except for a descriptor, and none follows a symbolic link.
     """
 
-    # Closes descriptors that nobody reads from, and says whether there were any. Set by the owner of such descriptors.
+    # Closes idle descriptors, and returns whether there were any. Set by their owner.
     close_idle: Callable[[], bool] = staticmethod(lambda: False)
 
     def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
-        """A file descriptor, closed on exec. OSError when a symbolic link has that name.
+        """Opens a file; the descriptor is closed on exec. Raises OSError when the path is a symbolic link.
 
-        TooManyOpenFilesError when there is none to be had.
+        Raises TooManyOpenFilesError when no descriptor is left.
         """
         return self.with_descriptor(path, lambda: os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode))
 
     def create(self, path: Path) -> int:
-        """A new, empty file, 0600, for reading and writing. What a crash left under the name is removed."""
+        """Makes a new, empty file, 0600, for reading and writing. Removes an existing one, which a crash left."""
         self.remove_if_there(path)
         return self.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def with_descriptor(self, path: Path, call: Callable[[], T]) -> T:
-        """call(), which needs a descriptor for `path`; once more when there was none and idle ones could be closed.
+        """Returns call(), which needs a descriptor for `path`. If there is none, closes idle ones and calls it again.
 
-        TooManyOpenFilesError when there is none even so.
+        Raises TooManyOpenFilesError when there is still none.
         """
         try:
             return call()
@@ -92,7 +92,7 @@ class Files:
             if error.errno not in NO_DESCRIPTOR:
                 raise
             raise TooManyOpenFilesError(
-                f"no file descriptor is left for {path} ({os.strerror(error.errno)}); nothing was changed, try again, "
+                f"no file descriptor is left for {path} ({os.strerror(error.errno)}); nothing was changed, retry, "
                 "or give the server a higher limit of open files (ulimit -n)",
                 retry_after_ms=_RETRY_AFTER_MS,
             ) from None
@@ -101,7 +101,7 @@ class Files:
         os.close(descriptor)
 
     def pwrite(self, descriptor: int, data: bytes | bytearray | memoryview, offset: int) -> int:
-        """Bytes written, which may be fewer than given."""
+        """Returns the number of bytes written, which may be fewer than given."""
         return os.pwrite(descriptor, data, offset)
 
     def pread(self, descriptor: int, count: int, offset: int) -> bytes:
@@ -110,14 +110,14 @@ class Files:
     def pread_into(self, descriptor: int, buffers: Sequence[memoryview], offset: int) -> int:
         """Reads into writable memory, one buffer after the other, at most a thousand of them.
 
-        Gives the bytes read, which may be fewer than they have room for, and 0 at the end.
+        Returns the number of bytes read, which may be fewer than the buffers take; 0 at the end.
         """
         return os.preadv(descriptor, buffers, offset)
 
     def pread_into_at_once(self, descriptor: int, buffer: memoryview, offset: int) -> int | None:
-        """The same from the system's memory alone; None when it would have to wait for a disk, or may have to.
+        """Reads into the buffer from the page cache only; None when the read would block, or might.
 
-        Linux can tell (RWF_NOWAIT), other systems can't. An error is left to who reads again and may wait.
+        Only Linux can tell (RWF_NOWAIT). Returns None after an error too: the blocking read will raise it.
         """
         if not _NOWAIT:
             return None
@@ -127,14 +127,14 @@ class Files:
             return None
 
     def fdatasync(self, descriptor: int) -> None:
-        """Data, and what is needed to find it, are on stable storage. A failure is final: never call it again."""
+        """Syncs the data, and the metadata that is needed to read it. A failure is final: never call it again."""
         os.fdatasync(descriptor)
 
     def fsync(self, descriptor: int) -> None:
         os.fsync(descriptor)
 
     def fsync_folder(self, path: Path) -> None:
-        """New, renamed and removed names in the folder are on stable storage."""
+        """Syncs new, renamed and removed names in the folder. Waits for a descriptor, 10 s at most."""
         descriptor = self._open_folder(path)
         try:
             os.fsync(descriptor)
@@ -152,7 +152,7 @@ class Files:
                 time.sleep(_FOLDER_PAUSE_SECONDS)
 
     def allocate(self, descriptor: int, offset: int, length: int) -> None:
-        """Reserves space, so that a later write can't meet a full disk. The file grows; new bytes read as zero."""
+        """Reserves space, so that a later write does not fail on a full disk. The file grows by zeros."""
         os.posix_fallocate(descriptor, offset, length)
 
     def truncate(self, descriptor: int, length: int) -> None:
@@ -170,7 +170,7 @@ class Files:
             self.remove(path)
 
     def make_folder(self, path: Path) -> None:
-        """Makes one folder, 0700. FileExistsError when it is there."""
+        """Makes one folder, 0700. Raises FileExistsError when it is there."""
         os.mkdir(path, 0o700)
 
     def remove_folder(self, path: Path) -> None:
@@ -178,19 +178,19 @@ class Files:
         os.rmdir(path)
 
     def list_folder(self, path: Path) -> list[str]:
-        """Names in the folder, sorted."""
+        """The names in the folder, sorted."""
         return sorted(self.with_descriptor(path, lambda: _names_in(path)))
 
     def size(self, path: Path) -> int:
         return os.lstat(path).st_size
 
     def identity(self, descriptor: int) -> FileIdentity:
-        """Of the file that is open."""
+        """The identity of the open file."""
         status = os.fstat(descriptor)
         return FileIdentity(status.st_dev, status.st_ino, status.st_size)
 
     def read(self, path: Path) -> bytes:
-        """The whole file. An error names the path, also one of the disk."""
+        """Reads the whole file. Every error names the path, also one of the disk."""
         descriptor = self.open(path, os.O_RDONLY)
         try:
             chunks = []
@@ -204,12 +204,12 @@ class Files:
             self.close(descriptor)
 
     def free_bytes(self, path: Path) -> int:
-        """What an unprivileged process may still write on the file system of this path."""
+        """The free bytes for an unprivileged process on the file system of this path."""
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
 
     def lock(self, descriptor: int) -> bool:
-        """Takes an exclusive flock that ends with the descriptor; False when somebody else has it."""
+        """Takes an exclusive flock that ends with the descriptor. Returns False when another process has it."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -218,7 +218,7 @@ class Files:
 
 
 def write_all(files: Files, descriptor: int, data: bytes | bytearray | memoryview, offset: int) -> None:
-    """Writes all of `data`, going on after short writes."""
+    """Writes all of `data`, continuing after short writes."""
     with memoryview(data) as view:
         written = files.pwrite(descriptor, view, offset)
         while written < view.nbytes:

@@ -1,11 +1,11 @@
-"""Small immutable files in numbered generations: how the manifest and the catalog are kept.
+"""Numbered generations of small immutable files: the storage of the manifest and the catalog.
 
-1. A generation is there whole and durable, or not at all (durable_files.py).
-2. The one with the greatest number counts. The one before it is kept for repair by hand; older ones are removed.
-3. A damaged newest generation is an error. The older one is never taken in its place by itself, because it may name
-   files that are gone and forget writes that were acknowledged.
+1. A generation is there completely and durably, or not at all (durable_files.py).
+2. The one with the greatest number counts. The one before it stays for a manual repair; older ones are removed.
+3. A damaged newest generation is an error. The older one never replaces it automatically, because it may name files
+   that were removed, and miss acknowledged writes.
 
-Layout: docs/storefile_format.md, "Generations". One writer a name; nothing here locks.
+Layout: docs/storefile_format.md, "Generations". One writer per name; there is no lock here.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ _CHECKSUM_STOP = 16
 
 
 def generation_path(folder: Path, name: str, number: int) -> Path:
-    """Where the generation lies: names sort as their numbers do."""
+    """The path of the generation; names sort by number."""
     return folder / f"{name}-{number:016d}"
 
 
 def write(files: Files, folder: Path, name: str, number: int, body: bytes, *, version: int = FORMAT_VERSION) -> Path:
-    """Makes generation `number` the newest one, durably; blocks on the disk. `version` is that of the body's format.
+    """Writes generation `number`, durably; blocks on the disk. `version` is that of the body's format.
 
-    `number` must be greater than that of every generation there is. DiskFullError,
-    TooManyOpenFilesError or another OSError: the generation before is still the newest one and nothing was left behind.
-    UnknownOutcomeError: renamed, but the folder could not be synced, so after a power cut either may be found;
-    neither's files may be removed, and the process should end.
+    `number` must be greater than that of every existing generation. Raises DiskFullError, TooManyOpenFilesError or
+    another OSError when nothing was changed and no file is left. Raises UnknownOutcomeError when the folder could not
+    be synced after the rename: after a power failure either generation may be the newest, so the files of neither may
+    be removed, and the process should end.
     """
     assert number > 0, f"generation numbers start at 1, not {number}"
     path = generation_path(folder, name, number)
     replace_file(files, path, _encode(number, body, version))
-    # It is written. A leftover here is harmless: the next write tries again.
+    # The generation is written. An old one that stays is harmless: the next write tries again.
     with contextlib.suppress(OSError, TooManyOpenFilesError):
         for old in generation_numbers(files, folder, name)[:-GENERATIONS_KEPT]:
             with contextlib.suppress(OSError):
@@ -58,15 +58,15 @@ def write(files: Files, folder: Path, name: str, number: int, body: bytes, *, ve
 
 
 def read_newest(files: Files, folder: Path, name: str, *, version_max: int = FORMAT_VERSION) -> tuple[int, bytes]:
-    """(number, body) of the newest generation. Leftover temporary files are ignored and removed.
+    """Returns (number, body) of the newest generation. Ignores and removes leftover temporary files.
 
-    FileNotFoundError when there is no generation. CorruptionError names the newest one when it is damaged;
+    Raises FileNotFoundError when there is no generation, CorruptionError when the newest one is damaged, and
     DataFolderError when its version is greater than `version_max`: a newer rowlock wrote it.
     """
     pattern = re.compile(re.escape(name) + r"-\d{16}" + re.escape(TEMPORARY_SUFFIX))
     for entry in files.list_folder(folder):
         if pattern.fullmatch(entry):
-            # On a read-only folder it stays; it is ignored all the same.
+            # In a read-only folder it stays, and is ignored.
             with contextlib.suppress(OSError):
                 files.remove(folder / entry)
     numbers = generation_numbers(files, folder, name)
@@ -77,21 +77,21 @@ def read_newest(files: Files, folder: Path, name: str, *, version_max: int = FOR
 
 
 def generation_numbers(files: Files, folder: Path, name: str) -> list[int]:
-    """Numbers of the generations there are, ascending, whole or damaged."""
+    """The numbers of the generations in the folder, ascending, damaged ones too."""
     return numbers_in(files.list_folder(folder), name)
 
 
 def numbers_in(names: Iterable[str], name: str) -> list[int]:
-    """The same of the names in a folder."""
+    """The numbers of the generations among the names of a folder, ascending."""
     pattern = re.compile(re.escape(name) + r"-(\d{16})")
     matches = (pattern.fullmatch(entry) for entry in names)
     return sorted(int(match[1]) for match in matches if match)
 
 
 def read(files: Files, path: Path, number: int, *, version_max: int = FORMAT_VERSION) -> bytes:
-    """The body of the generation at `path`, which must be `number`.
+    """Returns the body of the generation at `path`, which must be `number`.
 
-    CorruptionError when it is damaged, DataFolderError when its version is greater than `version_max`.
+    Raises CorruptionError when it is damaged, and DataFolderError when its version is greater than `version_max`.
     """
     try:
         raw = files.read(path)
@@ -109,7 +109,7 @@ def read(files: Files, path: Path, number: int, *, version_max: int = FORMAT_VER
         raise CorruptionError(path, _CHECKSUM_START, f"checksum {checksum:#010x}", f"{computed:#010x}")
     if not 1 <= version <= version_max:
         raise DataFolderError(
-            f"{path} has format version {version}; this rowlock reads up to {version_max}. Use a newer one."
+            f"{path} has format version {version}, but this rowlock reads up to {version_max}; use a newer one"
         )
     if found_number != number or body_bytes != len(raw) - _HEADER.size:
         raise CorruptionError(
@@ -123,6 +123,6 @@ def read(files: Files, path: Path, number: int, *, version_max: int = FORMAT_VER
 
 def _encode(number: int, body: bytes, version: int) -> bytes:
     unchecked = _HEADER.pack(MAGIC, version, 0, number, len(body))
-    rest = unchecked[_CHECKSUM_STOP:] + body
-    checksum: int = google_crc32c.value(unchecked[:_CHECKSUM_START] + rest)
-    return unchecked[:_CHECKSUM_START] + checksum.to_bytes(4, "little") + rest
+    after_checksum = unchecked[_CHECKSUM_STOP:] + body
+    checksum: int = google_crc32c.value(unchecked[:_CHECKSUM_START] + after_checksum)
+    return unchecked[:_CHECKSUM_START] + checksum.to_bytes(4, "little") + after_checksum

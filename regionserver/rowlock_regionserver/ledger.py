@@ -1,11 +1,11 @@
-"""The ledger: how many bytes each part of the server holds, against the part's own bound and against that of all.
+"""The ledger: memory accounting. Counts the bytes of each part of the server against its bound and the total bound.
 
-Who needs memory that a client's call asks for takes it first: `take` refuses what does not fit, and then nothing was
-counted. What never fits is a LimitExceededError; what does not fit now is a RegionTooBusyError, which says when to try
-again. What is there already, or must be made for memory to be freed, is counted by `add`, which refuses nothing.
+Memory for a client's call is taken before it is used: `take` refuses what does not fit, and then counts nothing. It
+raises LimitExceededError for bytes that can never fit, and RegionTooBusyError, with a retry delay, for bytes that don't
+fit now. Memory that is in use already, or is needed to free memory, is counted by `add`, which refuses nothing.
 
-Bytes are as the process holds them: a request counts with what reading and arranging it takes, a cell with what Python
-keeps beside its bytes. The bounds together are less than `memory`; docs/memory.md says what stands in between.
+Bytes are those that the process uses: a request counts with the memory to decode and arrange it, a cell with the
+overhead of its Python objects. The sum of the bounds is less than `memory`; docs/memory.md says why.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rowlock_regionserver.errors import LimitExceededError, RegionTooBusyError
 
 @dataclass(frozen=True, slots=True)
 class AccountStatistics:
-    """What one part holds, held at most since the start, and may hold."""
+    """The bytes of one part: now, at most since the start, and its bound."""
 
     bytes_held: int
     bytes_held_peak: int
@@ -33,7 +33,7 @@ class Ledger:
     """The accounts of one server. Thread-safe; one lock for all, which is a leaf and held for a few lines."""
 
     def __init__(self, config: Config, own_bytes: int = 0) -> None:
-        """`own_bytes`: what the process held for itself before anything was counted, and before clients could send."""
+        """`own_bytes`: the memory of the process before anything was counted, and before clients could send."""
         self.own_bytes = own_bytes
         self.bytes_max = config.memory
         self.retry_after_ms = config.retry_after_ms
@@ -58,26 +58,26 @@ class Ledger:
         return account
 
     def when_given(self, wake: Callable[[], None]) -> None:
-        """Calls `wake` once, when some bytes were given back; from any thread, and it must not block."""
+        """Calls `wake` once, after some bytes were released; from any thread. It must not block."""
         with self.lock:
             self.watchers.append(wake)
 
     def wake(self) -> None:
-        """Calls those that wait for bytes to be given back."""
+        """Calls the watchers of `when_given`."""
         with self.lock:
             woken, self.watchers = self.watchers, deque()
         for wake in woken:
             wake()
 
-    def _look(self) -> None:
-        """Counts what parts that count by themselves hold now. The caller holds self.lock."""
+    def _measure_followed(self) -> None:
+        """Updates the accounts of followed parts (`Account.follow`). The caller holds self.lock."""
         for followed in self._followed:
-            followed.look()
+            followed.measure()
 
     def statistics(self) -> Mapping[str, AccountStatistics]:
-        """By the name of the setting that bounds the part."""
+        """The statistics of each part, by the name of the setting that bounds it."""
         with self.lock:
-            self._look()
+            self._measure_followed()
             return {
                 limit: AccountStatistics(account.bytes_held, account.bytes_held_peak, account.bytes_max)
                 for limit, account in self._accounts.items()
@@ -90,61 +90,61 @@ class Ledger:
 
 
 class Account:
-    """What one part of the server holds. Made by its ledger; thread-safe; never waits."""
+    """The bytes of one part of the server. Made by its ledger; thread-safe; never waits."""
 
     __slots__ = ("_holders", "_ledger", "_limit", "bytes_held", "bytes_held_peak", "bytes_max")
 
     def __init__(self, ledger: Ledger, limit: str, bytes_max: int, holders: str) -> None:
-        """`limit`: the setting that bounds it. `holders`: who they are, for messages."""
+        """`limit`: the setting that bounds it. `holders`: the name of the part, for messages."""
         self._ledger = ledger
         self._limit = limit
         self._holders = holders
         self.bytes_max = bytes_max
-        # Guarded by the ledger's lock; read without it, and then about right:
+        # Guarded by the ledger's lock; read without it, approximately:
         self.bytes_held = 0
         self.bytes_held_peak = 0
 
     def take(self, byte_count: int) -> None:
-        """Counts bytes that are about to be held. LimitExceededError or RegionTooBusyError: nothing was counted."""
+        """Counts bytes before they are used. Raises LimitExceededError or RegionTooBusyError: nothing was counted."""
         if not self.try_take(byte_count):
             raise self.refusal(byte_count)
 
     def try_take(self, byte_count: int) -> bool:
-        """The same, but False when they don't fit now."""
+        """Counts bytes before they are used; returns False if they don't fit now."""
         with self._ledger.lock:
-            self._ledger._look()
+            self._ledger._measure_followed()
             if not self.has_room(byte_count):
                 return False
             self._count(byte_count)
             return True
 
     def has_room(self, byte_count: int) -> bool:
-        """So many bytes more would fit now."""
+        """Whether so many bytes more fit now."""
         ledger = self._ledger
         return self.bytes_held + byte_count <= self.bytes_max and ledger.bytes_held + byte_count <= ledger.bytes_max
 
     @property
     def is_half_full(self) -> bool:
-        """More than half of its bound is held."""
+        """Whether more than half of the bound is in use."""
         return 2 * self.bytes_held > self.bytes_max
 
     def add(self, byte_count: int) -> None:
-        """Counts bytes that are held, or given back when negative, whatever the bounds are."""
+        """Counts bytes that are in use, or released ones when negative, regardless of the bounds."""
         ledger = self._ledger
         with ledger.lock:
-            ledger._look()
+            ledger._measure_followed()
             self._count(byte_count)
             is_woken = byte_count < 0 and bool(ledger.watchers)
         if is_woken:
             ledger.wake()
 
     def give(self, byte_count: int) -> None:
-        """Counts bytes as given back."""
+        """Counts released bytes."""
         self.add(-byte_count)
 
     @contextlib.contextmanager
     def taken(self, byte_count: int) -> Iterator[None]:
-        """Holds the bytes for as long as the context is entered; raises as `take` does."""
+        """Returns a context that takes the bytes and releases them at its end; raises like `take`."""
         self.take(byte_count)
         try:
             yield
@@ -152,9 +152,9 @@ class Account:
             self.give(byte_count)
 
     def follow(self, bytes_held: Callable[[], int]) -> None:
-        """Counts, from here on, also what a part counts by itself.
+        """Counts, from now on, also the bytes of a part with a counter of its own.
 
-        It is asked whenever an account changes, with the ledger's lock held: it must neither lock nor block.
+        `bytes_held` is called whenever an account changes, with the ledger's lock held: it must neither lock nor block.
         """
         with self._ledger.lock:
             self._ledger._followed.append(_Followed(self, bytes_held))
@@ -168,12 +168,12 @@ class Account:
             self.bytes_held_peak = self.bytes_held
 
     def refusal(self, byte_count: int, retry_after_ms: int = 0) -> LimitExceededError | RegionTooBusyError:
-        """Why so many bytes more don't fit."""
+        """Returns the error for bytes that don't fit."""
         ledger = self._ledger
         if byte_count > self.bytes_max:
             return LimitExceededError(
-                f"this takes {byte_count} bytes of memory, and all {self._holders} together may have {self._limit} = "
-                f"{self.bytes_max}; ask for less at once, or give the server more memory",
+                f"this takes {byte_count} bytes of memory, but the limit of all {self._holders} is {self._limit} = "
+                f"{self.bytes_max}; request less at once, or give the server more memory",
                 limit=self._limit,
                 limit_value=self.bytes_max,
                 found=byte_count,
@@ -183,14 +183,14 @@ class Account:
         else:
             held, limit, bytes_max = ledger.bytes_held, "memory", ledger.bytes_max
         return RegionTooBusyError(
-            f"{self._holders} need {byte_count} bytes more, and {held} of {limit} = {bytes_max} are held; nothing was "
-            "changed, try again",
+            f"{self._holders} need {byte_count} more bytes, but {held} of {limit} = {bytes_max} are in use; nothing "
+            "was changed, retry",
             retry_after_ms=retry_after_ms or ledger.retry_after_ms,
         )
 
 
 class _Followed:
-    """A part that counts by itself, and how much of that its account has counted. Guarded by the ledger's lock."""
+    """A part with its own counter, and the bytes that its account has counted. Guarded by the ledger's lock."""
 
     __slots__ = ("_account", "_byte_count", "_bytes_held")
 
@@ -199,7 +199,7 @@ class _Followed:
         self._bytes_held = bytes_held
         self._byte_count = 0
 
-    def look(self) -> None:
+    def measure(self) -> None:
         change = self._bytes_held() - self._byte_count
         if change:
             self._byte_count += change
@@ -207,7 +207,7 @@ class _Followed:
 
 
 class Holding:
-    """What one holder has of an account, changed as it is measured and given back once. Thread-safe."""
+    """The share of one holder in an account, which it sets as it measures it. For one thread at a time."""
 
     __slots__ = ("_account", "byte_count")
 
@@ -216,7 +216,7 @@ class Holding:
         self.byte_count = 0
 
     def set(self, byte_count: int) -> None:
-        """It holds so many bytes now. Refuses nothing, because they are there. Of one thread at a time."""
+        """Sets the bytes in use now. Refuses nothing, because they are in use already."""
         change, self.byte_count = byte_count - self.byte_count, byte_count
         if change:
             self._account.add(change)

@@ -1,7 +1,7 @@
-"""How much memory this process may use: the machine's, or what a control group leaves of it, as in a container.
+"""The memory limit of this process: the machine's memory, or the limit of a control group, as in a container.
 
-Groups lie in groups, and each may have a limit, so the path to the root is walked. Version 2 says `max` where there is
-none, version 1 a number beyond any machine. What can't be read or understood is passed over: it limits nothing.
+Groups are nested, and each may have a limit, so all groups up to the root are read. Without a limit version 2 has
+`max`, version 1 a number beyond any machine. Files that can't be read or parsed are skipped: they limit nothing.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-# By the type of the file system: which files hold limits.
+# By the type of the file system: the files with limits.
 _FILES = {"cgroup2": ("memory.max", "memory.high"), "cgroup": ("memory.limit_in_bytes",)}
 
 
 def memory_limit(root: Path = Path("/")) -> int:
-    """Bytes. `root` is where proc and sys are found."""
+    """Returns the limit in bytes. `root` is the folder with proc and sys."""
     return min([_machine_bytes(), *_limits(root)])
 
 
@@ -24,7 +24,7 @@ def _machine_bytes() -> int:
 
 
 def _limits(root: Path) -> Iterator[int]:
-    """The limits of the groups that this process is in."""
+    """The limits of the groups of this process."""
     paths = _paths_of_process(root)
     for kind, mount_root, mount_point in _mounts(root):
         path = paths.get(kind)
@@ -53,7 +53,7 @@ def _paths_of_process(root: Path) -> dict[str, PurePosixPath]:
 
 
 def _mounts(root: Path) -> Iterator[tuple[str, PurePosixPath, PurePosixPath]]:
-    """Type, the group that is mounted, and where, of the hierarchies that may have memory limits."""
+    """Yields type, mounted group and mount point of the hierarchies that may have memory limits."""
     for line in _lines(root / "proc/self/mountinfo"):
         before, separator, after = line.partition(" - ")
         fields, kind_fields = before.split(), after.split()
@@ -65,8 +65,8 @@ def _mounts(root: Path) -> Iterator[tuple[str, PurePosixPath, PurePosixPath]]:
 
 
 def _folders(root: Path, path: PurePosixPath, mount_root: PurePosixPath, mount_point: PurePosixPath) -> Iterator[Path]:
-    """The group's folder and those around it, as far as they are mounted here."""
-    # In a container the mounted group may be the process's own, whose path outside means nothing here.
+    """Yields the group's folder and its parents, as far as they are mounted here."""
+    # In a container the mounted group may be the process's own, whose path outside is meaningless here.
     inside = path.relative_to(mount_root) if path.is_relative_to(mount_root) else PurePosixPath(".")
     if ".." in inside.parts:
         inside = PurePosixPath(".")

@@ -1,7 +1,7 @@
-"""The memory plan: one setting, `memory`, gives each part of the server its bound; single settings override.
+"""The memory plan: derives the bound of each part of the server from one setting, `memory`; other settings override.
 
-The defaults of Config fit together for MEMORY_MAX; with less memory each bound is less in proportion. A sum that can't
-be is refused, before anything is begun: bounds that are together more than `memory`, or more memory than there is.
+The defaults of Config fit MEMORY_MAX; with less memory, bounds are smaller in proportion. Impossible settings are
+refused at the start: bounds whose sum is more than `memory`, or more memory than the machine has.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from dataclasses import fields
 
 from rowlock_regionserver.config import KIB, MIB, Config
 
-# What the process takes beyond `memory`: the interpreter and the libraries (some 100 MiB of it, most of them pages of
-# files that the system can drop), threads, and what allocators can't give back.
+# The memory of the process beyond `memory`: the interpreter and the libraries (some 100 MiB of it, most of them pages
+# of files that the system can drop), threads, and memory that allocators can't return.
 ALLOWANCE_BYTES = 150 * MIB
-# Without a setting: half of what this process may use, and not more than this.
+# The default is half of the memory limit, and not more than this.
 MEMORY_MAX = Config().memory
-MEMORY_LEAST = 64 * MIB
-# A message that is worked on: the bytes that came, the message object, and what is made of it (measured: 2 to 5 times).
+MEMORY_MIN = 64 * MIB
+# Memory of an active request, in its size: the received bytes, the message object, and its values (measured: 2 to 5).
 REQUEST_COST = 5
 
-# The answer to a get while it is made: as cells and a message object, then as that and its bytes.
+# Memory of the answer to a get while it is made, in its size: cells and message object, then that and its bytes.
 MAKING_COST = 2
-# How often an answer is held while it is written: gRPC copies it.
+# Memory of an answer while it is sent, in its size: gRPC copies it.
 ANSWER_COST = 2
-# What a row of a request takes beside its bytes: the objects that it is read into, its outcome and its answer.
+# Memory of a row of a request beyond its bytes: its objects, its outcome and its answer.
 ROW_COST = 1000
 
-# The parts, which are together less than `memory`: an eighth stays free for what allocators hold in between.
+# The parts, whose sum is less than `memory`: an eighth stays free for fragmentation in the allocators.
 PARTS = (
     "memstore_bytes_max",
     "block_cache_bytes",
@@ -39,7 +39,7 @@ PARTS = (
     "answer_bytes_held_max",
     "scan_bytes_held_max",
 )
-# Sizes that follow from `memory` too, and never grow beyond their default: by name, the least that makes sense.
+# Sizes that scale with `memory` too, up to their defaults: by name, the minimum.
 _SIZES = {
     "log_segment_bytes": 4 * MIB,
     "scan_window_bytes": 256 * KIB,
@@ -51,20 +51,20 @@ _DEFAULTS = {field.name: field.default for field in fields(Config)}
 
 
 def planned(settings: Mapping[str, int], available_bytes: int) -> Config:
-    """The configuration with these settings, on a machine or in a container that has so much memory.
+    """Returns the configuration with these settings, for a machine or a container with so much memory.
 
-    ValueError when a setting is out of its range, or when they don't fit each other.
+    Raises ValueError when a setting is out of its range, or when settings don't fit each other.
     """
     memory = settings.get("memory")
     if memory is None:
         memory = min(available_bytes // 2, available_bytes - ALLOWANCE_BYTES, MEMORY_MAX)
-        memory = max(memory, MEMORY_LEAST)
+        memory = max(memory, MEMORY_MIN)
         config = _with_parts(memory, settings)
-        if _sum(config) > memory:  # Single settings ask for more: so much it is, as far as there is so much.
+        if _sum(config) > memory:  # Single settings need more: `memory` grows with them, if there is so much.
             memory = _sum(config) * 8 // 7
             config = Config(**{**_values(config), "memory": memory})
-    elif memory < MEMORY_LEAST:
-        raise ValueError(f"memory must be at least {_shown(MEMORY_LEAST)}, it is {_shown(memory)}")
+    elif memory < MEMORY_MIN:
+        raise ValueError(f"memory must be at least {_shown(MEMORY_MIN)}, it is {_shown(memory)}")
     else:
         config = _with_parts(memory, settings)
     _check(config, settings, available_bytes)
@@ -72,12 +72,12 @@ def planned(settings: Mapping[str, int], available_bytes: int) -> Config:
 
 
 def _with_parts(memory: int, settings: Mapping[str, int]) -> Config:
-    """Each bound in proportion to `memory`, unless it is set."""
+    """Scales each bound in proportion to `memory`, unless it is set."""
     values = {name: _scaled(name, memory) for name in (*PARTS, "memstore_flush_bytes")}
-    values |= {name: max(least, min(_default(name), _scaled(name, memory))) for name, least in _SIZES.items()}
+    values |= {name: max(minimum, min(_default(name), _scaled(name, memory))) for name, minimum in _SIZES.items()}
     if "request_bytes_max" in settings and "request_bytes_in_flight_max" not in settings:
-        least = REQUEST_COST * settings["request_bytes_max"]
-        values["request_bytes_in_flight_max"] = max(values["request_bytes_in_flight_max"], least)
+        minimum = REQUEST_COST * settings["request_bytes_max"]
+        values["request_bytes_in_flight_max"] = max(values["request_bytes_in_flight_max"], minimum)
     in_flight = settings.get("request_bytes_in_flight_max", values["request_bytes_in_flight_max"])
     answers = settings.get("answer_bytes_held_max", values["answer_bytes_held_max"])
     largest = min(in_flight // REQUEST_COST, answers // MAKING_COST)
@@ -93,18 +93,18 @@ def _check(config: Config, settings: Mapping[str, int], available_bytes: int) ->
         several = ", ".join(f"{name} = {_shown(getattr(config, name))}" for name in PARTS)
         raise ValueError(
             f"the parts of the memory are together {_shown(parts)}, more than memory = {_shown(config.memory)}: "
-            f"{several}; give it more, or set less"
+            f"{several}; raise memory, or lower the others"
         )
     if settings.keys() & {"memory", *PARTS, "request_bytes_max"} and config.memory + ALLOWANCE_BYTES > available_bytes:
         raise ValueError(
-            f"memory = {_shown(config.memory)}, with {_shown(ALLOWANCE_BYTES)} that the process takes besides, is more "
-            f"than the {_shown(available_bytes)} that this machine or container has; set less"
+            f"memory = {_shown(config.memory)}, with {_shown(ALLOWANCE_BYTES)} for the process itself, is more than "
+            f"the {_shown(available_bytes)} that this machine or container has; lower it"
         )
     if REQUEST_COST * config.request_bytes_max > config.request_bytes_in_flight_max:
         raise ValueError(
             f"request_bytes_max = {_shown(config.request_bytes_max)} takes {REQUEST_COST} times as much memory, more "
-            f"than request_bytes_in_flight_max = {_shown(config.request_bytes_in_flight_max)}; set the one to "
-            "less, or the other to more"
+            f"than request_bytes_in_flight_max = {_shown(config.request_bytes_in_flight_max)}; lower the first or "
+            "raise the second"
         )
 
 

@@ -1,7 +1,7 @@
-"""What clients ask a region to do, as values: changes, conditions, selections, results.
+"""The operations of a region as values: changes, conditions, selections, results.
 
-They know nothing of the wire; rpc/ makes them from messages. Which columns a filter reads and how it judges is in
-scan/filters.py. What is made for every request is a named tuple, which takes half the time of a frozen dataclass.
+They do not depend on the protocol; rpc/ makes them from messages. scan/filters.py evaluates the filters. A value that
+is made for every request is a named tuple, which takes half the time of a frozen dataclass.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rowlock_regionserver.errors import RegionServerError
 
 
 class CompareOp(enum.IntEnum):
-    """Reads "stored op operand". The numbers are the protocol's."""
+    """Stands between the stored value and the operand. The numbers are the protocol's."""
 
     EQUAL = 0
     NOT_EQUAL = 1
@@ -26,7 +26,7 @@ class CompareOp(enum.IntEnum):
 
 
 class DeleteKind(enum.IntEnum):
-    """What a delete removes. The numbers are the protocol's."""
+    """The scope of a delete. The numbers are the protocol's."""
 
     COLUMN = 0  # the column's versions up to the timestamp
     VERSION = 1  # the version at the timestamp; without one, the newest
@@ -67,7 +67,7 @@ Change = Put | Delete | Increment | Append
 
 
 class ValueType(enum.IntEnum):
-    """How bytes are read before they are compared. The numbers are the protocol's."""
+    """How bytes are decoded before a comparison. The numbers are the protocol's."""
 
     BYTES = 0
     STRING = 1
@@ -83,7 +83,7 @@ class ValueType(enum.IntEnum):
 
 
 class PatternKind(enum.IntEnum):
-    """Where a pattern must stand in the value. The numbers are the protocol's."""
+    """Where a pattern must be in the value. The numbers are the protocol's."""
 
     STARTS_WITH = 0
     ENDS_WITH = 1
@@ -107,7 +107,7 @@ class NotOf:
 
 @dataclass(frozen=True, slots=True)
 class ColumnComparison:
-    """The column's newest visible value compared; an absent column never matches."""
+    """Compares the column's newest visible value; an absent column never matches."""
 
     family: bytes
     qualifier: bytes
@@ -156,7 +156,7 @@ RowFilter = (
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The column's newest cell compared, as bytes; operand None: absent (EQUAL) or present (NOT_EQUAL)."""
+    """Compares the column's newest cell, as bytes. With operand None: absent (EQUAL) or present (NOT_EQUAL)."""
 
     family: bytes
     qualifier: bytes
@@ -165,7 +165,7 @@ class Check:
 
 
 class Existence(enum.IntEnum):
-    """What a condition asks of the whole row. The numbers are the protocol's."""
+    """What a condition requires of the whole row. The numbers are the protocol's."""
 
     ANY = 0
     ABSENT = 1
@@ -174,7 +174,7 @@ class Existence(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Holds when everything in it holds of the row's newest state."""
+    """A condition on the row's newest state; all its parts must hold."""
 
     checks: tuple[Check, ...] = ()
     existence: Existence = Existence.ANY
@@ -182,16 +182,16 @@ class Condition:
 
 
 class RequestId(NamedTuple):
-    """Makes a retry apply once. `floor`: the lowest sequence that this client still waits for."""
+    """Identifies a request, so that it is applied once. `floor`: the lowest sequence that the client waits for."""
 
     client: bytes  # 16 bytes
     sequence: int
     floor: int
-    age_ms: int = 0  # how long ago the client first sent it; 0: it sends it now, or does not say
+    age_ms: int = 0  # how long ago the client first sent it; 0: just now, or unknown
 
 
 class RowMutation(NamedTuple):
-    """Changes of one row, made together, in order."""
+    """Changes of one row, applied atomically and in order."""
 
     row: bytes
     changes: tuple[Change, ...]
@@ -200,15 +200,15 @@ class RowMutation(NamedTuple):
     request: RequestId | None = None
 
 
-# One version as answered: (family, qualifier, timestamp, value).
+# One version in an answer: (family, qualifier, timestamp, value).
 AnswerCell = tuple[bytes, bytes, int, bytes]
 
 
 class RowResult(NamedTuple):
-    """What became of one row mutation."""
+    """The result of one row mutation."""
 
     condition_met: bool = True
-    seen: tuple[AnswerCell, ...] = ()  # what the checks compared; absent ones are left out
+    seen: tuple[AnswerCell, ...] = ()  # the cells that the checks compared; absent ones are left out
     results: tuple[AnswerCell, ...] = ()  # new cells of increments and appends, in order
     timestamp: int = 0  # the stamp; 0: nothing was changed
     repeated_request: bool = False
@@ -225,7 +225,7 @@ class ColumnSelector:
 
 @dataclass(frozen=True, slots=True)
 class CellFilter:
-    """Which cells of a matching row are answered; all that is set must hold."""
+    """Selects the cells of a matching row; all that is set must hold."""
 
     qualifier_prefix: bytes | None = None
     qualifier_start: bytes | None = None
@@ -244,7 +244,7 @@ EVERY_CELL = CellFilter()
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a read answers of each row it reads."""
+    """Selects the rows and cells of a read."""
 
     columns: tuple[ColumnSelector, ...] = ()  # empty: all
     time_start: int = 0
@@ -254,12 +254,12 @@ class Selection:
     cells: CellFilter = EVERY_CELL
 
 
-# What is answered when nothing is chosen.
+# Selects all columns, one version each.
 EVERYTHING = Selection()
 
 
 class FormPart(enum.IntEnum):
-    """What of a column's newest answered version stands in the row form. The numbers are the protocol's."""
+    """The part of a column's newest version in the row form. The numbers are the protocol's."""
 
     VALUE = 0
     TIMESTAMP = 1
@@ -287,9 +287,9 @@ class ScanPlan:
 
 
 class WriteOptions(NamedTuple):
-    """How a write is made. `deadline` is on Clock.monotonic; durability None: the table's.
+    """The options of a write. `deadline` is on Clock.monotonic; durability None: the table's.
 
-    `is_alone`: nobody else is being served, so the caller may wait for a quick sync, for a moment.
+    `is_alone`: no other call is active, so the thread may block for a quick sync.
     """
 
     deadline: float

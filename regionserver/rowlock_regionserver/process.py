@@ -1,12 +1,12 @@
-"""What the server's process asks of Python, Arrow and the system, so that requests don't wait for one another.
+"""Settings of the server's process in Python, Arrow and the system, so that requests don't delay one another.
 
-Called by the command alone, before it serves and when it is ready: a `Server` inside another program, a test say,
-leaves that program as it is. Only `yield_now` is for everybody.
+Only the command calls these functions, before it serves and when it is ready: a `Server` inside another program, a test
+say, leaves that program's settings alone. `yield_now`, `give_back` and `forget_pages` may be called anywhere.
 
 All threads share one interpreter lock. A thread that computes in Python loses it after the switch interval when another
-one asks; a thread inside a long call of Arrow, numpy or the garbage collector keeps it to the end of the call.
-So long work is done in pieces of a millisecond or two with `yield_now` between them, and the collector has little to
-walk.
+thread waits for it; a thread inside a long call of Arrow, numpy or the garbage collector holds it to the end of the
+call. So background work is done in pieces of a millisecond or two with `yield_now` between them, and few objects are
+left to the collector.
 """
 
 from __future__ import annotations
@@ -19,28 +19,29 @@ import resource
 import sys
 import time
 
-# A thread that computes gives way after half a millisecond: a request beside a flush waits 2 ms instead of 15.
+# A thread that computes yields after half a millisecond: during a flush a request waits 2 ms instead of 15.
 SWITCH_INTERVAL_SECONDS = 0.0005
-# A full collection walks every row in memory, so it is made rare. Cycles are rare too, and mostly young.
+# A full collection traverses every row in memory, so it is made rare. Cycles are rare too, and mostly young.
 COLLECTOR_THRESHOLDS = (50_000, 50, 1000)
-# Open files that are asked for; the next one when the system refuses.
+# Limits of open files to request; the next one when the system refuses.
 FILE_LIMITS = (1 << 20, 1 << 16, 10_240)
-# Of the process's limit half is for store files, as far as that makes sense.
+# Half of the process's limit is for store files, within these bounds.
 OPEN_STORE_FILES_MIN, OPEN_STORE_FILES_MAX = 16, 16_384
-# glibc's allocator: numbers of mallopt, and what they are set to. By itself it makes eight arenas a core, each of which
-# keeps what one thread frees from all others; and a large block that was freed once makes it keep all later ones.
-# A block beyond the second setting is mapped when it is asked for and unmapped when it is freed, and the system clears
-# each of its pages: so it is more than a scan's batch of 1 MiB, for which that took a tenth of the scan's time.
+# glibc's allocator: parameters of mallopt, and their values. By default it makes eight arenas a core, each of which
+# keeps the memory that one thread frees from all others; and after a large block was freed once, it keeps all later
+# ones. A block beyond the second setting is mapped when it is allocated and unmapped when it is freed, and the system
+# clears each of its pages. So the setting is more than a scan's batch of 1 MiB, for which that took a tenth of the
+# scan's time.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 ALLOCATOR_SETTINGS = ((_M_ARENA_MAX, 2), (_M_MMAP_THRESHOLD, 2 << 20), (_M_TRIM_THRESHOLD, 16 << 20))
 _MADV_DONTNEED = 4
-# A real sleep, and short enough to cost a flush some hundredths. os.sched_yield lets go of the interpreter lock too,
-# but takes it back before a thread on another core has woken: 2,000 times in a row at worst, where this took 4.
+# A real sleep, and short enough to cost a flush some percent. os.sched_yield releases the interpreter lock too, but
+# takes it back before a thread on another core has woken: 2,000 times in a row at worst, where this took 4.
 YIELD_SECONDS = 20e-6
 
 
 def prepare() -> None:
-    """Before anything heavy is imported."""
+    """Sets the process up; to be called before heavy imports."""
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
     raise_file_limit()
@@ -48,7 +49,7 @@ def prepare() -> None:
 
 
 def set_allocator() -> None:
-    """Lets the C library give back what is freed. Elsewhere than with glibc it is left as it is."""
+    """Makes glibc return freed memory to the system. Does nothing with other C libraries."""
     library = _glibc()
     if library is not None:
         for setting, value in ALLOCATOR_SETTINGS:
@@ -56,10 +57,10 @@ def set_allocator() -> None:
 
 
 def limit_arrow() -> None:
-    """Keeps Arrow to one thread of each kind, and lets it give back what is freed.
+    """Limits Arrow to one thread of each kind, and makes it return freed memory to the system.
 
-    Our own threads are those that work, and an idle one costs memory. Of Arrow's allocators jemalloc gives back by
-    itself and costs least; mimalloc, the default, keeps for each thread what it ever used.
+    Our own threads do the work, and an idle thread costs memory. Of Arrow's allocators jemalloc returns memory
+    unprompted and costs least; mimalloc, the default, keeps all memory that a thread ever used.
     """
     import pyarrow as pa
 
@@ -70,7 +71,7 @@ def limit_arrow() -> None:
 
 
 def give_back() -> None:
-    """Gives memory that was freed back to the system, after much of it was: 10 to 60 ms for some 100 MiB."""
+    """Returns freed memory to the system, after much was freed. Takes 10 to 60 ms for some 100 MiB."""
     import pyarrow as pa
 
     pa.default_memory_pool().release_unused()
@@ -80,9 +81,9 @@ def give_back() -> None:
 
 
 def forget_pages(address: int, byte_count: int) -> None:
-    """Pages of a file that is mapped there count as this process's memory no more; it may look at them again.
+    """Drops the pages of a mapped file from this process's memory; it may read them again.
 
-    `address` is a page's. The bytes are the file's, and stay in the system's memory.
+    `address` is the start of a page. The pages stay in the system's page cache.
     """
     library = _c_library()
     if library is not None:
@@ -103,30 +104,30 @@ def _glibc() -> ctypes.CDLL | None:
     return library if library is not None and hasattr(library, "malloc_trim") and hasattr(library, "mallopt") else None
 
 
-def settle() -> None:
-    """When it is ready: what stays for the life of the process, modules and recovered rows, is never walked again."""
+def freeze_objects() -> None:
+    """Excludes all present objects, like modules and recovered rows, from later collections. For a ready server."""
     gc.collect()
     gc.freeze()
 
 
 def yield_now() -> None:
-    """Lets a thread that waits for the interpreter have it, between two pieces of long work. Costs some 120 µs."""
+    """Releases the interpreter lock to a waiting thread, between two pieces of background work. Costs some 120 µs."""
     time.sleep(YIELD_SECONDS)
 
 
 def raise_file_limit() -> None:
-    """Lets the process hold as many files as it may: each connection is one, and each store file that is open."""
+    """Raises the limit of open files as far as allowed: each connection needs one, and each open store file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for wanted in FILE_LIMITS:
         limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         if soft != resource.RLIM_INFINITY and soft < limit:
-            with contextlib.suppress(OSError, ValueError):  # macOS allows less than it says.
+            with contextlib.suppress(OSError, ValueError):  # macOS allows less than its limit says.
                 resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
                 return
 
 
 def open_store_files_of_this_process() -> int:
-    """How many store files may be open at once: half of what the process may hold. The rest is for clients."""
+    """The limit of open store files: half of the process's limit of open files. The other half is for clients."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return OPEN_STORE_FILES_MAX

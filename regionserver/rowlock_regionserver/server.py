@@ -1,18 +1,18 @@
 """A region server process: a data folder, the regions in it, and the gRPC listener before them.
 
-Start; when a step fails, those before are undone:
+Start; when a step fails, the steps before it are undone:
 
-1. Take the address. Nothing was changed yet when that fails. (A socket in the folder comes after step 2.)
-2. Take the folder (data_folder.py), and make it if it is new.
-3. Answer: calls with SERVER_RECOVERING, health checks with NOT_SERVING.
+1. Bind the address. Nothing was changed yet if that fails. (A socket in the folder is bound after step 2.)
+2. Lock the folder (data_folder.py), and make it if it is missing.
+3. Refuse calls with SERVER_RECOVERING, and answer health checks with NOT_SERVING.
 4. Recover the regions from the folder.
-5. Let clients in. The server is ready.
+5. Accept clients. The server is ready.
 
-Stop, so that every acknowledged change is safe at each point:
+Stop; every acknowledged change is safe at each point:
 
-1. Let nobody in; new calls are refused with SERVER_STOPPING.
-2. What was begun is answered; streams end. From here on nothing waits for disk space.
-3. Flush, sync, close the log. What finds no space for a flush stays in the log, and is told.
+1. Refuse new calls with SERVER_STOPPING.
+2. Answer active requests; end streams. From here on no thread waits for disk space.
+3. Flush, sync, close the log. Regions without space for a flush stay in the log, and are reported.
 4. Release the folder.
 """
 
@@ -53,16 +53,16 @@ from rowlock_regionserver.rpc.grpc.receiving import ReceiveWatch, senders, unix_
 from rowlock_regionserver.rpc.services.catalog_service import CatalogService
 from rowlock_regionserver.rpc.services.region_service import RegionService, RegionServiceStatistics
 
-# How long calls that were begun may take to end when the server stops.
+# How long active calls may take to end when the server stops.
 STOP_GRACE_SECONDS = 10.0
 
 
 def end_process(error: BaseException) -> None:
-    """Ends the process at once, so that nothing is acknowledged after a sync that failed."""
-    what = str(error) or type(error).__name__
+    """Ends the process at once, so that nothing is acknowledged after a failed sync."""
+    cause = str(error) or type(error).__name__
     message = (
-        f"rowlock-server: ending at once, because a file of the data could not be written: {what}; what was "
-        "acknowledged is in the log: see to the disk and to the folder's permissions, then start the server again"
+        f"rowlock-server: ending at once, because a file of the data could not be written: {cause}; acknowledged "
+        "writes are in the log: check the disk and the folder's permissions, then start the server again"
     )
     with contextlib.suppress(OSError):
         os.write(sys.stderr.fileno(), f"{' '.join(message.split())}\n".encode())
@@ -70,22 +70,22 @@ def end_process(error: BaseException) -> None:
 
 
 def end_after_breach(error: BaseException) -> None:
-    """Ends the process at once, with the traceback: an invariant does not hold, so nothing it says can be trusted."""
-    told = "".join(traceback.format_exception(error))
-    message = f"{told}rowlock-server: ending at once, because ROWLOCK_VERIFY=1 found an invariant broken\n"
+    """Ends the process at once, with the traceback: a broken invariant means that no answer can be trusted."""
+    trace = "".join(traceback.format_exception(error))
+    message = f"{trace}rowlock-server: ending at once, because ROWLOCK_VERIFY=1 found an invariant broken\n"
     with contextlib.suppress(OSError):
         os.write(sys.stderr.fileno(), message.encode())
     os._exit(1)
 
 
 def _set_from_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
-    with contextlib.suppress(RuntimeError):  # The loop is closed: it has stopped already.
+    with contextlib.suppress(RuntimeError):  # The loop is closed: the server has stopped already.
         loop.call_soon_threadsafe(event.set)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerStatistics:
-    """What the server is at."""
+    """The server at a moment."""
 
     region_server: RegionServerStatistics
     engine: EngineStatistics
@@ -109,14 +109,13 @@ class Server:
         files: Files | None = None,
         on_fatal: Callable[[BaseException], None] = end_process,
     ) -> None:
-        """Nothing is done yet.
+        """Does nothing yet; see `start`.
 
         `listen`: HOST:PORT, where port 0 lets the system choose, or unix:PATH; None: a socket in the folder. Hosts
-        other than this machine's own, and a folder that others own or may write to, need `is_insecure`. `advertise`:
-        the address that clients are told.
-        `linger_seconds`: embedded, and ends so long after the last client. `is_self_checking`: see
-        host/self_check.py. `on_fatal`: told when a sync failed, and
-        must end the process.
+        other than loopback, and a folder that other users own or may write to, need `is_insecure`. `advertise`: the
+        address for clients. `linger_seconds`: an embedded server, which stops so long after the last client.
+        `is_self_checking`: see host/self_check.py. `on_fatal` is called when a sync has failed, and must end the
+        process.
         """
         self._path = Path(folder)
         self._listen = parsed_address(listen) if listen is not None else None
@@ -150,14 +149,14 @@ class Server:
 
     @property
     def region_server(self) -> RegionServer:
-        """What it serves, once it has started; for tests and measurements in the same process."""
+        """The regions of a server that has started; for tests and measurements in the same process."""
         assert self._region_server is not None, "the server has not started"
         return self._region_server
 
     def start(self) -> Server:
-        """Returns when clients are let in; blocks as long as recovery takes.
+        """Starts the server. Returns when it accepts clients; blocks for the recovery.
 
-        Raises ListenError, DataFolderError, CorruptionError or OSError when it can't.
+        Raises ListenError, DataFolderError, CorruptionError or OSError.
         """
         self._thread.start()
         self._started.wait()
@@ -167,14 +166,14 @@ class Server:
         return self
 
     def ask_to_stop(self) -> None:
-        """Begins an orderly stop, and doesn't wait for it. A server that has not started yet stops once it has."""
+        """Begins an orderly stop, and doesn't wait for it. A server that is starting stops when it has started."""
         with self._stop_lock:
             self._is_stop_asked = True
             if self._ask_loop_to_stop is not None:
                 self._ask_loop_to_stop()
 
     def wait(self) -> None:
-        """Blocks until the server has stopped, if it was ever started. Raises what it died of, if it did."""
+        """Blocks until the server has stopped, if it was started. Raises the error that ended it, if any."""
         if self._thread.ident is not None:
             self._thread.join()
         if self._error is not None:
@@ -182,21 +181,21 @@ class Server:
 
     @property
     def startup_report(self) -> str:
-        """What an operator should know of the folder that was opened; empty when all is well."""
+        """Problems of the opened folder that an operator should know; empty if there are none."""
         return self._region_server.startup_report() if self._region_server is not None else ""
 
     @property
     def unflushed(self) -> list[Unflushed]:
-        """What a server that has stopped could not flush for want of space."""
+        """The regions that a stopped server could not flush for lack of space."""
         return self._unflushed
 
     def stop(self) -> None:
-        """Stops in order: everything begun is answered, everything acknowledged is flushed. Blocks until it is done."""
+        """Stops in order: answers active requests, flushes acknowledged writes. Blocks until that is done."""
         self.ask_to_stop()
         self.wait()
 
     def statistics(self) -> ServerStatistics:
-        """Of a server that has started."""
+        """The statistics of a server that has started."""
         assert self._engine is not None, "the server has not started"
         assert self._region_service is not None, "the server has not started"
         return ServerStatistics(
@@ -234,12 +233,12 @@ class Server:
                 self._address = await self._bind(listener, self._listen)
             folder = await loop.run_in_executor(None, self._take_folder)
             undo.callback(folder.close)
-            # The folder's next server may have a socket of the same name: ours is removed before that.
+            # The folder's next server may make a socket of the same name: ours is removed before that.
             undo.push_async_callback(listener.abandon)
             AddressFile(folder.path, self._files).remove()
             if self._listen is None:
                 self._address = await self._bind(listener, UnixAddress(folder.path / SOCKET))
-            # Measured before clients can connect: what they send while it recovers is not the process's own.
+            # Measured before clients can connect: requests during the recovery are not the process's own memory.
             ledger = Ledger(self._config, own_bytes=anonymous_bytes())
             calls = Calls(self._config, ledger, presence.count_changed, data_folder_id=folder.folder_id)
             await listener.start(calls)
@@ -264,8 +263,8 @@ class Server:
             regions.stop()
             engine.stop()
             region_server.stop_waiting_for_space()
-            await listener.close(presence.nobody, STOP_GRACE_SECONDS)
-            # From here on nothing is left for the loop to do, so it may be blocked.
+            await listener.close(presence.is_idle, STOP_GRACE_SECONDS)
+            # From here on the loop has no work, so it may be blocked.
 
     async def _bind(self, listener: Listener, listen: AnyAddress) -> AnyAddress:
         checked = await asyncio.get_running_loop().run_in_executor(
@@ -274,7 +273,7 @@ class Server:
         return listener.bind(checked, allows_other_users=self._is_insecure)
 
     def _advertised_address(self) -> str:
-        """The address that clients learn; empty for a socket, which each may know by another path."""
+        """The address for clients; empty for a socket, whose path may differ between clients."""
         if self._advertise is not None:
             return str(self._advertise)
         return "" if isinstance(self._address, UnixAddress) else self.address
@@ -286,7 +285,7 @@ class Server:
         return RegionServer.open(folder.path, self._config, self._clock, self._files, self._on_fatal, ledger)
 
     def _watch(self, ledger: Ledger, listener: Listener, connections: Connections) -> ReceiveWatch:
-        """Watches what clients send."""
+        """Starts the watch over bytes that clients send."""
         if isinstance(self._address, Address):
             watch = ReceiveWatch(ledger, partial(senders, self._address.port, connections))
         else:
@@ -297,7 +296,7 @@ class Server:
     async def _serve_clients(
         self, listener: Listener, folder: DataFolder, presence: Presence, stopping: asyncio.Event
     ) -> None:
-        """Serves clients until the server is to stop."""
+        """Serves clients until a stop is requested."""
         await listener.open()
         address_file = AddressFile(folder.path, self._files)
         if self._linger_seconds is not None:

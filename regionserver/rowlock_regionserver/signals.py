@@ -1,9 +1,9 @@
-"""Signals that stop the server, taken whatever its threads are at.
+"""Signals that stop the server, whatever its threads do.
 
-Python runs a signal's handler in the main thread, between two of its steps. A main thread that waits for a lock is
-woken for that only if the signal comes to itself and while it waits already: one that comes a moment before, or to
-another thread, waits with it, for ever. So the system's side writes each signal's number into a socket, as
-`signal.set_wakeup_fd` offers, and a thread that does nothing else reads it.
+Python runs a signal's handler in the main thread, between two bytecodes. A main thread that waits for a lock is woken
+for that only if the signal is delivered to this thread while it waits: a signal a moment before, or to another thread,
+is not handled until the wait ends, perhaps never. So `signal.set_wakeup_fd` writes each signal's number into a socket,
+and a thread of its own reads it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Protocol
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-# A signal that follows sooner is the same one: `timeout` signals the process and then its group.
+# A second signal within this time is the same one: `timeout` signals the process and then its group.
 SAME_SIGNAL_SECONDS = 0.5
 
 
@@ -26,11 +26,11 @@ class Stoppable(Protocol):
     """The server, as a signal sees it."""
 
     def ask_to_stop(self) -> None:
-        """Returns at once; also before it has started."""
+        """Requests a stop, and returns at once. May be called before the server has started."""
 
 
 class Signals:
-    """Turns signals into an orderly stop, and a later one into the end. Made by the main thread, once a process."""
+    """The first signal begins an orderly stop, a later one ends the process. Made by the main thread, once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,24 +41,24 @@ class Signals:
         self._written.setblocking(False)
         signal.set_wakeup_fd(self._written.fileno(), warn_on_full_buffer=False)
         for number in STOPPING:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP, and means it.
-                signal.signal(number, _leave_to_the_thread)
-        threading.Thread(target=self._take_all, name="signals", daemon=True).start()
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP on purpose.
+                signal.signal(number, _ignore)
+        threading.Thread(target=self._read_all, name="signals", daemon=True).start()
 
     def attach(self, server: Stoppable) -> None:
-        """From now on it is this server that is stopped."""
+        """Makes this the server to stop; stops it if a signal was received before."""
         with self._lock:
             self._server = server
             if self._stop_asked_at is not None:
                 server.ask_to_stop()
 
-    def _take_all(self) -> None:
+    def _read_all(self) -> None:
         while numbers := self._numbers.recv(64):
             for number in numbers:
                 if number in STOPPING:
-                    self._take(number)
+                    self._handle(number)
 
-    def _take(self, number: int) -> None:
+    def _handle(self, number: int) -> None:
         now = time.monotonic()
         with self._lock:
             if self._stop_asked_at is None:
@@ -70,11 +70,12 @@ class Signals:
 
 
 def _end_at_once(name: str) -> None:
-    """Ends the process, and says that it is for the signal of this name."""
+    """Ends the process with a message that names the signal."""
     with contextlib.suppress(OSError):
-        os.write(2, f"rowlock-server: {name} again: ending at once; the next start recovers from the log\n".encode())
+        message = f"rowlock-server: {name} again: ending at once; the next start recovers from the log\n"
+        os.write(2, message.encode())
     os._exit(1)
 
 
-def _leave_to_the_thread(number: int, frame: FrameType | None) -> None:
-    """Its number is in the socket. A handler must be there, else the system would end the process."""
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Does nothing: the number is in the socket. Without a handler the system would end the process."""

@@ -1,11 +1,11 @@
-"""What a read reads from: memstore segments and store files behind one interface.
+"""The sources of a read: memstore segments and store files behind one interface.
 
-Two ways lead to a row. Points take its cells as tuples; scans take chunks of rows as Arrow tables. A value that is
-large, or not needed yet, may be away: an AwayValue stands for it, which says how long it is and reads it when asked.
-So who judges keys, which say what is visible, never holds the values of what it will not answer.
+Point reads take the cells of a row as tuples; scans take chunks of rows as Arrow tables. A value that is large, or not
+needed yet, may be away: an AwayValue replaces it, which has its length and loads it on demand. So the code that decides
+by keys which cells are visible never holds the values of other cells.
 
-A row may be larger than what a reader wants to hold. Such a row is long to a point read (LongRowError) and wide to a
-scan (Chunk.wide_row); both then read it in parts.
+A row may be larger than a reader wants to hold. Such a row is long to a point read (LongRowError) and wide to a scan
+(Chunk.wide_row); both then read it in parts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.cells import Cell
 
-# More cells, or bytes, than there ever are.
+# More cells, or bytes, than can exist.
 NO_LIMIT = 1 << 62
 
 # Values up to this are never away: reading one later costs more than holding it.
@@ -26,7 +26,7 @@ AWAY_BYTES_MIN = 64 * 1024
 
 
 class AwayValue:
-    """A value that was not read with its cell. `load` reads it, each time anew; it may block on a disk."""
+    """A value that was not read with its cell. Each call of `load` reads it; it may block on a disk."""
 
     __slots__ = ("byte_count", "load")
 
@@ -38,7 +38,7 @@ class AwayValue:
         return self.byte_count
 
     def __lt__(self, other: object) -> bool:
-        """Cells are sorted as tuples; two that differ only in the value, which may be away, are the same cell."""
+        """Cells are sorted as tuples. Two that differ only in the value, which may be away, are the same cell."""
         return False
 
     __gt__ = __lt__
@@ -48,15 +48,15 @@ class AwayValue:
 FoundCell = tuple[bytes, int, int, int, bytes | AwayValue]
 
 
-# A rule for cells with their values holds as well for cells as they are found.
+# For rules that apply to cells with values and to cells with away values.
 AnyCell = TypeVar("AnyCell", Cell, FoundCell)
 
-# A cell as it is found and answered: (family, qualifier, timestamp, value); see operations.AnswerCell.
+# A cell of an answer whose value may be away: (family, qualifier, timestamp, value); see operations.AnswerCell.
 FoundAnswer = tuple[bytes, bytes, int, bytes | AwayValue]
 
 
 def loaded(value: bytes | AwayValue) -> bytes:
-    """The value itself."""
+    """Returns the value; loads it if it is away."""
     return value if isinstance(value, bytes) else value.load()
 
 
@@ -68,22 +68,22 @@ class LongRowError(Exception):
 class Chunk:
     """Cells of one source in store order: of whole rows, or a part of one row.
 
-    Of whole rows `frontier` says how far they reach. Read forwards, every cell of the asked range with row < `frontier`
-    is in `table`; read backwards, every cell with row >= `frontier` (the table still ascends); and no other cell is.
+    For whole rows `frontier` is their end. Read forwards, every cell of the range with row < `frontier` is in `table`;
+    read backwards, every cell with row >= `frontier` (the table still ascends); and no other cell is.
     None: the range is exhausted. The flags may be pessimistic, never optimistic.
     """
 
     table: pa.Table  # CELL_SCHEMA
     frontier: bytes | None
     has_tombstones: bool
-    has_versions: bool  # some column may be there more than once
+    has_versions: bool  # a column may occur more than once
     write_number_max: int
     timestamp_min: int
     # Values that are away, by their places in the table, ascending; the table has an empty value there.
     away: tuple[tuple[int, AwayValue], ...] = ()
     # The row at the frontier, when it is too large to be read whole: the next one, or backwards the one before.
     wide_row: bytes | None = None
-    # Memory that this chunk keeps alive, and that would not be there without it.
+    # Memory that only this chunk keeps alive.
     bytes_held: int = 0
 
 
@@ -101,25 +101,25 @@ class Source(Protocol):
     def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
         """All cells of the row, tombstones and old versions too, in store order; empty when there are none.
 
-        Raises LongRowError, before it has taken long, when there are more than `cells_max`.
+        Raises LongRowError, early, when there are more than `cells_max`.
         """
 
     def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
-        """Of these the cells of some columns, which ascend, and the row's family tombstones: all that decides on them.
+        """The cells of some columns of the row, which ascend, and the row's family tombstones, which may hide them.
 
-        Costs what it gives, and little for the rest of the row.
+        The cost is that of the result, and little for other cells of the row.
         """
 
     def row_cell_count(self, row: bytes) -> int:
-        """About how many cells a read of the row takes, as far as that is known without reading; 0 may be few."""
+        """An estimate, without reading, of the cells that a read of the row takes; 0: few or none."""
 
     def is_row_in_memory(self, row: bytes) -> bool:
-        """row_cells(row) will not wait for a disk."""
+        """Whether row_cells(row) never waits for a disk."""
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
-        """A row before which the range [start, stop) has none, with `reverse` from which on it has none.
+        """A row before which the range [start, stop) is empty; with `reverse`, a row from which on it is empty.
 
-        None: the range is empty. Known without reading, so that row need not be there; `start` says nothing.
+        None: the whole range is empty. Known without reading, so the row need not exist; `start` excludes nothing.
         """
 
     def read_rows(

@@ -1,4 +1,4 @@
-"""What a region knows of its table."""
+"""The table of a region: its name, families and durability."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rowlock_regionserver.errors import InvalidRequestError
 
 @dataclass(frozen=True)
 class Table:
-    """A table as its regions serve it. `families` ascend by name; ids are never used again."""
+    """A table as its regions serve it. `families` ascend by name; ids are never reused."""
 
     name: str
     table_id: int
@@ -35,15 +35,15 @@ class Table:
     def name_by_number(self) -> Mapping[int, bytes]:
         return {family.number: family.name for family in self.families}
 
-    def durability_of(self, asked: Durability | None) -> Durability:
-        """What a call gets that asked for this. Raises InvalidRequestError for less than the table's."""
+    def durability_of(self, requested: Durability | None) -> Durability:
+        """The durability of a call that requests this one. Raises InvalidRequestError for less than the table's."""
         own = self.durability
-        if asked is None or asked == own:
+        if requested is None or requested == own:
             return own
-        if asked < own:
+        if requested < own:
             raise InvalidRequestError(
-                f"durability {asked.name.lower()} is less than table {self.name!r} promises, {own.name.lower()}; "
-                "one call may ask for more, not for less: alter the table instead",
+                f"durability {requested.name.lower()} is less than table {self.name!r} guarantees, {own.name.lower()}; "
+                "a call may request more, not less: alter the table instead",
                 table=self.name,
             )
-        return asked
+        return requested

@@ -370,7 +370,7 @@ def test_a_stop_on_a_full_disk_ends_soon_says_what_it_left_and_loses_nothing(tmp
     assert sorted(errors) == [b"late", b"more"]
     assert (code, said.count("\n")) == (0, 1)
     assert "'t'" in said
-    assert "no space for the log" in said
+    assert "no disk space for the log" in said
     full.unlink()
     with ServerCommand("--data", data, *ANY_PORT) as server, RawClient(server.ready()) as client:
         assert b"r" in client.rows(client.region_id("t"))

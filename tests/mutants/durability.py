@@ -75,14 +75,14 @@ DURABILITY = [
         "Pending._add",
         "            self._seed, offset, region_id, write_number, previous, self.durable, kind, payload\n",
         "            self._seed, offset, region_id, write_number, previous, self.end(), kind, payload\n",
-        "unit/wal/test_torn_tail.py::test_valid_records_behind_a_bad_one_that_prove_nothing_go_with_the_tail",
+        "unit/wal/test_torn_tail.py::test_valid_records_behind_a_bad_one_that_prove_nothing_are_cut_with_the_tail",
     ),
     Mutant(
         "a full disk is not met at CHECK",
         "Log.check_space",
         "        if self._preallocated.is_full:\n            raise",
         "        if False:\n            raise",
-        f"{WAL_FULL}::test_writes_are_refused_when_the_next_segment_can_not_be_made_and_go_on_when_it_can",
+        f"{WAL_FULL}::test_writes_are_refused_when_the_next_segment_can_not_be_made_and_resume_when_it_can",
     ),
     Mutant(
         "a write that waits for ever is not refused",
@@ -93,10 +93,11 @@ DURABILITY = [
     ),
     Mutant(
         "what is appended while the log is held is forgotten",
-        "Pending.release",
-        "            self._is_held = False\n            if self._has_work():\n                self._wake_writer()\n",
-        "            self._is_held = False\n",
-        f"{QUICK}::test_what_is_appended_while_the_log_is_held_is_written_when_it_is_released",
+        "Pending.resume_wakeup",
+        "            self._is_wakeup_deferred = False\n            if self._has_work():\n"
+        "                self._wake_writer()\n",
+        "            self._is_wakeup_deferred = False\n",
+        f"{QUICK}::test_a_record_that_was_appended_while_the_wakeup_was_deferred_is_written_when_it_resumes",
     ),
     Mutant(
         "a lone caller waits for a disk that hangs",
@@ -124,7 +125,7 @@ DURABILITY = [
         "Writer._finish",
         "        write_all(self._files, self._descriptor, marker, self._written.offset)\n",
         "",
-        f"{APPENDING}::test_closing_completes_what_was_appended_and_leaves_a_segment_of_its_contents_size",
+        f"{APPENDING}::test_closing_completes_all_records_and_leaves_a_segment_of_its_contents_size",
     ),
     Mutant(
         "a marker of an idle log names every region",
@@ -138,7 +139,7 @@ DURABILITY = [
         "Pending.append",
         "        chains.news.add(region_id)\n        self._batch.add(durability, complete)\n",
         "        self._batch.add(durability, complete)\n",
-        f"{IDLE}::test_a_partial_marker_names_what_is_new_since_the_one_before",
+        f"{IDLE}::test_a_partial_marker_names_the_regions_with_records_since_the_one_before",
     ),
     # ---- the file beside the log
     Mutant(
@@ -146,7 +147,7 @@ DURABILITY = [
         "Writer._sync",
         "            self._durable.write(self._written)\n            self._pending.durable = self._written\n",
         "            self._pending.durable = self._written\n",
-        f"{LOST_ENDS}::test_what_a_killed_server_had_synced_is_missed_and_named",
+        f"{LOST_ENDS}::test_lost_records_that_a_killed_server_had_synced_are_named",
     ),
     Mutant(
         "a position is noted before it is durable",
@@ -162,7 +163,7 @@ DURABILITY = [
         "Writer._roll",
         "        self._durable.write(self._written)\n        self._durable.sync()\n",
         "",
-        f"{LOST_ENDS}::test_a_newest_segment_that_is_gone_is_known_after_a_power_failure",
+        f"{LOST_ENDS}::test_a_missing_newest_segment_is_named_after_a_power_failure",
     ),
     # ---- reservations
     Mutant(
@@ -177,13 +178,13 @@ DURABILITY = [
         "Pending._add_note",
         "        self._chains.news.add(region_id)\n        self.pass_through(_FSYNC, do_nothing)\n",
         "        self._chains.news.add(region_id)\n        self.pass_through(0, do_nothing)\n",
-        f"{ROLLING}::test_what_follows_a_reservation_completes_once_it_is_durable",
+        f"{ROLLING}::test_records_after_a_reservation_complete_when_it_is_durable",
     ),
     # ---- space
     Mutant(
         "a record that waits for space is completed before",
         "Writer._write",
-        "            self._make_room(batch.offset + len(batch.data))\n",
+        "            self._ensure_space(batch.offset + len(batch.data))\n",
         "            pass\n",
         f"{WAL_FULL}::test_a_record_larger_than_a_segment_waits_for_space",
     ),

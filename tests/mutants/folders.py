@@ -52,7 +52,7 @@ FOLDERS = [
         "check_own",
         "    if status.st_uid not in (os.geteuid(), 0):\n",
         "    if False:\n",
-        f"{OWNERSHIP}::test_somebody_elses_folder_is_refused",
+        f"{OWNERSHIP}::test_the_folder_of_another_user_is_refused",
     ),
     Mutant(
         "folders below the data folder are not looked at",
@@ -84,10 +84,10 @@ FOLDERS = [
     ),
     Mutant(
         "a new region removes what has its folder's name",
-        "room_for_region",
+        "free_region_path",
         "    if region_id in made:\n",
         "    if True:\n",
-        "unit/host/test_set_aside.py::test_what_could_not_be_set_aside_is_not_removed_by_the_next_table_either",
+        "unit/host/test_set_aside.py::test_a_folder_that_could_not_be_set_aside_is_not_removed_by_the_next_table_either",
     ),
     Mutant(
         "a family's number is used again",

@@ -14,14 +14,14 @@ LOCK_MUTANTS = [
         "RowLocks._acquire_one",
         "            if row not in self._queues:\n",
         "            if True:\n",
-        f"{LOCKS}::test_waiting_past_the_deadline_gives_up_with_nothing_taken",
+        f"{LOCKS}::test_a_wait_that_times_out_takes_no_lock",
     ),
     Mutant(
         "a writer that gives up keeps the locks it had",
         "RowLocks.acquire",
         "            self.release(rows[:taken])\n",
         "            pass\n",
-        f"{LOCKS}::test_waiting_past_the_deadline_gives_up_with_nothing_taken",
+        f"{LOCKS}::test_a_wait_that_times_out_takes_no_lock",
     ),
     Mutant(
         "a row lock passes to the last who came",
@@ -46,7 +46,7 @@ LOCK_MUTANTS = [
     ),
     Mutant(
         "who gives up to have the gate alone leaves the others waiting",
-        "Gate.enter_alone",
+        "Gate.enter_exclusive",
         "                    self._begin_shared_phase()",
         "                    pass",
         f"{CLOSES}::test_a_thread_that_times_out_on_the_exclusive_gate_admits_the_waiting_threads",
@@ -56,14 +56,14 @@ LOCK_MUTANTS = [
         "Gate.enter",
         "            if not self._is_barred:\n",
         "            if not self._is_exclusive:\n",
-        f"{LOCKS}::test_the_gate_held_alone_waits_for_those_inside_and_keeps_newcomers_out",
+        f"{LOCKS}::test_an_exclusive_waiter_waits_for_shared_holders_and_bars_new_ones",
     ),
     Mutant(
         "those that hold the gate alone follow each other and let nobody in between",
-        "Gate.leave_alone",
+        "Gate.leave_exclusive",
         "            elif self._shared_queue:\n",
         "            elif self._shared_queue and not self._exclusive_queue:\n",
-        f"{LOCKS}::test_who_waits_for_the_gate_is_let_in_between_two_that_hold_it_alone",
+        f"{LOCKS}::test_a_shared_phase_lies_between_two_exclusive_ones",
     ),
     Mutant(
         "who was let in before the end of its region writes after it",

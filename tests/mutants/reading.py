@@ -24,7 +24,7 @@ READING = [
         "Mvcc.protected_read_points",
         "            registered = sorted(self._readers) if self._readers else []\n",
         "            registered: list[int] = []\n",
-        f"{MVCC}::test_a_registered_read_point_is_one_that_may_be_read_at",
+        f"{MVCC}::test_a_registered_read_point_is_protected",
     ),
     Mutant(
         "the view is taken before the read point",

@@ -21,10 +21,10 @@ RECOVERY = [
     # ---- torn tail
     Mutant(
         "a record's checksum is not looked at",
-        "Replay.read",
+        "LogReplay.read",
         " or extend(seed ^ offset, data[offset + 4 : end]) != checksum",
         "",
-        f"{TAIL}::test_valid_records_behind_a_bad_one_that_prove_nothing_go_with_the_tail",
+        f"{TAIL}::test_valid_records_behind_a_bad_one_that_prove_nothing_are_cut_with_the_tail",
     ),
     Mutant(
         "damage is taken for a torn tail",
@@ -36,7 +36,7 @@ RECOVERY = [
     Mutant(
         "a torn tail is not cut",
         "recover",
-        "    if recovered.is_tail_whole:\n",
+        "    if recovered.is_tail_intact:\n",
         "    if False:\n",
         f"{TAIL}::test_the_cut_is_done_before_a_new_segment_exists",
     ),
@@ -52,7 +52,7 @@ RECOVERY = [
         "_content",
         "    for record in recovered.unproven_changes():\n        copies",
         "    for record in ():\n        copies",
-        f"{TAIL}::test_what_was_valid_but_not_proven_is_written_anew_and_synced",
+        f"{TAIL}::test_valid_records_that_are_not_proven_are_copied_and_synced",
     ),
     Mutant(
         "what is written anew is not synced",
@@ -66,7 +66,7 @@ RECOVERY = [
         "LogReader._read_sealed",
         "        limit = min(final_bytes, len(segment.data))\n",
         "        limit = len(segment.data)\n",
-        f"{TAIL}::test_valid_records_behind_a_bad_one_that_prove_nothing_go_with_the_tail",
+        f"{TAIL}::test_valid_records_behind_a_bad_one_that_prove_nothing_are_cut_with_the_tail",
     ),
     Mutant(
         "a tail is cut without a word",
@@ -78,9 +78,9 @@ RECOVERY = [
     Mutant(
         "a segment with damage is cut",
         "recover",
-        "    if recovered.is_tail_whole:\n",
+        "    if recovered.is_tail_intact:\n",
         "    if recovered.segments:\n",
-        f"{LOST_ENDS}::test_what_a_killed_server_had_synced_is_missed_and_named",
+        f"{LOST_ENDS}::test_lost_records_that_a_killed_server_had_synced_are_named",
     ),
     Mutant(
         "a segment may be shorter than it was made",
@@ -91,7 +91,7 @@ RECOVERY = [
     ),
     Mutant(
         "a log that was closed may end anywhere",
-        "LogReader._is_short_by_right",
+        "LogReader._was_truncated",
         "        return last.kind == MARKER and is_last_marker(last.payload, segment.version)\n",
         "        return last.kind == MARKER\n",
         f"{LOST_ENDS}::test_a_log_that_ends_with_another_marker_was_cut",
@@ -101,50 +101,51 @@ RECOVERY = [
         "LogReader._proven",
         "            displaced = displaced_proof(",
         "            displaced_proof(",
-        f"{LOST_ENDS}::test_the_segment_alone_tells_of_what_was_cut_out_of_it",
+        f"{LOST_ENDS}::test_the_segment_alone_shows_a_piece_cut_out_of_it",
     ),
     Mutant(
         "newest segments may be gone",
         "LogReader._check_newest",
         "        if self._durable.segment > number:\n",
         "        if False:\n",
-        f"{LOST_ENDS}::test_a_newest_segment_that_is_gone_is_named",
+        f"{LOST_ENDS}::test_a_missing_newest_segment_is_named",
     ),
     Mutant(
         "a partial marker proves what lies before it",
-        "Replay._marker",
-        "        elif self._doubt is not None and marker.since <= self._doubt:\n",
-        "        elif self._doubt is not None:\n",
-        f"{IDLE}::test_whatever_is_lost_no_region_is_served_with_less_than_it_had",
+        "LogReplay._marker",
+        "        elif self._unresolved_from is not None and marker.since <= self._unresolved_from:\n",
+        "        elif self._unresolved_from is not None:\n",
+        f"{IDLE}::test_no_region_is_served_with_lost_records",
     ),
     Mutant(
         "only the newest damage is in doubt",
-        "Replay.gap",
-        "        self._doubt = self._doubt or start\n",
-        "        self._doubt = start\n",
-        f"{IDLE}::test_whatever_is_lost_no_region_is_served_with_less_than_it_had",
+        "LogReplay.gap",
+        "        self._unresolved_from = self._unresolved_from or start\n",
+        "        self._unresolved_from = start\n",
+        f"{IDLE}::test_no_region_is_served_with_lost_records",
     ),
     # ---- damage
     Mutant(
         "a broken chain is served",
-        "Replay.read",
-        "                if last_of(region_id, 0) == previous or self._mends(path, offset, region_id, previous):\n",
+        "LogReplay.read",
+        "                if last_of(region_id, 0) == previous or "
+        "self._gap_is_flushed(path, offset, region_id, previous):\n",
         "                if True:\n",
         f"{DAMAGE}::test_a_proven_bad_record_breaks_the_chain_of_its_region_and_the_others_are_whole",
     ),
     Mutant(
         "what lies after damage is guessed to be whole",
-        "Replay.finish",
+        "LogReplay.finish",
         "            if region_id not in self._proven and region_id not in self.broken:\n",
         "            if False:\n",
         f"{DAMAGE}::test_without_a_later_marker_no_region_is_proven_whole",
     ),
     Mutant(
         "what the log does not reach back to is guessed to be flushed",
-        "Replay._begin",
+        "LogReplay._begin",
         "            if flushed < start:\n",
         "            if False:\n",
-        f"{DAMAGE}::test_missing_oldest_segments_are_seen_by_what_was_flushed",
+        f"{DAMAGE}::test_missing_oldest_segments_show_by_the_flushed_write_numbers",
     ),
     Mutant(
         "damage is forgotten when its segment is gone",
@@ -172,7 +173,7 @@ RECOVERY = [
         "Opening._read_log",
         "            expected_log_id=self._state.log_id or None,\n",
         "            expected_log_id=None,\n",
-        f"{TABLES}::test_a_missing_log_is_not_taken_for_a_new_one",
+        f"{TABLES}::test_a_missing_log_is_not_a_new_one",
     ),
     Mutant(
         "a region that the log lost something of is served",

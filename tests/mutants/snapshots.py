@@ -54,7 +54,7 @@ SNAPSHOT_MUTANTS = [
         "        if opened is not None and self._is_over(opened):\n            self._expire(opened)\n"
         "        self._ended",
         "        self._ended",
-        f"{SNAPSHOTS}::test_it_ends_when_nobody_used_it_for_its_lease",
+        f"{SNAPSHOTS}::test_a_snapshot_that_is_not_used_for_its_lease_ends",
     ),
     Mutant(
         "a snapshot expires under a scan",
@@ -75,12 +75,12 @@ SNAPSHOT_MUTANTS = [
         "Snapshots._claim",
         "        self._check_not_ended(snapshot_id)\n        known",
         "        self._ended = EndedSnapshots(9)\n        known",
-        f"{SNAPSHOTS}::test_one_that_ended_is_told_so_and_never_made_again",
+        f"{SNAPSHOTS}::test_an_ended_snapshot_is_reported_as_ended_and_its_id_never_reused",
     ),
     Mutant(
         "an end that comes while a snapshot is made is lost",
         "Snapshots._register",
-        "        self._check_not_ended(snapshot_id)  # Its end may have come in between.\n",
+        "        self._check_not_ended(snapshot_id)  # It may have been ended in the meantime.\n",
         "",
         f"{SNAPSHOTS}::test_an_end_that_comes_while_it_is_made_holds",
     ),

@@ -51,7 +51,7 @@ STAMPS_AND_ANSWERS = [
     ),
     Mutant(
         "a stop keeps stamps that were not given",
-        "Numbering.give_back",
+        "Numbering.release_unused",
         "                self._stamps_until = self._stamps.newest + 1\n",
         "                pass\n",
         f"{STAMPS}::test_after_an_orderly_stop_stamps_go_on_from_the_last_one",
@@ -107,7 +107,7 @@ STAMPS_AND_ANSWERS = [
     ),
     Mutant(
         "a reservation that was taken back comes again",
-        "Replay._reserve",
+        "LogReplay._reserve",
         "        self._reserved[region_id] = (max(numbers_until, numbers_before), stamps_until)\n",
         "        before = self._reserved.get(region_id, (0, 0))[1]\n"
         "        self._reserved[region_id] = (max(numbers_until, numbers_before), max(stamps_until, before))\n",
@@ -132,7 +132,7 @@ STAMPS_AND_ANSWERS = [
         "BulkLoad._apply_in_gate",
         "                    self._numbering.pass_over_cells()  # Their rows are not read.\n",
         "                    pass\n",
-        f"{OLD}::test_who_does_not_read_rows_writes_beyond_all_old_cells_and_so_does_everybody_from_then_on",
+        f"{OLD}::test_a_write_that_reads_no_rows_is_later_than_all_old_cells_and_so_are_all_later_writes",
     ),
     Mutant(
         "a call is judged by the stamps of others",
@@ -153,7 +153,7 @@ STAMPS_AND_ANSWERS = [
         "Numbering.stamp_later_than",
         "self._given.get(row) == (stamp, timestamp) else",
         "self._given.get(row, (0, 0))[1] == timestamp else",
-        f"{OLD}::test_a_call_that_takes_its_time_lends_its_timestamp_to_nobody",
+        f"{OLD}::test_a_slow_call_shares_its_timestamp_with_no_other_call",
     ),
     Mutant(
         "a start believes no range beyond the cells",
@@ -254,7 +254,7 @@ STAMPS_AND_ANSWERS = [
         "        return 0\n",
         "        return None\n",
         "unit/host/test_damaged_regions.py::"
-        "test_what_may_have_been_made_before_a_damaged_table_was_truncated_is_not_made_again",
+        "test_a_change_that_may_precede_the_truncate_of_a_damaged_table_is_not_repeated",
     ),
     Mutant(
         "a table that could not be truncated stays closed",

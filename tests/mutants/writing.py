@@ -52,14 +52,14 @@ WRITING = [
     Mutant(
         "one call may ask for less than its table promises",
         "Table.durability_of",
-        "        if asked < own:\n",
+        "        if requested < own:\n",
         "        if False:\n",
         f"{WRITES}::test_less_durability_than_the_table_promises_is_refused",
     ),
     Mutant(
         "one call can not ask for more than its table promises",
         "Table.durability_of",
-        "        return asked\n",
+        "        return requested\n",
         "        return own\n",
         f"{BULK}::test_a_bulk_file_is_durable_before_a_later_sync_makes_its_record_so",
     ),

@@ -289,7 +289,7 @@ def test_latest_goes_on_after_a_start_of_the_server_with_the_queries_that_begin_
     rowlock_server.restart()
     for query in (before, unused):
         _task_of(monkeypatch, query)
-        with pytest.raises(SnapshotEndedError, match=r"Run the query again.*started anew"):
+        with pytest.raises(SnapshotEndedError, match=r"Run the query again.*restarted"):
             _count(planned)
     _task_of(monkeypatch, _query())
     assert _count(planned) == 1002

@@ -18,7 +18,7 @@ MILLISECONDS = sorted({name for name in Config.__slots__ if "_ms" in name} - {"s
         ("log_segment_bytes", SEGMENT_BYTES_MAX),
         ("write_numbers_per_leap", 1 << 32),
         ("stamp_leap_ms", 24 * 3600 * 1000),
-        # What the protocol has no bits for would fail with each answer that tells it.
+        # A value with too many bits for the protocol would make each answer with it fail.
         ("cell_bytes_max", (1 << 31) - 1 - (1 << 20)),
         ("retry_after_ms", (1 << 32) - 1),
         *[(name, int(CENTURY.total_seconds()) * 1000) for name in MILLISECONDS],

@@ -1,4 +1,4 @@
-"""The data folder: made once, held by one, refused unharmed."""
+"""The data folder: made once, locked by one process, and unchanged when it is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 class FailingFiles(Files):
-    """Files whose n-th change does not happen: it raises what it is told to."""
+    """Files whose n-th change does not happen, but raises the given error."""
 
     def __init__(self, fails_at: int, error: BaseException) -> None:
         self._left = fails_at
@@ -88,25 +88,25 @@ def test_a_folder_with_other_things_is_left_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (b"rowlock data folder, format 2, id 0123456789abcdef0123456789abcdef\n", "has format 2"),
-        (b"", "damaged or not ours"),
-        (b"rowlock data folder, format 1, id 0123\n", "damaged or not ours"),
-        (b"\x00" * 100_000, "damaged or not ours"),
+        (b"", "damaged or of another program"),
+        (b"rowlock data folder, format 1, id 0123\n", "damaged or of another program"),
+        (b"\x00" * 100_000, "damaged or of another program"),
     ],
 )
 def test_another_version_or_a_damaged_format_is_refused_and_nothing_changed(
-    tmp_path: Path, line: bytes, said: str
+    tmp_path: Path, line: bytes, message: str
 ) -> None:
     (tmp_path / FORMAT).write_bytes(line)
-    with pytest.raises(DataFolderError, match=said) as refused:
+    with pytest.raises(DataFolderError, match=message) as refused:
         DataFolder.open(tmp_path, Files())
     assert len(str(refused.value)) < 1000
     assert contents(tmp_path) == {FORMAT: line}
 
 
-def test_a_folder_is_held_by_one_and_the_other_is_told_by_whom(tmp_path: Path) -> None:
+def test_a_second_process_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
     with DataFolder.open(tmp_path, Files()):
         before = contents(tmp_path)
         with pytest.raises(DataFolderError, match=rf"in use by another rowlock-server \(process {os.getpid()}\)"):
@@ -147,7 +147,7 @@ def test_the_lock_file_is_enough_where_folders_have_no_locks(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", [LOCK, "format.temporary", FORMAT])
 @pytest.mark.parametrize("is_shared", [False, True])
-def test_a_link_in_the_place_of_a_file_is_refused_and_what_it_points_to_unharmed(
+def test_a_link_in_the_place_of_a_file_is_refused_and_its_target_unharmed(
     tmp_path: Path, name: str, is_shared: bool
 ) -> None:
     victim, folder = tmp_path / "letters.txt", tmp_path / "data"
@@ -187,7 +187,7 @@ def test_a_folder_that_cannot_be_written_is_refused_in_one_sentence(tmp_path: Pa
     assert contents(tmp_path) == before
 
 
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataFolderError, match="disk is full"):
         DataFolder.open(tmp_path / "data", FailingFiles(1, OSError(errno.ENOSPC, "No space left on device")))
 
@@ -215,7 +215,7 @@ def test_a_format_that_the_disk_refuses_is_an_error_and_the_next_try_works(
     DataFolder.open(disk.root, disk).close()
 
 
-def test_a_file_in_its_place_and_a_missing_parent_are_told(tmp_path: Path) -> None:
+def test_a_file_in_its_place_and_a_missing_parent_are_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DataFolderError, match="is not a folder"):
         DataFolder.open(tmp_path / "file", Files())

@@ -1,4 +1,4 @@
-"""A new file is there whole and durable, or not at all, whichever step the disk refuses."""
+"""A new file is there completely and durably, or not at all, whichever step fails."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def replaced(files: Files, path: Path) -> None:
     replace_file(files, path, NEW)
 
 
-# By name, the two ways whose file somebody else names.
+# By name, the two ways whose file is named by another file.
 UNNAMED: dict[str, Write] = {"durably_named": written_by_others, "new_file": written_in_parts}
 EVERY: dict[str, Write] = {"replace_file": replaced, **UNNAMED}
 
@@ -97,7 +97,7 @@ def test_a_new_file_knows_its_length_and_checksum(disk: SimulatedFiles) -> None:
     assert (file.byte_count, file.checksum) == (len(NEW), google_crc32c.value(NEW))
 
 
-def test_each_wait_for_the_disk_is_inside_of_what_the_caller_enters(disk: SimulatedFiles) -> None:
+def test_each_wait_for_the_disk_is_inside_the_syncing_context(disk: SimulatedFiles) -> None:
     events: list[str] = []
 
     def note(call: Call) -> None:
@@ -150,7 +150,7 @@ def test_a_file_that_nothing_names_yet_is_removed_when_a_step_fails(
     if way == "new_file" and step == "rename":
         return  # It has its name from the beginning.
     disk.fail_next(step, error_number)
-    # `durably_named` leaves the file to the block, which raises what it likes; a full disk is one all the same.
+    # With `durably_named` the block writes the file and raises any error; a full disk is still DiskFullError.
     with pytest.raises(raised(error_number)):
         UNNAMED[way](disk, disk.root / "name")
     assert disk.list_folder(disk.root) == []
@@ -200,7 +200,7 @@ def interrupted_in_parts(files: Files, path: Path) -> None:
 
 
 @pytest.mark.parametrize("write", [interrupted_by_others, interrupted_in_parts])
-def test_what_the_block_raises_leaves_nothing(disk: SimulatedFiles, write: Write) -> None:
+def test_a_block_that_raises_leaves_no_file(disk: SimulatedFiles, write: Write) -> None:
     with pytest.raises(KeyboardInterrupt):
         write(disk, disk.root / "name")
     assert disk.list_folder(disk.root) == []
@@ -217,7 +217,7 @@ def test_a_new_file_does_not_touch_one_of_its_name(disk: SimulatedFiles) -> None
 @pytest.mark.parametrize("loss", Loss)
 @pytest.mark.parametrize("moment", Moment)
 @pytest.mark.parametrize("way", EVERY)
-def test_a_crash_at_any_call_leaves_what_was_there_or_the_whole_file(
+def test_a_crash_at_any_call_leaves_the_old_state_or_the_complete_file(
     tmp_path: Path, way: str, moment: Moment, loss: Loss
 ) -> None:
     for call in range(1, 10):
@@ -237,6 +237,6 @@ def test_a_crash_at_any_call_leaves_what_was_there_or_the_whole_file(
             assert found == NEW
             assert call > 5, "the crashes did not reach every call"
             return
-        if way != "new_file":  # Whatever such a file holds: nothing names it.
+        if way != "new_file":  # Such a file may have any content: nothing names it.
             assert found in (NEW, OLD if way == "replace_file" else None)
     pytest.fail("no call was the last one")

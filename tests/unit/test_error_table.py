@@ -51,7 +51,7 @@ def test_each_exception_of_a_side_has_one_row(module: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("module", "kind", "row"), [pytest.param(*each, id=f"{each[0].__name__}.{each[1].name}") for each in classes()]
 )
-def test_each_class_is_what_its_row_says(module: ModuleType, kind: ErrorClass, row: ErrorRow) -> None:
+def test_each_class_matches_its_row(module: ModuleType, kind: ErrorClass, row: ErrorRow) -> None:
     """For classes that are written by hand; the others are generated."""
     written: type[Exception] = getattr(module, kind.name)
     assert ", ".join(base.__name__ for base in written.__bases__) == kind.parents

@@ -1,4 +1,4 @@
-"""What an error says is bounded, whatever it quotes: a request can fail in each of 100,000 rows."""
+"""The length of an error's message is bounded: a request can fail in each of 100,000 rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_long_list_is_cut_and_the_rest_counted() -> None:
     assert listed([b"x" * 500, b"y"]) == "x" * 500 + " and 1 more"
 
 
-def test_an_unknown_family_of_a_table_of_a_thousand_is_told_in_few_bytes() -> None:
+def test_the_error_for_an_unknown_family_among_a_thousand_is_short() -> None:
     table = table_of(1000)
     with pytest.raises(FamilyNotFoundError) as refused:
         check_mutation(RowMutation(b"r", (Put(b"no", b"q", b"v"),)), table, Config(), 0)

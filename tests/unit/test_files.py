@@ -1,4 +1,4 @@
-"""The door to the file system follows no link, whatever it is asked for."""
+"""No call of the file-system module follows a symbolic link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A generation is there whole and durably, or the one before it is; a damaged one is never passed over."""
+"""After any failure the new generation or the one before is there; a damaged one is never skipped."""
 
 from __future__ import annotations
 

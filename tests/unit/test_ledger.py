@@ -1,4 +1,4 @@
-"""The ledger: what is taken is counted, what does not fit is refused in words, what is given back wakes who waits."""
+"""The ledger: taken bytes are counted, bytes that don't fit are refused, released bytes wake the watchers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def ledger() -> Iterator[Ledger]:
     made._check()
 
 
-def test_what_does_not_fit_now_is_refused_with_a_delay_and_not_counted(ledger: Ledger) -> None:
+def test_bytes_that_do_not_fit_now_are_refused_with_a_delay_and_not_counted(ledger: Ledger) -> None:
     ledger.scans.take(600)
     with pytest.raises(
-        RegionTooBusyError, match="scans need 1 bytes more, and 600 of scan_bytes_held_max = 600"
+        RegionTooBusyError, match="scans need 1 more bytes, but 600 of scan_bytes_held_max = 600"
     ) as busy:
         ledger.scans.take(1)
     assert (busy.value.retry_after_ms, busy.value.can_retry) == (7, True)
@@ -32,7 +32,7 @@ def test_what_does_not_fit_now_is_refused_with_a_delay_and_not_counted(ledger: L
     ledger.scans.take(1)
 
 
-def test_what_can_never_fit_is_refused_for_good(ledger: Ledger) -> None:
+def test_bytes_that_can_never_fit_are_refused_without_a_retry(ledger: Ledger) -> None:
     with pytest.raises(LimitExceededError, match="this takes 601 bytes of memory") as refused:
         ledger.scans.take(601)
     error = refused.value
@@ -43,27 +43,27 @@ def test_what_can_never_fit_is_refused_for_good(ledger: Ledger) -> None:
 def test_all_parts_together_have_a_bound_too(ledger: Ledger) -> None:
     ledger.requests.take(700)
     assert not ledger.scans.try_take(301)
-    with pytest.raises(RegionTooBusyError, match="scans need 301 bytes more, and 700 of memory = 1000 are held"):
+    with pytest.raises(RegionTooBusyError, match="scans need 301 more bytes, but 700 of memory = 1000 are in use"):
         ledger.scans.take(301)
     ledger.scans.take(300)
     assert ledger.bytes_held == 1000
 
 
-def test_what_is_there_already_is_counted_whatever_the_bounds_are_and_others_are_refused(ledger: Ledger) -> None:
+def test_bytes_in_use_are_counted_beyond_the_bounds_and_others_are_refused(ledger: Ledger) -> None:
     ledger.memstores.add(5000)
     assert not ledger.answers.has_room(1)
     ledger.memstores.add(-5000)
     assert ledger.answers.has_room(1)
 
 
-def test_what_is_taken_for_a_while_is_given_back_whatever_happens(ledger: Ledger) -> None:
+def test_the_context_releases_its_bytes_also_after_an_error(ledger: Ledger) -> None:
     with contextlib.suppress(ZeroDivisionError), ledger.requests.taken(50):
         assert ledger.requests.bytes_held == 50
         raise ZeroDivisionError
     assert ledger.requests.bytes_held == 0
 
 
-def test_who_waits_is_woken_once_when_something_is_given_back(ledger: Ledger) -> None:
+def test_a_watcher_is_called_once_when_bytes_are_released(ledger: Ledger) -> None:
     woken: list[int] = []
     ledger.requests.take(10)
     ledger.when_given(lambda: woken.append(ledger.bytes_held))

@@ -75,7 +75,7 @@ def test_a_path_out_of_the_name_space_is_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "max", "-5", "\x00"])
-def test_what_can_not_be_understood_limits_nothing(tmp_path: Path, text: str) -> None:
+def test_files_that_can_not_be_parsed_limit_nothing(tmp_path: Path, text: str) -> None:
     system = System(tmp_path, f"{text}\n0::/\n", V2)
     system.write("sys/fs/cgroup/memory.max", text)
     assert system.limit() == _machine_bytes()

@@ -1,25 +1,25 @@
-"""One setting gives each part its memory, single settings override, and what can't be is refused."""
+"""One setting gives each part its memory, other settings override, and impossible ones are refused."""
 
 from __future__ import annotations
 
 import pytest
 from rowlock_regionserver.config import GIB, KIB, MIB, Config
-from rowlock_regionserver.memory_plan import ALLOWANCE_BYTES, MEMORY_LEAST, PARTS, REQUEST_COST, planned
+from rowlock_regionserver.memory_plan import ALLOWANCE_BYTES, MEMORY_MIN, PARTS, REQUEST_COST, planned
 
 
 def together(config: Config) -> int:
     return sum(getattr(config, name) for name in PARTS)
 
 
-def test_the_default_is_half_of_what_there_is_and_no_more_than_a_server_can_use() -> None:
+def test_the_default_is_half_of_the_memory_and_no_more_than_a_server_can_use() -> None:
     assert planned({}, 24 * GIB) == Config()
     assert planned({}, 1 * GIB).memory == 512 * MIB
     assert planned({}, 512 * MIB).memory == 256 * MIB
     assert planned({}, 256 * MIB).memory == 106 * MIB, "the process takes some besides"
-    assert planned({}, 100 * MIB).memory == MEMORY_LEAST, "it starts all the same"
+    assert planned({}, 100 * MIB).memory == MEMORY_MIN, "the server starts even so"
 
 
-@pytest.mark.parametrize("memory", [MEMORY_LEAST, 256 * MIB, 1 * GIB, 2 * GIB, 16 * GIB])
+@pytest.mark.parametrize("memory", [MEMORY_MIN, 256 * MIB, 1 * GIB, 2 * GIB, 16 * GIB])
 def test_the_parts_fit_into_the_memory_and_leave_some_of_it_free(memory: int) -> None:
     config = planned({"memory": memory}, 64 * GIB)
     assert config.memory == memory
@@ -35,7 +35,7 @@ def test_sizes_shrink_with_the_memory_and_never_grow() -> None:
     assert large.scan_window_bytes == Config().scan_window_bytes
     assert large.request_bytes_max == Config().request_bytes_max
     assert large.memstore_bytes_max == 8 * Config().memstore_bytes_max
-    assert planned({"memory": MEMORY_LEAST}, GIB).scan_window_bytes == 256 * KIB
+    assert planned({"memory": MEMORY_MIN}, GIB).scan_window_bytes == 256 * KIB
 
 
 def test_a_single_setting_overrides_and_the_memory_grows_for_it_as_far_as_there_is_some() -> None:
@@ -57,12 +57,12 @@ def test_a_request_takes_several_times_its_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"memory": 1 * MIB}, "memory must be at least 64 MiB, it is 1 MiB"),
         (
             {"memory": 1 * GIB},
-            "memory = 1024 MiB, with 150 MiB that the process takes besides, is more than the 1024 MiB",
+            "memory = 1024 MiB, with 150 MiB for the process itself, is more than the 1024 MiB",
         ),
         (
             {"memory": 256 * MIB, "memstore_bytes_max": 256 * MIB},
@@ -72,10 +72,10 @@ def test_a_request_takes_several_times_its_bytes() -> None:
         ({"memory": 256 * MIB, "worker_threads": 0}, "worker_threads must be at least 1"),
     ],
 )
-def test_what_can_not_be_is_refused(settings: dict[str, int], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_impossible_settings_are_refused(settings: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         planned(settings, 1 * GIB)
 
 
-def test_what_is_set_to_all_there_is_is_taken() -> None:
+def test_memory_up_to_all_there_is_is_accepted() -> None:
     assert planned({"memory": 1 * GIB - ALLOWANCE_BYTES}, 1 * GIB).memory == 874 * MIB

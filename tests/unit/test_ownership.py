@@ -1,4 +1,4 @@
-"""A data folder that somebody else could have put something into is refused, and the message says how to go on."""
+"""A data folder into which another user could have put a file is refused, and the message says what to do."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-def test_somebody_elses_folder_is_refused(folder: Path, give_away: Callable[[Path], None]) -> None:
+def test_the_folder_of_another_user_is_refused(folder: Path, give_away: Callable[[Path], None]) -> None:
     give_away(folder)
     with pytest.raises(DataFolderError, match=r"belongs to user \d+.*run it as that user, or 'chown -R'"):
         DataFolder.open(folder, Files())
     DataFolder.open(folder, Files(), is_shared=True).close()
 
 
-def test_somebody_elses_empty_folder_is_refused_and_left_empty(
+def test_the_empty_folder_of_another_user_is_refused_and_left_empty(
     tmp_path: Path, give_away: Callable[[Path], None]
 ) -> None:
     give_away(tmp_path)
@@ -55,7 +55,9 @@ def test_somebody_elses_empty_folder_is_refused_and_left_empty(
 @pytest.mark.parametrize("below", [".", "regions"])
 def test_a_folder_that_others_may_write_to_is_refused(folder: Path, mode: int, below: str) -> None:
     (folder / below).chmod(mode)
-    with pytest.raises(DataFolderError, match=f"others than its owner may write to .*chmod go-w {folder / below}'"):
+    with pytest.raises(
+        DataFolderError, match=f"users other than its owner may write to .*chmod go-w {folder / below}'"
+    ):
         DataFolder.open(folder, Files())
     assert (folder / below).stat().st_mode & 0o7777 == mode
     DataFolder.open(folder, Files(), is_shared=True).close()

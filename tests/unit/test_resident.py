@@ -1,4 +1,4 @@
-"""Memory that nobody counts is given back once there is much of it, and not asked for again in vain."""
+"""Much uncounted memory is released, and a release without effect is not repeated."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def process() -> Process:
     return Process()
 
 
-def test_what_is_counted_or_was_there_from_the_beginning_is_left_alone(process: Process) -> None:
+def test_memory_that_is_counted_or_was_there_at_the_start_causes_no_release(process: Process) -> None:
     process.ledger.memstores.add(500 * MIB)
     process.kept = 60 * MIB
     assert process.look() == 0
 
 
-def test_what_nobody_counts_is_given_back_whenever_it_has_become_much(process: Process) -> None:
+def test_much_uncounted_memory_causes_a_release_each_time(process: Process) -> None:
     process.kept = 70 * MIB
     assert process.look() == 1
     assert process.look() == 1
@@ -50,15 +50,15 @@ def test_what_nobody_counts_is_given_back_whenever_it_has_become_much(process: P
     assert process.look() == 2
 
 
-def test_what_can_not_be_given_back_is_not_asked_for_again_and_again(process: Process) -> None:
+def test_memory_that_can_not_be_released_causes_no_further_releases(process: Process) -> None:
     process.kept = process.stuck = 200 * MIB
     assert [process.look() for _ in range(3)] == [1, 1, 1]
     process.kept = 270 * MIB
     assert process.look() == 2
 
 
-@pytest.mark.skipif(not anonymous_bytes(), reason="only Linux tells")
-def test_the_allocators_give_back_what_was_freed() -> None:
+@pytest.mark.skipif(not anonymous_bytes(), reason="only Linux reports it")
+def test_the_allocators_return_freed_memory() -> None:
     program = """
 from rowlock_regionserver import process
 from rowlock_regionserver.resident import anonymous_bytes

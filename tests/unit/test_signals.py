@@ -1,4 +1,4 @@
-"""Signals reach the server whichever thread they come to, and whatever the main thread is at."""
+"""Signals reach the server in any thread, whatever the main thread does."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rowlock_regionserver.signals import Signals
 
 class Server:
     def __init__(self):
-        self.told = threading.Event()
+        self.stop_requested = threading.Event()
     def ask_to_stop(self):
-        self.told.set()
+        self.stop_requested.set()
 
 signals, server = Signals(), Server()
 threading.Thread(target=threading.Event().wait, daemon=True).start()
@@ -23,12 +23,12 @@ if sys.argv[1] == "attached":
     signals.attach(server)
 os.kill(os.getpid(), signal.SIGTERM)
 if sys.argv[1] == "attached":
-    assert server.told.wait(60)
+    assert server.stop_requested.wait(60)
 else:
     while not signals._stop_asked_at:
         pass
     signals.attach(server)
-    assert server.told.is_set()
+    assert server.stop_requested.is_set()
 print("stopped")
 """
 

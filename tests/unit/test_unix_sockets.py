@@ -1,4 +1,4 @@
-"""A socket is reached under whatever path it has."""
+"""A socket is reached under a path of any length."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def folders(tmp_path: Path) -> list[Path]:
 
 @pytest.fixture(params=["descriptors", "links"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """How a folder is reached whose path is too long: as on Linux, and as on a system without /proc."""
+    """The two ways to a folder with a long path: as on Linux, and as on a system without /proc."""
     name: str = request.param
     if name == "links":
         monkeypatch.setattr(unix_sockets, "_DESCRIPTORS", str(tmp_path / "no proc"))
@@ -50,7 +50,7 @@ def test_a_socket_in_any_folder_is_reached(tmp_path: Path, number: int) -> None:
 
 
 @pytest.mark.usefixtures("way")
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="longlong"):
         SocketName(str(tmp_path / ("long" * 50) / "socket"))
 

@@ -1,1 +1,1 @@
-"""The catalog: which tables and regions exist, and the region server that serves them all from one folder."""
+"""The catalog: the tables and regions of a data folder, as durable state. host/ serves them."""

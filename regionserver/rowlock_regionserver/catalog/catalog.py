@@ -1,8 +1,8 @@
-"""The catalog's durable state: tables, families, regions, and the ids that are never used again.
+"""The catalog's durable state: tables, families, regions, and the ids that are never reused.
 
-One small immutable generation (generations.py), replaced whole by each change: the write of the new generation is the
-commit point of every table operation. Folders are made before it and removed after it, so a crash leaves at most
-folders that no generation names; leftovers.py tells them from those whose generation was lost.
+Each change writes a small immutable generation (generations.py), which is the commit point of every table operation.
+Folders are made before it and removed after it, so a crash leaves at most folders that no generation names;
+host/leftovers.py distinguishes them from folders whose generation was lost.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NAME = "catalog"
 
 @dataclass(frozen=True, slots=True)
 class RegionEntry:
-    """A region as the catalog knows it."""
+    """The entry of a region."""
 
     region_id: int
     start: bytes
@@ -48,7 +48,7 @@ class RegionEntry:
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """A table, its regions in row order, and the number that its next new family gets."""
+    """The entry of a table: its regions in row order, and the number of its next new family."""
 
     table: Table
     regions: tuple[RegionEntry, ...]
@@ -57,25 +57,23 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True)
 class CatalogState:
-    """All tables by name; changed only by making a new one."""
+    """All tables, by name. Immutable: a change makes a new state."""
 
     tables: tuple[TableEntry, ...] = ()
     next_table_id: int = 1
     next_region_id: int = 1
     log_id: bytes = b""  # of the log that belongs to these regions; empty before there is one
-    log_position: Position = NOWHERE  # how far the log was durable when this was written
+    log_position: Position = NOWHERE  # the log was durable up to here when this was written
 
     def entry(self, name: str) -> TableEntry:
         """The table of this name. Raises TableNotFoundError."""
         for entry in self.tables:
             if entry.table.name == name:
                 return entry
-        raise TableNotFoundError(
-            f"there is no table {name[:256]!r}; create it, or look at the list of tables", table=name[:256]
-        )
+        raise TableNotFoundError(f"there is no table {name[:256]!r}; create it, or list the tables", table=name[:256])
 
     def with_new_table(self, name: str, families: Sequence[Family], durability: Durability) -> CatalogState:
-        """With one more table, of one region. Families are numbered here."""
+        """Returns the state with a new table of one region. Numbers the families."""
         check_table_name(name)
         check_families(families, name)
         if any(entry.table.name == name for entry in self.tables):
@@ -96,14 +94,14 @@ class CatalogState:
     def with_altered_table(
         self, name: str, set_families: Sequence[Family], drop_families: Sequence[bytes], durability: Durability | None
     ) -> CatalogState:
-        """With families added, replaced and dropped. A changed family keeps its number, a new one gets the next."""
+        """Returns the state with families set and dropped. A changed family keeps its number."""
         entry = self.entry(name)
         families = dict(entry.table.by_name)
         next_number = entry.next_family_number
         both = {family.name for family in set_families} & set(drop_families)
         if both:
             raise InvalidRequestError(
-                f"family {min(both)!r} of table {name!r} can't be set and dropped at once", table=name
+                f"family {min(both)!r} of table {name!r} can't be set and dropped in one call", table=name
             )
         for dropped in drop_families:
             if families.pop(dropped, None) is None:
@@ -120,8 +118,8 @@ class CatalogState:
         check_families(tuple(families.values()), name)
         if next_number > FAMILY_NUMBER_MAX + 1:
             raise LimitExceededError(
-                f"table {name!r} would have had {next_number - 1} families in its life, more than {FAMILY_NUMBER_MAX}; "
-                "their numbers are not used again, so copy it to a new table",
+                f"table {name!r} would have had {next_number - 1} families in total, more than {FAMILY_NUMBER_MAX}; "
+                "family numbers are never reused, so copy it to a new table",
                 limit="family_number_max",
                 limit_value=FAMILY_NUMBER_MAX,
                 found=next_number - 1,
@@ -136,12 +134,12 @@ class CatalogState:
         return self._with(replace(entry, table=altered, next_family_number=next_number))
 
     def without_table(self, name: str) -> CatalogState:
-        """Without the table."""
-        gone = self.entry(name)
-        return replace(self, tables=tuple(entry for entry in self.tables if entry is not gone))
+        """Returns the state without the table."""
+        dropped_table = self.entry(name)
+        return replace(self, tables=tuple(entry for entry in self.tables if entry is not dropped_table))
 
     def with_truncated_table(self, name: str) -> CatalogState:
-        """With new, empty regions in the place of the table's own."""
+        """Returns the state with new, empty regions for the table."""
         entry = self.entry(name)
         regions = tuple(
             RegionEntry(self.next_region_id + i, region.start, region.stop) for i, region in enumerate(entry.regions)
@@ -161,14 +159,14 @@ def _by_name(entries: Iterable[TableEntry]) -> tuple[TableEntry, ...]:
 
 
 def write_catalog(files: Files, folder: Path, number: int, state: CatalogState) -> None:
-    """Commits the state as this generation; durable when it returns."""
+    """Commits the state as this generation, durably."""
     generations.write(files, folder, NAME, number, encode(state))
 
 
 def read_catalog(files: Files, folder: Path) -> tuple[int, CatalogState] | None:
-    """The newest generation and its number; None when there is none.
+    """Returns the newest generation and its number; None when there is none.
 
-    CorruptionError when it is damaged; never an older one instead.
+    Raises CorruptionError when it is damaged; an older one never replaces it.
     """
     try:
         number, body = generations.read_newest(files, folder, NAME)
@@ -181,7 +179,7 @@ def read_catalog(files: Files, folder: Path) -> tuple[int, CatalogState] | None:
 
 
 def encode(state: CatalogState) -> bytes:
-    """The state as JSON; rows and family names in base64."""
+    """Encodes the state as JSON; rows and family names in base64."""
     return json.dumps(
         {
             "next_table_id": state.next_table_id,
@@ -206,7 +204,7 @@ def encode(state: CatalogState) -> bytes:
 
 
 def decode(body: bytes) -> CatalogState:
-    """The inverse of `encode`. KeyError, TypeError or ValueError when it is of another version."""
+    """The inverse of `encode`. Raises KeyError, TypeError or ValueError when it is of another version."""
     fields = json.loads(body)
     entries = [
         TableEntry(

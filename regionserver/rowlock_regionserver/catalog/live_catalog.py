@@ -1,4 +1,4 @@
-"""The catalog that counts: replaced whole by each table operation, and then noted in the log."""
+"""The current catalog: each table operation writes its next generation, and notes it in the log."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rowlock_regionserver.wal.log import Log
 
 
 class LiveCatalog:
-    """Changed by one thread at a time; its state may be read by any."""
+    """Changed by one thread at a time; any thread may read `state`."""
 
     def __init__(self, folder: Path, files: Files, log: Log, generation: int, state: CatalogState) -> None:
-        """As it was found in the data folder."""
+        """`generation` and `state` are those of the data folder."""
         self._folder = folder / "catalog"
         self._files = files
         self._log = log
@@ -27,9 +27,10 @@ class LiveCatalog:
 
     @contextlib.contextmanager
     def committed(self, state: CatalogState, what: str) -> Iterator[None]:
-        """Commits the state, and lets the block do what follows from it. The log has noted it durably at the end.
+        """Commits the state, runs the block, which applies it, and syncs the log's note of the generation.
 
-        Raises what write_catalog does, with nothing changed; or UnknownOutcomeError: `what` was done, or was not.
+        Raises the errors of write_catalog, with nothing changed, or UnknownOutcomeError. `what` describes the
+        operation.
         """
         self.commit(state)
         try:
@@ -39,20 +40,21 @@ class LiveCatalog:
             self._log.sync(gives_up=self._waits_for_space)
         except UnknownOutcomeError:
             raise
-        except Exception as error:  # Whatever it is: the tables that are served may not be those of the catalog.
-            # What our own errors say of changes is not so of this one.
+        except Exception as error:  # Of any kind: the served tables may differ from the catalog.
+            # Our own messages say that nothing was changed, which is wrong here.
             why = "" if isinstance(error, RegionServerError) else f" ({str(error) or type(error).__name__})"
             raise UnknownOutcomeError(
-                f"{what}, but then the server failed{why} and is ending: it may be found or not when it is back"
+                f"{what}, but then the server failed{why} and is ending: the operation may or may not be in effect "
+                "after the restart"
             ) from error
 
     def commit(self, state: CatalogState) -> None:
-        """The commit point. Raises what write_catalog does."""
+        """The commit point. Raises the errors of write_catalog."""
         state = replace(state, log_position=self._log.durable)
         catalog.write_catalog(self._files, self._folder, self._generation + 1, state)
         self._generation += 1
         self.state = state
 
     def _waits_for_space(self) -> bool:
-        """Then a sync is not waited for: to drop a table may be what frees some."""
+        """Without space the sync is not awaited: this operation may be a drop that frees some."""
         return self._log.waits_for_space

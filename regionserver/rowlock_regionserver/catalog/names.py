@@ -1,4 +1,4 @@
-"""Which names tables and families may have. Table names are checked before anything is made of them."""
+"""The rules for names and settings of tables and families. Table names are checked before any other use."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ VERSIONS_MAX = (1 << 31) - 1
 
 
 def check_table_name(name: str) -> None:
-    """Refuses a name outside the pattern."""
+    """Raises InvalidRequestError for a name outside the pattern."""
     if not TABLE_NAME.fullmatch(name):
         shown = name if len(name) <= 64 else name[:64] + "…"
         raise InvalidRequestError(
-            f"{shown!r} is no table name: letters, digits, '_', '.' and '-', at most 255, not beginning with '.' or '-'"
+            f"{shown!r} is no table name: use up to 255 letters, digits, '_', '.' and '-', not '.' or '-' at the start"
         )
 
 
 def check_families(families: Sequence[Family], table: str) -> None:
-    """Refuses a table without families, duplicates, names outside HBase's rules, and settings out of range."""
+    """Raises an error for no families, duplicates, names outside HBase's rules, and settings out of range."""
     if not families:
         raise InvalidRequestError(f"table {table!r} needs at least one column family", table=table)
     if len(families) > FAMILIES_MAX:
@@ -47,7 +47,7 @@ def check_families(families: Sequence[Family], table: str) -> None:
 
 
 def check_family_settings(family: Family, table: str) -> None:
-    """Refuses a family's name or settings, saying which and what would do."""
+    """Raises InvalidRequestError for an invalid name or setting; the message has the valid range."""
     name = family.name
     problem = None
     if not name:
@@ -55,7 +55,7 @@ def check_family_settings(family: Family, table: str) -> None:
     elif len(name) > FAMILY_NAME_BYTES_MAX:
         problem = f"its name has {len(name)} bytes, more than {FAMILY_NAME_BYTES_MAX}"
     elif name.startswith(b".") or any(byte < 32 or byte == 127 or byte in b":/\\" for byte in name):
-        problem = "a family name has no control character, ':', '/' or '\\', and no '.' in front"
+        problem = "a family name can't contain control characters, ':', '/' or '\\', or start with '.'"
     elif not 1 <= family.versions <= VERSIONS_MAX:
         problem = f"versions is {family.versions}; it must be 1 to {VERSIONS_MAX}"
     elif not 0 <= family.min_versions <= family.versions:

@@ -1,1 +1,1 @@
-"""The order of writes: write numbers, stamps, locks."""
+"""The order of writes: write numbers, stamps, the gate, row locks, and the commit."""

@@ -5,14 +5,14 @@
 
 1. BEGIN takes the next write number, APPEND puts the record into the log's buffer, APPLY puts the cells into the
    memstores.
-2. The order lock makes the log's order the order of write numbers.
+2. The order lock makes log order the order of write numbers.
 3. `commit` applies under the order lock too. The log's thread takes the buffer under that lock, so each record in it
    has its cells applied, and a synced number may be published at once.
 4. `commit_applied` is for changes of many cells: the order lock is held for the record alone, and writers of other
-   regions do not wait for the cells. The caller must hold the region's gate alone. No other write of the region begins,
-   so the next number is known before BEGIN, and no reader sees cells of a number that is not published.
-5. If APPEND fails, no cell of the write is left, and its number completes empty. After that, only the log completes the
-   number: when the record is durable.
+   regions do not wait for the cells. The caller must hold the region's gate exclusively. No other write of the region
+   begins, so the next number is known before BEGIN, and no reader sees cells of a number that is not published.
+5. If APPEND fails, no cell of the write remains in memory, and its number completes empty. If APPEND succeeds, only the
+   log completes the number: when the record is durable.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TakeBack = Callable[[], None]
 
 
 class Numbers(Protocol):
-    """Gives write numbers (numbering.py)."""
+    """Allocates write numbers (numbering.py)."""
 
     def begin(self) -> int: ...
 
@@ -63,7 +63,7 @@ class Commit:
         self._log = log
 
     def commit(self, kind: int, payload: bytes, durability: Durability, apply: Callable[[int], None]) -> int:
-        """BEGIN, APPEND and APPLY; `apply` gets the write number. Gives the write number.
+        """BEGIN, APPEND and APPLY. Calls `apply` with the write number, and returns the number.
 
         With durability SKIP nothing is logged. Raises RegionServerError; then nothing was changed.
         """
@@ -80,7 +80,10 @@ class Commit:
     def commit_applied(
         self, kind: int, payload: bytes, durability: Durability, apply: Callable[[int], TakeBack]
     ) -> int:
-        """The same for a caller that holds the gate alone; `apply` gives what removes the cells again."""
+        """APPLY, then BEGIN and APPEND. Returns the write number.
+
+        The caller holds the gate exclusively. `apply` returns a function that removes the cells again.
+        """
         next_number = self._mvcc.last + 1
         take_back = apply(next_number)
         with self._log.order:
@@ -90,7 +93,7 @@ class Commit:
                 take_back()
                 raise
             try:
-                assert write_number == next_number, "another write began while the gate was held alone"
+                assert write_number == next_number, "another write began while the gate was held exclusively"
                 self._append(write_number, kind, payload, durability)
             except BaseException:
                 take_back()

@@ -1,8 +1,7 @@
-"""The gate: a region's shared/exclusive lock, which is phase-fair.
+"""The gate: a region's phase-fair shared/exclusive lock.
 
 Row changes hold it shared, from LOCK to APPLY. Flush switch, alter, bulk commit, snapshot and close hold it
-exclusively, for moments. The thread that holds it exclusively knows that no write is between taking its write number
-and being applied.
+exclusively, for moments. While a thread holds it exclusively, no write is between BEGIN and APPLY.
 
 Shared and exclusive phases alternate (B. Brandenburg and J. Anderson, "Spin-based reader-writer synchronization for
 multiprocessor real-time systems", Real-Time Systems 46, 2010; theirs spins, this one blocks):
@@ -13,10 +12,11 @@ multiprocessor real-time systems", Real-Time Systems 46, 2010; theirs spins, thi
 3. When it ends, a shared phase begins with all threads that wait for one, and only these if another thread waits for
    the gate exclusively.
 
-So each side waits for one phase of the other at most, however many threads come. (Without that, loaders whose batches
-overlapped held up single puts for seconds.)
+So a thread that wants the gate shared waits for one exclusive phase at most, and the first thread that wants it
+exclusively for one shared phase at most, however many threads arrive. (Without that, loaders whose batches overlapped
+delayed single puts for seconds.)
 
-A closed gate refuses all threads that come or wait, with NotServingRegionError. So a caller that found the region
+A closed gate refuses all threads that arrive or wait, with NotServingRegionError. So a caller that found the region
 serving a moment ago can't write to it after it was dropped.
 """
 
@@ -35,7 +35,7 @@ from rowlock_regionserver.errors import DeadlineError, NotServingRegionError
 
 @dataclass(frozen=True, slots=True)
 class GateStatistics:
-    """How many threads wait now."""
+    """The threads that wait now."""
 
     shared_waiting: int
     exclusive_waiting: int
@@ -48,17 +48,17 @@ class Gate:
         self._region_id = region_id
         self._lock = threading.Lock()
         # Guarded by self._lock:
-        self._shared = 0  # threads inside
+        self._shared = 0  # threads that hold it shared
         self._is_exclusive = False
         self._is_closed = False
-        # Newcomers must wait: it is held exclusively, a thread waits for that, or it is closed. In one value, so that
-        # entering looks at one thing only.
+        # The gate is held exclusively, or a thread waits for that, or it is closed: a thread that arrives must wait.
+        # One flag, so that entering makes one check only.
         self._is_barred = False
         self._shared_queue = WaitQueue(self._lock, clock)
         self._exclusive_queue = WaitQueue(self._lock, clock)
 
     def try_enter(self) -> bool:
-        """Enters shared, unless that would have to wait. NotServingRegionError once it is closed."""
+        """Takes the gate shared if that needs no wait. Raises NotServingRegionError when the gate is closed."""
         with self._lock:
             if self._is_barred:
                 self._check_open()
@@ -67,9 +67,9 @@ class Gate:
             return True
 
     def enter(self, deadline: float) -> None:
-        """Enters shared, waiting until `deadline` on the monotonic clock; else DeadlineError.
+        """Takes the gate shared. Blocks, until `deadline` on the monotonic clock at most.
 
-        NotServingRegionError once it is closed.
+        Raises DeadlineError, and NotServingRegionError when the gate is closed.
         """
         with self._lock:
             if not self._is_barred:
@@ -79,7 +79,7 @@ class Gate:
                 self._shared_queue.wait(deadline, self._timed_out)
 
     def leave(self) -> None:
-        """Ends a shared stay."""
+        """Releases the gate that was taken by `try_enter` or `enter`."""
         with self._lock:
             assert self._shared > 0, self._shared
             self._shared -= 1
@@ -88,17 +88,17 @@ class Gate:
 
     @contextlib.contextmanager
     def exclusive(self, deadline: float = math.inf) -> Iterator[None]:
-        """Holds the gate alone; see `enter_alone`."""
-        self.enter_alone(deadline)
+        """Holds the gate exclusively; see `enter_exclusive`."""
+        self.enter_exclusive(deadline)
         try:
             yield
         finally:
-            self.leave_alone()
+            self.leave_exclusive()
 
-    def enter_alone(self, deadline: float = math.inf) -> None:
-        """Takes the gate alone. Waits for those inside, which never wait for anything but row locks.
+    def enter_exclusive(self, deadline: float = math.inf) -> None:
+        """Takes the gate exclusively. Waits for the shared holders, which never wait for anything but row locks.
 
-        DeadlineError when that takes longer than until `deadline`; NotServingRegionError once it is closed.
+        Raises DeadlineError at `deadline`, and NotServingRegionError when the gate is closed.
         """
         with self._lock:
             if not self._is_barred and not self._shared:
@@ -110,11 +110,11 @@ class Gate:
                 self._exclusive_queue.wait(deadline, self._timed_out)
             except BaseException:
                 if not (self._is_exclusive or self._is_closed or self._exclusive_queue):
-                    self._begin_shared_phase()  # They waited only for this thread.
+                    self._begin_shared_phase()  # The waiting threads waited only for this one.
                 raise
 
-    def leave_alone(self) -> None:
-        """Ends what `enter_alone` began."""
+    def leave_exclusive(self) -> None:
+        """Releases the gate that was taken by `enter_exclusive`."""
         with self._lock:
             assert self._is_exclusive
             if self._is_closed:
@@ -127,20 +127,20 @@ class Gate:
                 self._is_exclusive = self._is_barred = self._exclusive_queue.hand_over()
 
     def _begin_shared_phase(self) -> None:
-        """The threads that wait to enter are inside from now on. The caller holds the lock."""
+        """Hands the gate to all threads that wait for it shared. The caller holds the lock."""
         self._is_exclusive = False
         self._is_barred = bool(self._exclusive_queue)
         self._shared += self._shared_queue.hand_over_to_all()
 
     def close(self) -> None:
-        """Waits for those inside, and lets nobody in any more."""
+        """Waits for all holders, and refuses all later threads."""
         if not self._is_closed:
             with self.exclusive(), self._lock:
                 self._is_closed = True
 
     @contextlib.contextmanager
     def closing(self) -> Iterator[None]:
-        """Closes the gate; opens it again if the block fails."""
+        """Closes the gate, and opens it again if the block raises."""
         self.close()
         try:
             yield

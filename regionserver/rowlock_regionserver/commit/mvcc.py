@@ -1,12 +1,12 @@
 """Write numbers and read points: which writes a read sees.
 
 Invariants
-1. Write numbers are handed out in order, without a gap, under the log's order lock: log order is their order.
+1. Write numbers are allocated in order, without a gap, under the log's order lock: log order is their order.
 2. The read point is the highest number r such that every write up to r has completed. It never goes back, and it
    never passes an incomplete write: a completed write behind an incomplete one waits.
-3. A reader's read point is registered before it looks at any cell, and code that drops cells first asks
-   `protected_read_points()`. A cell stays while a registered reader may see it, or the current read point, or a later
-   one.
+3. A reader registers its read point before it looks at any cell, and code that drops cells first calls
+   `protected_read_points()`. A cell stays while it may be visible at a registered read point, the current one or a
+   later one.
 4. A caller that waits for a number is notified after the read point has reached it, in the order of the numbers.
 
 Example: three writers begin 5, 6 and 7; 6 completes first.
@@ -16,7 +16,7 @@ Example: three writers begin 5, 6 and 7; 6 completes first.
     completed  5 6          read point 6: 5 and 6 were published together
     completed  5 6 7        read point 7
 
-The lock here is a leaf: nothing else is taken, and nobody is called, while it is held.
+The lock here is a leaf: its holder takes no other lock, and calls no waiter.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from rowlock_regionserver.errors import DiskFullError, UnknownOutcomeError
 
 logger = logging.getLogger(__name__)
 
-# Dropping cells takes time in proportion to it.
+# The time to drop cells is proportional to it.
 PROTECTED_SPANS_MAX = 32
 
-# How often who waits for a number asks whether the log waits for space.
-_LOOK_AGAIN_S = 1.0
+# How often a thread that waits for a number checks whether the log waits for space.
+_CHECK_AGAIN_S = 1.0
 
-# Called once, with the error when the write will never be published.
+# Called once: with None when the write is published, with the error when it never will be.
 Waiter = Callable[[UnknownOutcomeError | None], None]
 
 
 @dataclass(frozen=True, slots=True)
 class MvccStatistics:
-    """What the counter and its readers are at."""
+    """The counter and its readers at a moment."""
 
     last_write_number: int
     read_point: int
@@ -56,7 +56,7 @@ class MvccStatistics:
 
 
 class Mvcc:
-    """One region's write numbers. Thread-safe; no method blocks for longer than its lock."""
+    """One region's write numbers. Thread-safe; only `wait_until_published` blocks for longer than its lock."""
 
     def __init__(self, last_write_number: int, clock: Clock) -> None:
         assert last_write_number >= 0, last_write_number
@@ -72,24 +72,24 @@ class Mvcc:
 
     @property
     def read_point(self) -> int:
-        """The newest published write number, at this moment."""
+        """The newest published write number at this moment."""
         return self._read_point
 
     @property
     def last(self) -> int:
-        """The newest write number handed out."""
+        """The newest allocated write number."""
         return self._last
 
     def begin(self) -> int:
-        """The next write number. The caller holds the log's order lock, and completes the number, come what may."""
+        """Allocates the next write number. The caller holds the log's order lock, and must complete the number."""
         with self._lock:
             self._last += 1
             return self._last
 
     def complete(self, write_number: int) -> None:
-        """Says that a write is durable as it asked, or that it is empty; then tells whom this publishes.
+        """Completes a write that is as durable as requested, or empty; then notifies the waiters of all it publishes.
 
-        Once for each number, in any order. What a waiter raises ends here.
+        Called once for each number, in any order. An exception of a waiter is logged and not raised.
         """
         with self._lock:
             assert self._read_point < write_number <= self._last, (self._read_point, write_number, self._last)
@@ -98,87 +98,88 @@ class Mvcc:
                 assert write_number not in self._completed, write_number
                 self._completed.add(write_number)
                 return
-            told = self._waiters.pop(write_number, [])
+            waiters = self._waiters.pop(write_number, [])
             while write_number + 1 in self._completed:
                 write_number += 1
                 self._completed.remove(write_number)
-                told += self._waiters.pop(write_number, ())
+                waiters += self._waiters.pop(write_number, ())
             self._read_point = write_number
-        _tell(told, None)
+        _notify(waiters, None)
 
     def restore(self, write_number: int) -> None:
-        """Takes over a write that recovery found in the log: it and all before it are published. Numbers ascend."""
+        """Publishes a write that recovery found in the log, and all before it. Numbers ascend."""
         with self._lock:
             assert self._last == self._read_point <= write_number, (self._last, self._read_point, write_number)
             self._last = self._read_point = write_number
 
     def when_published(self, write_number: int, waiter: Waiter) -> None:
-        """Calls the waiter once the read point has reached the number: at once, in this thread, or later in another."""
+        """Calls the waiter when the read point has reached the number: at once in this thread, or later in another."""
         with self._lock:
             failure = self._failure
-            waits = self._read_point < write_number
-            if waits and failure is None:
+            is_unpublished = self._read_point < write_number
+            if is_unpublished and failure is None:
                 assert write_number <= self._last, (write_number, self._last)
                 self._waiters.setdefault(write_number, []).append(waiter)
                 return
-        waiter(failure if waits else None)
+        waiter(failure if is_unpublished else None)
 
     def wait_until_published(self, write_number: int, log_waits_for_space: Callable[[], bool] = lambda: False) -> None:
-        """Blocks until the read point has reached the number. Raises UnknownOutcomeError when it never will.
+        """Blocks until the read point has reached the number.
 
-        DiskFullError when it has not and the log waits for disk space, which is asked now and then.
+        Raises UnknownOutcomeError when it never will, and DiskFullError when it has not and the log waits for disk
+        space, which is checked every second.
         """
         event = threading.Event()
         errors: list[UnknownOutcomeError] = []
 
-        def told(error: UnknownOutcomeError | None) -> None:
+        def notified(error: UnknownOutcomeError | None) -> None:
             if error is not None:
                 errors.append(error)
             event.set()
 
-        self.when_published(write_number, told)
+        self.when_published(write_number, notified)
         while not event.is_set():
             if log_waits_for_space():
-                self._withdraw(write_number, told)
+                self._withdraw(write_number, notified)
                 raise DiskFullError(
-                    "there is no space for the log, and changes of the region wait for it; free some disk space: they "
-                    "go on by themselves"
+                    "no disk space for the log, and changes of the region wait for it; free some disk space, and they "
+                    "complete by themselves"
                 )
-            event.wait(_LOOK_AGAIN_S)
+            event.wait(_CHECK_AGAIN_S)
         if errors:
             raise errors[0]
 
     def _withdraw(self, write_number: int, waiter: Waiter) -> None:
-        """The waiter need not be told any more, if it was not already."""
+        """Removes the waiter, if it was not notified already."""
         with self._lock:
             waiters = self._waiters.get(write_number, [])
             if waiter in waiters:
                 waiters.remove(waiter)
 
     def fail(self, failure: UnknownOutcomeError) -> None:
-        """Tells everybody who waits, now or later, that nothing more will be published."""
+        """Notifies all waiters, present and later ones, that nothing more will be published."""
         with self._lock:
             self._failure = failure
-            told = [waiter for number in sorted(self._waiters) for waiter in self._waiters[number]]
+            waiters = [waiter for number in sorted(self._waiters) for waiter in self._waiters[number]]
             self._waiters.clear()
-        _tell(told, failure)
+        _notify(waiters, failure)
 
     def reading(self) -> Reading:
-        """Registers the current read point for as long as the returned context is entered."""
+        """Returns a context that registers the current read point while it is entered."""
         return Reading(self)
 
     def protected_read_points(self) -> ProtectedReadPoints:
-        """Where anybody may read, now or later: at the registered read points, and from the current one on.
+        """The read points that a reader may have, now or later: the registered ones, and all from the current one on.
 
-        Of many registered ones neighbours are put together into spans, PROTECTED_SPANS_MAX at most.
+        Returns PROTECTED_SPANS_MAX spans at most: of many registered read points, neighbours are merged into one span.
         """
         with self._lock:
             current = self._read_point
             registered = sorted(self._readers) if self._readers else []
         if registered and registered[-1] == current:
             registered.pop()
-        in_one = -(-len(registered) // (PROTECTED_SPANS_MAX - 1))
-        groups = [registered[first : first + in_one] for first in range(0, len(registered), in_one or 1)]
+        per_span = -(-len(registered) // (PROTECTED_SPANS_MAX - 1))
+        groups = [registered[first : first + per_span] for first in range(0, len(registered), per_span or 1)]
         return (*((group[0], group[-1]) for group in groups), *from_then_on(current))
 
     def open_read_point(self) -> ReadPoint:
@@ -190,14 +191,14 @@ class Mvcc:
         return ReadPoint(number, now_ms)
 
     def reopen_read_point(self, read_point: ReadPoint) -> None:
-        """Registers once more what is registered, and so still sees all that it saw; `close_read_point` must follow."""
+        """Registers a registered read point again, so it still sees all its cells; `close_read_point` must follow."""
         number = read_point.write_number
         with self._lock:
-            assert number in self._readers, f"read point {number} is not registered, so what it saw may be gone"
+            assert number in self._readers, f"read point {number} is not registered, so its cells may have been dropped"
             self._readers[number] += 1
 
     def close_read_point(self, read_point: ReadPoint) -> None:
-        """Ends what `open_read_point` or `reopen_read_point` began."""
+        """Ends one registration by `open_read_point` or `reopen_read_point`."""
         number = read_point.write_number
         with self._lock:
             count = self._readers[number] - 1
@@ -226,18 +227,18 @@ class Mvcc:
             assert all(number <= self._read_point and count > 0 for number, count in self._readers.items())
 
 
-def _tell(waiters: Sequence[Waiter], failure: UnknownOutcomeError | None) -> None:
+def _notify(waiters: Sequence[Waiter], failure: UnknownOutcomeError | None) -> None:
     for waiter in waiters:
         try:
             waiter(failure)
         except Exception:
-            # A bug, or too little memory, in one answer. The others are told all the same, and who writes the log hears
-            # nothing of it: it would take that for a failed sync.
-            logger.exception("unexpected error while telling what became of a write")
+            # A bug, or too little memory, in one waiter. The other waiters are notified all the same, and the log's
+            # thread, which calls this, must not see the exception: it would take it for a failed sync.
+            logger.exception("unexpected error while notifying a caller of the outcome of its write")
 
 
 class Reading:
-    """A registered read point as a context; it can't be forgotten."""
+    """A context in which a read point is registered."""
 
     __slots__ = ("_mvcc", "_read_point")
 

@@ -1,8 +1,8 @@
-"""Write numbers and stamps that a restart never hands out again.
+"""Write numbers and stamps that are never allocated twice, not even after a restart.
 
-Both are reserved in blocks in the log, ahead of their use: a write may be seen by a reader and then be lost with the
-machine (durability below fsync), and its number or stamp must not come back with another meaning. A start reserves
-nothing: the first write after it does.
+Both are reserved in the log in blocks, ahead of their use. A reader may see a write that is then lost with the machine
+(durability below fsync), and its number or stamp must not be used for another write. A start reserves nothing: the
+first write after it does.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from rowlock_regionserver.errors import DeadlineError
 from rowlock_regionserver.sources import FoundCell
 from rowlock_regionserver.wal.log import Log
 
-# Rows whose last timestamp is remembered, where rows have to be read for it.
+# Rows whose last timestamp is remembered while rows must be read before a change.
 _GIVEN_MAX = 1000
-# In the log, generously.
+# More than a reservation takes in the log.
 _RESERVATION_BYTES = 128
 
 
@@ -34,21 +34,21 @@ class Numbering:
         self._clock = clock
         self._timestamp_ahead_ms_max = config.timestamp_ahead_ms_max
         self._numbers_per_block = config.write_numbers_per_leap
-        # By row, the stamp of its last change in `stamp_later_than`, and the timestamp that this got. Some rows only;
-        # each one is written with the row's lock held.
+        # By row: the stamp of its last change in `stamp_later_than`, and the timestamp of that change. Some rows only;
+        # an entry is written with the row's lock held.
         self._given: dict[bytes, tuple[int, int]] = {}
         # Guarded by the log's order lock:
         self._numbers_until = mvcc.last
         self._stamps_until = stamps.newest + 1
         with log.order:
-            # Nothing more than before. The log knows a region from its first reservation on.
+            # Reserves nothing new. The log knows a region from its first reservation on.
             log.reserve(region_id, self._numbers_until, self._stamps_until)
 
     # Stamps.
 
     @property
     def newest_stamp(self) -> int:
-        """No stamp of a cell is later, and no timestamp of a range that a client has."""
+        """The greatest stamp that a cell has or that lies in a timestamp range of a client."""
         return self._stamps.newest
 
     @property
@@ -57,7 +57,7 @@ class Numbering:
         return max(self._clock.now_ms() + self._timestamp_ahead_ms_max, self._stamps.newest)
 
     def reads_rows(self, stamp: int) -> bool:
-        """A call with this stamp must read its rows before it changes them: their cells may have later stamps."""
+        """Whether a call with this stamp must read a row before it changes the row: cells may have later stamps."""
         return stamp <= self._stamps.cells_until
 
     def next_stamp(self) -> int | None:
@@ -71,13 +71,13 @@ class Numbering:
         self._clock.wait_for_next_ms()
 
     def stamp(self, deadline: float) -> int:
-        """The next stamp; blocks until there is one. The caller holds no lock. Raises DeadlineError."""
+        """Returns the next stamp; blocks until there is one. The caller holds no lock. Raises DeadlineError."""
         while (stamp := self.next_stamp()) is None:
             self.wait_for_stamp(deadline)
         return stamp
 
     def stamp_later_than(self, row: bytes, cells: Iterable[FoundCell], stamp: int) -> int:
-        """The timestamp for a change of the row, which has these cells: later than their stamps.
+        """Returns a timestamp for a change of the row that is later than the stamps of `cells`, the row's cells.
 
         Changes with the same stamp share a timestamp, and others do not. The caller holds the row's lock.
         """
@@ -89,7 +89,7 @@ class Numbering:
             later = timestamp if self._given.get(row) == (stamp, timestamp) else timestamp + 1
             self._stamps.extend_cells(later)
         if len(self._given) >= _GIVEN_MAX:
-            self._given.clear()  # At the worst, changes get different timestamps that might share one.
+            self._given.clear()  # At worst, changes that could share a timestamp get different ones.
         self._given[row] = stamp, later
         return later
 
@@ -105,7 +105,8 @@ class Numbering:
     def pass_over_cells(self) -> None:
         """Makes all further stamps later than those of existing cells, so that rows need not be read.
 
-        For good when the caller holds the gate alone. It does not hold the log's order lock. Raises StoppingError.
+        That stays true while the caller holds the gate exclusively. It does not hold the log's order lock. Raises
+        StoppingError.
         """
         newest = self._stamps.pass_over_cells()
         if newest is not None:
@@ -116,8 +117,8 @@ class Numbering:
             if timestamp >= self._stamps_until:
                 self._reserve()
 
-    def give_back(self) -> None:
-        """Takes back the reservation of stamps that were not given. Raises RegionServerError."""
+    def release_unused(self) -> None:
+        """Ends the reservation of stamps that were not used. Raises RegionServerError."""
         with self._log.order:
             if self._stamps.newest + 1 < self._stamps_until:
                 self._log.check_space(_RESERVATION_BYTES)
@@ -127,13 +128,13 @@ class Numbering:
     # Write numbers.
 
     def begin(self) -> int:
-        """5 BEGIN: the next write number. The caller holds the log's order lock and appends with it at once."""
+        """5 BEGIN: allocates the next write number. The caller holds the log's order lock, and appends at once."""
         if self._mvcc.last >= self._numbers_until or self._stamps.newest >= self._stamps_until:
             self._reserve()
         return self._mvcc.begin()
 
     def _reserve(self) -> None:
-        """Logs the next block. The caller holds the log's order lock."""
+        """Reserves the next block in the log. The caller holds the log's order lock."""
         if self._mvcc.last >= self._numbers_until:
             self._numbers_until = self._mvcc.last + self._numbers_per_block
         self._stamps_until = self._stamps.bound()

@@ -1,8 +1,8 @@
 """Row locks: one writer a row, first come first served, never held for a client between calls.
 
-A writer takes the locks of all its rows in ascending order of row, so that two writers never wait for each other
-in a circle. A released lock passes directly to the writer that waits longest: a newcomer can't overtake it.
-Uncontended, a lock costs two dictionary operations.
+A writer takes the locks of all its rows in ascending order of row, so that there is no deadlock. A released lock passes
+directly to the writer that waits longest: a new writer can't overtake it. An uncontended lock costs two dictionary
+operations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rowlock_regionserver.errors import DeadlineError
 
 @dataclass(frozen=True, slots=True)
 class RowLockStatistics:
-    """How many locks are held, and how many writers wait for one."""
+    """The locks that are held, and the writers that wait for one."""
 
     held: int
     waiting: int
@@ -35,7 +35,7 @@ class RowLocks:
         self._queues: dict[bytes, WaitQueue | None] = {}
 
     def try_acquire(self, rows: Sequence[bytes]) -> bool:
-        """Takes all the locks, or none when one of them would have to be waited for. Rows ascend, no duplicates."""
+        """Takes all the locks, or none if one of them is held. Rows ascend, without duplicates."""
         queues = self._queues
         with self._lock:
             for row in rows:
@@ -46,9 +46,9 @@ class RowLocks:
             return True
 
     def acquire(self, rows: Sequence[bytes], deadline: float) -> None:
-        """Takes all the locks, waiting until `deadline` on the monotonic clock; else DeadlineError, with none taken.
+        """Takes all the locks. Blocks, until `deadline` on the monotonic clock at most.
 
-        Rows ascend, no duplicates.
+        Raises DeadlineError, with no lock taken. Rows ascend, without duplicates.
         """
         taken = 0
         try:
@@ -70,7 +70,7 @@ class RowLocks:
             queue.wait(deadline, partial(_timed_out, row))
 
     def release(self, rows: Sequence[bytes]) -> None:
-        """Gives the locks back; each passes to the writer that waits longest for it."""
+        """Releases the locks; each passes to the writer that waits longest for it."""
         with self._lock:
             for row in rows:
                 queue = self._queues[row]

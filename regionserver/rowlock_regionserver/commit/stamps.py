@@ -7,18 +7,19 @@
 3. Stamps get ahead of the clock by a crash, by a timestamp range that a client reserves (`pass_over`), and when the
    clock is set back; in the first two cases by less than a block. Timestamps that clients send or changes read never
    move them.
-4. Stamps return to the clock even under a call in every millisecond: while they are ahead, every sixteenth millisecond
-   of the clock gives none, and callers wait for the next one without holding a lock. 1,000 ms take 16 s.
+4. Stamps return to the clock even if there is a call in each millisecond: while they are ahead, every sixteenth
+   millisecond of the clock gives none, and callers wait for the next one without holding a lock. To make up for
+   1,000 ms takes 16 s.
 
     clock            100   101   102 ... 111   112   113     112 is a multiple of 16
     stamps, ahead    140   141   142 ... 151    -    152     40 ahead, then 39
 
-Earlier versions also took timestamps that a change had read for stamps, and spread them to all tables. What they
-reserved further ahead than a block counts only as far as cells confirm it, and a little beyond, where clients may have
-ranges that no cell tells of yet (`stamps_after_restart`). A region without such cells returns to the clock at once. A
-region that has some stamps by the clock too, but a call whose stamp is not later than all cells (`cells_until`) reads
+Earlier versions also used timestamps that a change had read as stamps, and spread them to all tables. A reservation of
+theirs that is further ahead than a block counts only as far as cells confirm it, and a little beyond, where clients may
+have ranges without a cell yet (`stamps_after_restart`). A region without such cells returns to the clock at once. A
+region with such cells stamps by the clock too, but a call whose stamp is not later than all cells (`cells_until`) reads
 each row before it changes the row: new cells must not be older than the row's existing ones. The call's own stamp
-decides, because stamps may pass the cells while the call is under way.
+decides, because stamps may pass the cells while the call is active.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from collections.abc import Callable
 
 from rowlock_regionserver.clock import Clock
 
-# While stamps are ahead of the clock, one of so many milliseconds gives none.
+# While stamps are ahead of the clock, one of this many milliseconds gives none.
 LEFT_OUT_EVERY_MS = 16
-# So far beyond the newest cell a reservation is believed: far more than ranges and restarts add, and no hours.
+# A reservation counts up to this far beyond the newest cell: much more than ranges and restarts add, yet not hours.
 _BEYOND_CELLS_BLOCKS = 60
 
 
@@ -38,21 +39,21 @@ class Stamps:
     """The stamps of one region. Thread-safe."""
 
     def __init__(self, clock: Clock, block_ms: int, last: int = 0, cells_until: int = 0) -> None:
-        """`last`: the region may have given stamps up to it. `cells_until`: its cells may have stamps up to it."""
+        """`last`: the region may have used stamps up to it. `cells_until`: its cells may have stamps up to it."""
         self._clock = clock
         self._block_ms = block_ms
         self._lock = threading.Lock()
         # Guarded by self._lock; the public ones are read without it:
         self._last = last
-        # Stamps of existing cells may be as late as this, although the stamps are not. Never goes back.
+        # The latest stamp that an existing cell may have, even if `_last` is earlier. Never goes back.
         self.cells_until = cells_until
-        # No stamp of a cell is later, and no timestamp of a range that a client has.
+        # The greatest stamp that a cell has or that lies in a timestamp range of a client.
         self.newest = max(last, cells_until)
         # The clock's millisecond in which a call got the newest stamp; 0: no call did.
         self.given_at = 0
 
     def next(self) -> int | None:
-        """A stamp in milliseconds. The caller holds the locks of the rows that it changes.
+        """Returns a stamp in milliseconds. The caller holds the locks of the rows that it changes.
 
         None: this millisecond gives none. Release all locks, and call again after `Clock.wait_for_next_ms`.
         """
@@ -77,13 +78,13 @@ class Stamps:
                 self.newest = max(timestamp, self.cells_until)
 
     def extend_cells(self, timestamp: int) -> None:
-        """Notes a cell with this timestamp, which is ahead of the stamps because its row has another such cell."""
+        """Notes a cell with this timestamp. It is ahead of the stamps because its row has another such cell."""
         with self._lock:
             self.cells_until = max(self.cells_until, timestamp)
             self.newest = max(self._last, self.cells_until)
 
     def pass_over_cells(self) -> int | None:
-        """Makes all further stamps later than those of existing cells. Gives the newest of these, None if they are."""
+        """Makes all further stamps later than existing cells. Returns the newest of these; None: they were later."""
         with self._lock:
             if self._last > self.cells_until:
                 return None
@@ -92,7 +93,7 @@ class Stamps:
             return self._last
 
     def bound(self) -> int:
-        """The bound to reserve up to: a block ahead of the clock, and later than `newest`."""
+        """Returns the bound to reserve up to: a block ahead of the clock, and later than `newest`."""
         bound = self._clock.now_ms() + self._block_ms
         newest = self.newest
         if newest < bound:
@@ -104,9 +105,9 @@ class Stamps:
 def stamps_after_restart(
     clock: Clock, block_ms: int, reserved_until: int, *, is_own: bool, newest_cell: Callable[[], int]
 ) -> Stamps:
-    """The stamps of a region that is opened; the log has reserved stamps up to a bound.
+    """Returns the stamps of a region that is opened and whose log reserved stamps below `reserved_until`.
 
-    `is_own`: only stamps of this region have moved the bound. Otherwise `newest_cell` may be called, which gives the
+    `is_own`: only stamps of this region have moved the bound. Otherwise `newest_cell` may be called, which returns the
     newest timestamp of the region's cells and reads all that is in memory.
     """
     ahead_max = clock.now_ms() + block_ms
@@ -114,7 +115,7 @@ def stamps_after_restart(
         return Stamps(clock, block_ms, max(0, reserved_until - 1))
     stamped_until = newest_cell()
     if reserved_until <= stamped_until + _BEYOND_CELLS_BLOCKS * block_ms:
-        stamped_until = reserved_until - 1  # A client may have a range that no cell tells of yet.
+        stamped_until = reserved_until - 1  # A client may have a range without a cell yet.
     stamped_until = min(stamped_until, reserved_until - 1)
     if stamped_until < ahead_max:
         return Stamps(clock, block_ms, stamped_until)

@@ -1,4 +1,4 @@
-"""Changes: tried on the loop, or made by a worker; answered when they are published."""
+"""Changes: made on the loop or by a worker, and answered when they are published."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class ChangeRun(PointRun[ChangeRequest]):
-    """A change on its way to its answer."""
+    """An accepted change, until it is answered."""
 
     __slots__ = ()
 
     def try_inline(self, *, is_alone: bool) -> bool:
-        """2 Try, on the loop. False: it would have to wait, or is large; nothing was done."""
+        """2 Try, on the loop. Returns False, with nothing done, if it would have to wait or is large."""
         try:
             mutations = self._request.read(INLINE_ROWS_MAX, INLINE_PARTS_MAX)
             return mutations is not None and self._mutate(mutations, may_wait=False, is_alone=is_alone)
@@ -46,11 +46,11 @@ class ChangeRun(PointRun[ChangeRequest]):
         return region.mutate(mutations, options, self._done, may_wait=may_wait)
 
     def _done(self, outcomes: list[RowOutcome]) -> None:
-        """Every change is published, or not made; called by the region from any thread, most often the log's."""
+        """Called by the region when every change is published or refused; from any thread, mostly the log's."""
         points = self._points
         if len(outcomes) > INLINE_ROWS_MAX:
-            # The workers have stopped: so has the listener, and the caller is gone. The error must not reach the log's
-            # thread, which would take it for a failed sync.
+            # RuntimeError: the workers have stopped, so has the listener, and the caller is gone. The error must not
+            # reach the log's thread, which would take it for a failed sync.
             with contextlib.suppress(RuntimeError):
                 points.workers.points.submit(self._answer_many, outcomes)
         else:
@@ -67,9 +67,9 @@ class ChangeRun(PointRun[ChangeRequest]):
 def outcomes_answer(
     points: Points, responder: Responder, request: ChangeRequest, outcomes: Sequence[RowOutcome]
 ) -> bytes:
-    """The answer of changes that were made, or an error when there is no room for it.
+    """Encodes the answer of changes that were made, or an error when there is no memory for it.
 
-    Raises nothing: the changes are made, and the thread that published them must see no failure.
+    Raises nothing: the changes are made, and the thread that published them must not fail.
     """
     try:
         if have_cells(outcomes) and (refusal := points.unread_refusal(responder)) is not None:
@@ -83,13 +83,13 @@ def outcomes_answer(
 
 
 def have_cells(outcomes: Sequence[RowOutcome]) -> bool:
-    """Whether their answer may be large."""
+    """Whether their answer has cells, and so may be large."""
     return any(isinstance(outcome, RowResult) and (outcome.results or outcome.seen) for outcome in outcomes)
 
 
 def _unanswered(refusal: RegionTooBusyError) -> UnknownOutcomeError:
-    """For a change whose answer has no room. Unlike the refusal it does not say that nothing was changed."""
+    """The error for a change without memory for its answer. Unlike the refusal it does not say that nothing changed."""
     return UnknownOutcomeError(
-        f"the request was carried out, and what came of it is not told: {refusal.message}; the same request, with its "
-        "number, is answered as this one would have been"
+        f"the request was executed, but its answer could not be sent: {refusal.message}; a repetition with the same "
+        "request id gets that answer"
     )

@@ -1,9 +1,9 @@
 """Coalesced puts: adjacent plain puts of one message, made by one call of the region and answered together.
 
-Puts share much of their cost: the gate, the ways to the region, the log and back, a message for the answer. Each stays
-a change of its own all the same, with its row lock, write number, log record, request id and outcome. A put without
-neighbours is made like any other change (Points.change). So is each put of a batch if one of them would have to wait,
-if the region refuses the batch as a whole, or if too many requests are in flight.
+The puts of a batch share the gate, the calls of region and log, and the message of the answer. Each put is still a
+change of its own, with its row lock, write number, log record, request id and outcome. A put without neighbours is made
+like any other change (Points.change). So is each put of a batch if one of them would have to wait, if the region
+refuses the batch as a whole, or if too many requests are in flight.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=ChangeRequest)
 
-# With more, the puts of all callers go in step: while their answers are on the way, no caller sends a request.
+# With more, all callers run in lockstep: while their answers are sent, no caller sends a request.
 COALESCED_PUTS_MAX = 16
 
 
@@ -39,18 +39,18 @@ class CoalescedPuts(Generic[C]):
         responder: Responder,
         encode: Callable[[Sequence[C], Sequence[RowOutcome]], bytes | None],
     ) -> None:
-        """`encode` makes one answer for several puts, given their outcomes; None: it can't, and raises nothing."""
+        """`encode` makes one answer for several puts, given their outcomes, or returns None. It raises nothing."""
         self._points = points
         self._responder = responder
         self._encode = encode
-        # Those that have joined, and what they have in common.
+        # The current batch, and the common properties of its puts.
         self._requests: list[C] = []
         self._mutations: list[RowMutation] = []
         self._region_id = 0
         self._durability: Durability | None = None
 
     def join(self, request: C) -> bool:
-        """Takes the request if it is a plain put; makes those that joined before if it can't be made with them."""
+        """Adds the request to the batch if it is a plain put; first makes the batch if it can't be added to it."""
         mutation = request.plain_put()
         if mutation is None:
             return False
@@ -67,7 +67,7 @@ class CoalescedPuts(Generic[C]):
         return True
 
     def make(self) -> None:
-        """Sees to it that each put that has joined is answered once."""
+        """Makes the puts of the batch. Each is answered once."""
         requests, mutations = self._requests, self._mutations
         self._requests, self._mutations = [], []
         if len(requests) < 2 or not self._make_together(requests, mutations):
@@ -75,17 +75,17 @@ class CoalescedPuts(Generic[C]):
                 self._points.change(request, self._responder)
 
     def _make_together(self, requests: Sequence[C], mutations: Sequence[RowMutation]) -> bool:
-        """False: nothing was done."""
+        """Returns False if nothing was done."""
         points, count = self._points, len(requests)
         if not points.reserve(count):
             return False
         try:
             options = WriteOptions(points.clock.monotonic(), self._durability)
             is_made = points.region(self._region_id).mutate_each(mutations, options, partial(self._done, requests))
-        except RegionServerError:  # Nothing was changed. Alone, each gets its own error, or there is room for it.
+        except RegionServerError:  # Nothing was changed. Alone, each put succeeds or gets its own error.
             is_made = False
         except Exception as error:
-            # A bug, or too little memory: some of them may have been made.
+            # A bug, or too little memory: some puts may have been made.
             points.finished(count)
             for request in requests:
                 self._responder.send(request.failure(error, "making a point request"))
@@ -97,14 +97,14 @@ class CoalescedPuts(Generic[C]):
         return is_made
 
     def _done(self, requests: Sequence[C], places: Sequence[int], outcomes: Sequence[RowOutcome]) -> None:
-        """These puts are published, or not made; called by the region from any thread, most often the log's."""
+        """Called by the region when these puts are published or refused; from any thread, mostly the log's."""
         self._points.on_loop(partial(self._answer, [requests[place] for place in places], outcomes))
 
     def _answer(self, requests: Sequence[C], outcomes: Sequence[RowOutcome]) -> None:
         """4 Answer, on the loop. Raises nothing: the changes are made."""
         points, responder = self._points, self._responder
         points.finished(len(requests))
-        # A repeated request id is answered with the cells of the change that had it first: perhaps many.
+        # A repeated request id is answered with the cells of its first change, which may be many.
         answer = None if have_cells(outcomes) else self._encode(requests, outcomes)
         if answer is not None:
             responder.send(answer, len(requests))

@@ -1,4 +1,4 @@
-"""Gets: at once on the loop, where most end, or in a worker."""
+"""Gets: made on the loop, as most are, or by a worker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def got_inline(points: Points, request: GetRequest, responder: Responder) -> bytes | None:
-    """2 Try, on the loop, for a get: it leaves nothing behind, so it needs no run. None: it would have to wait."""
+    """2 Try, on the loop, for a get, which has no state and needs no run. Returns None if it would have to wait."""
     try:
         answer = _got(points, request, INLINE_ROWS_MAX, may_wait=False)
     except Exception as error:
@@ -43,21 +43,21 @@ class GetRun(PointRun[GetRequest]):
 
 
 def _got(points: Points, request: GetRequest, rows_max: int | None, *, may_wait: bool) -> bytes | None:
-    """The answer of a get; None: it has more rows, or would have to wait for a disk and may not."""
-    asked = request.read(rows_max)
-    if asked is None:
+    """Makes the answer of a get. Returns None if it has more rows, or would have to wait for a disk and may not."""
+    arguments = request.read(rows_max)
+    if arguments is None:
         return None
-    rows, selection = asked
-    with AnswerRoom(points.answers, points.few_bytes) as room:
-        cells = points.region(request.region_id).get(rows, selection, may_wait=may_wait, reached=room.reached)
+    rows, selection = arguments
+    with AnswerMemory(points.answers, points.few_bytes) as memory:
+        cells = points.region(request.region_id).get(rows, selection, may_wait=may_wait, reached=memory.reached)
         if cells is None:
             return None
         answer = request.answer(cells)
-    check_answer(len(answer), rows[0], points.config)  # Its exact size; the region has added up the cells only.
+    check_answer(len(answer), rows[0], points.config)  # Its exact size; the region has counted the cells only.
     return answer
 
 
-class AnswerRoom:
+class AnswerMemory:
     """The memory of an answer to a get while it is made: cells, message and bytes. A context; used by one thread."""
 
     def __init__(self, account: Account, few_bytes: int) -> None:
@@ -66,13 +66,13 @@ class AnswerRoom:
         self._taken = 0
 
     def reached(self, byte_count: int) -> None:
-        """So many bytes of cells were read. Raises RegionTooBusyError or LimitExceededError when that is too much."""
+        """Counts the bytes of cells read so far. Raises RegionTooBusyError or LimitExceededError if they don't fit."""
         if byte_count > self._few_bytes:
             more = MAKING_COST * byte_count - self._taken
             self._account.take(more)
             self._taken += more
 
-    def __enter__(self) -> AnswerRoom:
+    def __enter__(self) -> AnswerMemory:
         return self
 
     def __exit__(

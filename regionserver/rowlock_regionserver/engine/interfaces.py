@@ -1,9 +1,9 @@
-"""The interfaces of admission: to front ends, which bring requests and take answers, and to regions.
+"""The interfaces of admission: to front ends, which pass requests and send answers, and to regions.
 
-A front end parses only enough of a request to know a get from a change. The request becomes plain values when the
-engine calls `read`: a refused request is never read, and a worker reads a long one. The engine hands cells, outcomes
-and errors to the request, which encodes them on the thread that made them. The responder gets encoded answers, whose
-bytes the engine counts, because the memory of answers is bounded.
+A front end parses only enough of a request to distinguish a get from a change. The request becomes plain values when
+the engine calls `read`: a refused request is never read, and a worker reads a long one. The engine passes cells,
+outcomes and errors to the request, which encodes them in the thread that made them. The responder gets encoded answers.
+The engine counts their bytes, because the memory of answers is bounded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rowlock_regionserver.scan.batches import ScanAnswer
 
 
 class Request(Protocol):
-    """A request as it came. One thread at a time uses it."""
+    """A request as it was received. One thread at a time uses it."""
 
     @property
     def region_id(self) -> int: ...
@@ -39,10 +39,10 @@ class Request(Protocol):
         """How long the request may wait for a worker; 0: the server's default."""
 
     def byte_count(self) -> int:
-        """The size of the request as it came."""
+        """The size of the request as it was received."""
 
     def row_count(self) -> int:
-        """How many rows the request names."""
+        """The number of rows in the request."""
 
     def failure(self, error: BaseException, doing: str) -> bytes:
         """The encoded answer of a request that failed as a whole. `doing` describes an unexpected error in the log."""
@@ -52,54 +52,54 @@ class GetRequest(Request, Protocol):
     """A read of some rows."""
 
     def read(self, rows_max: int | None = None) -> tuple[Sequence[bytes], Selection] | None:
-        """The rows and the selection. None: it names more than `rows_max` rows, and nothing was read.
+        """Returns the rows and the selection; None if it has more than `rows_max` rows.
 
-        Raises a RegionServerError if the request makes no sense.
+        Raises a RegionServerError if the request is invalid.
         """
 
     def answer(self, rows: list[Sequence[AnswerCell]]) -> bytes:
-        """The encoded answer. It may clear `rows`, so that a large answer is in memory twice and not three times."""
+        """Encodes the answer. May clear `rows`, so that a large answer is in memory twice and not three times."""
 
 
 class ChangeRequest(Request, Protocol):
-    """Changes of some rows, each of which succeeds or fails by itself."""
+    """Changes of some rows, each of which succeeds or fails on its own."""
 
     def read(self, rows_max: int | None = None, parts_max: int | None = None) -> Sequence[RowMutation] | None:
-        """The mutations; those that make no sense by themselves are left out, and `answer` adds them.
+        """Returns the mutations without invalid ones, whose errors `answer` adds.
 
-        None: there are more than `rows_max`, or many more than `parts_max` changes and checks in them. Raises a
-        RegionServerError if the request as a whole makes no sense. The second call is cheap.
+        Returns None if there are more than `rows_max`, or many more than `parts_max` changes and checks in them. Raises
+        a RegionServerError if the request as a whole is invalid. The second call is cheap.
         """
 
     def plain_put(self) -> RowMutation | None:
-        """The mutation if it is the only one, has a few puts and nothing else, and makes sense; else None."""
+        """The mutation if it is the only one, is valid and has a few puts and nothing else; else None."""
 
     def durability(self) -> Durability | None:
-        """None: the table's. Raises InvalidRequestError for one that is unknown, unless `plain_put` gave a mutation."""
+        """None: the table's. Raises InvalidRequestError for an unknown one, unless `plain_put` returned a mutation."""
 
     def answer(self, outcomes: Sequence[RowOutcome]) -> bytes:
-        """The encoded answer, given the outcomes of the mutations that `read` or `plain_put` gave, in their order."""
+        """Encodes the answer, given the outcomes of the mutations of `read` or `plain_put`, in their order."""
 
 
 class Responder(Protocol):
-    """Where the answers of one caller go."""
+    """Sends the answers of one caller."""
 
     @property
     def is_gone(self) -> bool:
-        """The caller has left: no more of its requests need begin. Read from any thread."""
+        """The caller has disconnected: no more of its requests need begin. Read from any thread."""
 
     @property
     def unread_bytes(self) -> int:
         """Bytes of answers that wait to be sent, reserved ones included. Read from any thread."""
 
     def reserve(self, byte_count: int, *, must_fit: bool) -> bool:
-        """Counts an answer that a worker made. False, with `must_fit`: all answers leave no room. From any thread."""
+        """Counts an answer of a worker. Returns False, with `must_fit`, if it doesn't fit. From any thread."""
 
     def release(self, byte_count: int) -> None:
-        """Takes a reservation back, because the answer is sent next; on the loop."""
+        """Ends a reservation, because the answer is sent next; on the loop."""
 
     def send(self, answer: bytes, count: int = 1) -> None:
-        """Takes the encoded answers of `count` requests; on the loop, once for each request."""
+        """Sends the encoded answers of `count` requests; on the loop, once for each request."""
 
 
 class PointRegion(Protocol):
@@ -108,7 +108,7 @@ class PointRegion(Protocol):
     def get(
         self, rows: Sequence[bytes], selection: Selection, *, may_wait: bool, reached: Callable[[int], None]
     ) -> list[Sequence[AnswerCell]] | None:
-        """The rows' cells, in the order asked; None: it would have to wait for a disk and may not.
+        """Returns the rows' cells, in the order of `rows`; None if it would have to wait for a disk and may not.
 
         Calls `reached` after each row with the bytes read so far; `reached` may raise.
         """
@@ -121,7 +121,7 @@ class PointRegion(Protocol):
         *,
         may_wait: bool,
     ) -> bool:
-        """Makes the changes and calls `done` once, from any thread; False: it would have to wait and may not."""
+        """Makes the changes and calls `done` once, from any thread. False: it would have to wait and may not."""
 
     def mutate_each(
         self,
@@ -129,7 +129,7 @@ class PointRegion(Protocol):
         options: WriteOptions,
         done: Callable[[list[int], list[RowOutcome]], None],
     ) -> bool:
-        """Makes changes of several requests without waiting. Calls `done` with the places of some, until all came."""
+        """Makes changes of several requests without waiting. Calls `done` with places of some, until all are done."""
 
 
 class ScanAnswers(Protocol):

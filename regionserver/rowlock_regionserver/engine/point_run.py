@@ -1,4 +1,4 @@
-"""One accepted request that was not answered at once, on its way to its answer; points.py has the outline."""
+"""One accepted request that was not answered at once; points.py has the outline."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Request)
 
-# A worker makes a request of more rows, so that the loop stays quick for all others.
+# A worker makes a request of more rows, so that the loop stays responsive.
 INLINE_ROWS_MAX = 64
-# So does a change of more parts: changes and checks, of all its rows.
+# A worker also makes a change of more parts: changes and checks of all its rows.
 INLINE_PARTS_MAX = 256
 
 
@@ -40,10 +40,10 @@ class PointRun(ABC, Generic[R]):
 
     @abstractmethod
     def _make(self) -> None:
-        """Makes the request, in a worker, which may wait. Sees to it that `_answer` follows."""
+        """Makes the request, in a worker, which may wait. Ensures that `_answer` is called."""
 
     def hand_over(self, pool: Executor, loop: asyncio.AbstractEventLoop, timeout: float, *, is_counted: bool) -> None:
-        """3 Hand over, on the loop. `is_counted`: its message is in the ledger until all of the message is answered."""
+        """3 Hand over, on the loop. `is_counted`: the ledger counts its message until all of that is answered."""
         request = self._request
         try:
             self._hold((0 if is_counted else REQUEST_COST * request.byte_count()) + ROW_COST * request.row_count())
@@ -59,7 +59,7 @@ class PointRun(ABC, Generic[R]):
         self._held_bytes = byte_count
 
     def _give_up(self) -> None:
-        """The deadline has passed. A request that a worker has begun checks the deadline by itself."""
+        """Called at the deadline. A request that a worker has begun checks the deadline itself."""
         assert self._future is not None
         if self._future.cancel():
             self._answer(self._request.failure(_too_late(), "waiting for a worker"))
@@ -99,4 +99,4 @@ class PointRun(ABC, Generic[R]):
 
 
 def _too_late() -> DeadlineError:
-    return DeadlineError("the deadline passed while the request waited for a worker; nothing was changed, try again")
+    return DeadlineError("the deadline passed while the request waited for a worker; nothing was changed, retry")

@@ -3,12 +3,12 @@
 The outline of one request, which is accepted and answered exactly once:
 
 1. Accept: the request is counted, or refused when too many are in flight. Its deadline starts to run.
-2. Try: it is read into values and made on the loop with may_wait=False. Most requests end here, because handing one to
-   a thread costs more than making it. A large or long request goes to a worker at once. If a change is alone in the
-   server, the loop waits until it is synced, some milliseconds at most.
+2. Try: it is decoded and made on the loop with may_wait=False. Most requests end here, because handing one to a thread
+   costs more than making it. A large or long request goes to a worker at once. For a single change in an otherwise idle
+   server, the loop blocks until it is synced, some milliseconds at most.
 3. Hand over: a worker makes a request that would have to wait, with may_wait=True. The ledger counts it until it is
    answered. If the deadline passes before a worker is free, the answer is DEADLINE_EXCEEDED and the request never
-   begins. The answer is REGION_TOO_BUSY if there is no room for the request, or if clients have left too many answers
+   begins. The answer is REGION_TOO_BUSY if there is no memory for the request, or if clients have left too many answers
    unread, and this client too.
 4. Answer: on the loop. A change is answered when the log's thread has published it; completions.py carries the answer.
 
@@ -37,7 +37,7 @@ from rowlock_regionserver.memory_plan import ANSWER_COST
 
 # Of answer_bytes_held_max: a caller with fewer unread bytes is never refused because of others.
 _FEW_UNREAD_SHARE = 256
-# With more unread bytes, a stream is not read from either. The bound is lower while all answers together are many.
+# With more unread bytes, a stream is not read. The bound is lower while all answers together are near their bound.
 _UNREAD_BYTES_MAX = 1 * MIB
 
 
@@ -63,7 +63,7 @@ class Points:
         ledger: Ledger,
         open_calls: Callable[[], int],
     ) -> None:
-        """`open_calls`: how many calls of any kind the server is serving."""
+        """`open_calls`: returns the number of active calls of any kind."""
         self.region = region  # Raises NotServingRegionError.
         self.workers = workers
         self.config = config
@@ -81,14 +81,14 @@ class Points:
         self._refused_count = 0
 
     def statistics(self) -> PointStatistics:
-        """From any thread."""
+        """May be called from any thread."""
         return PointStatistics(self._in_flight, self._accepted_count, self._handed_over_count, self._refused_count)
 
     def get(self, request: GetRequest, responder: Responder, *, is_large: bool = False) -> None:
         """Answers the get once: perhaps before this returns, perhaps later.
 
-        `is_large`: the request came in a message that is too large to be read on the loop, and that is counted in the
-        ledger already.
+        `is_large`: the request is of a message that is too large to be decoded on the loop, and that the ledger counts
+        already.
         """
         if self._in_flight >= self.config.requests_in_flight_max:
             self._refuse(request, responder)
@@ -106,7 +106,7 @@ class Points:
     ) -> None:
         """Makes the change and answers it once: perhaps before this returns, perhaps later.
 
-        `is_large`: as in `get`. `is_single`: nothing else came in the same message.
+        `is_large`: as in `get`. `is_single`: its message has no other request.
         """
         if self._in_flight >= self.config.requests_in_flight_max:
             self._refuse(request, responder)
@@ -126,30 +126,30 @@ class Points:
     def _refuse(self, request: Request, responder: Responder) -> None:
         self._refused_count += 1
         refusal = RegionTooBusyError(
-            f"{self._in_flight} requests are in flight, as many as requests_in_flight_max allows; try again",
+            f"{self._in_flight} requests are in flight, which is requests_in_flight_max; retry",
             retry_after_ms=self.config.retry_after_ms,
         )
         responder.send(request.failure(refusal, "accepting a request"))
 
     def reserve(self, count: int) -> bool:
-        """Counts so many requests as in flight until they are `finished`. False: that would be too many."""
+        """Counts so many requests as in flight until they are `finished`. Returns False if that would be too many."""
         if self._in_flight + count > self.config.requests_in_flight_max:
             return False
         self._in_flight += count
         return True
 
     def accepted(self, count: int) -> None:
-        """So many requests were accepted and begun."""
+        """Counts requests that were accepted and begun."""
         self._accepted_count += count
 
     @property
     def unread_bytes_max(self) -> int:
-        """How many unread bytes a stream may have before it is no longer read from. From any thread."""
+        """The unread bytes with which a stream is no longer read. From any thread."""
         bytes_max = min(self.config.request_bytes_max, _UNREAD_BYTES_MAX)
         return bytes_max if self.answers.has_room(ANSWER_COST * bytes_max) else self.few_bytes
 
     def unread_refusal(self, responder: Responder) -> RegionTooBusyError | None:
-        """Why no more answers should be made for this caller now. From any thread.
+        """Returns an error if no more answers should be made for this caller now. From any thread.
 
         A caller with few unread bytes is never refused because of others.
         """
@@ -158,25 +158,25 @@ class Points:
         return self.answer_refusal()
 
     def answer_refusal(self) -> RegionTooBusyError:
-        """Why there is no room for an answer."""
+        """Returns the error for an answer without memory."""
         return RegionTooBusyError(
-            f"{self.answers.bytes_held} bytes are held by answers that wait for clients to read them, of "
-            f"answer_bytes_held_max = {self.answers.bytes_max}; read yours and try again",
+            f"{self.answers.bytes_held} bytes of answers wait for clients to read them, of answer_bytes_held_max = "
+            f"{self.answers.bytes_max}; read your answers, and retry",
             retry_after_ms=self.config.retry_after_ms,
         )
 
     def is_late(self, deadline: float) -> bool:
-        """The deadline has passed. From any thread."""
+        """Whether the deadline has passed. From any thread."""
         return self.clock.monotonic() >= deadline
 
     def on_loop(self, callback: Callable[[], None]) -> None:
-        """Runs the callback now on the loop, or soon if this is another thread."""
+        """Runs the callback on the loop: at once in the loop's thread, else soon."""
         if threading.get_ident() == self._loop_thread:
             callback()
         else:
             self._completions.post(callback)
 
     def finished(self, count: int = 1) -> None:
-        """So many accepted requests less; on the loop."""
+        """Ends so many requests that were in flight; on the loop."""
         assert self._in_flight >= count, (self._in_flight, count)
         self._in_flight -= count

@@ -1,4 +1,4 @@
-"""Ids of snapshots that have ended, and what their holders are told; none of them is made again."""
+"""The ids of ended snapshots, with the reason for their holders. An id is never reused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Ended:
 
 
 class EndedSnapshots:
-    """The last `count_max` of them. Not thread-safe."""
+    """The last `count_max` ended snapshots. Not thread-safe."""
 
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max
@@ -25,22 +25,22 @@ class EndedSnapshots:
         return len(self._ended)
 
     def add(self, snapshot_id: bytes, table: str, reason: str) -> None:
-        """Remembers an id; the first reason stays. The oldest is forgotten beyond the bound."""
+        """Adds an id; its first reason counts. Beyond the bound the oldest id is dropped."""
         self._ended.setdefault(snapshot_id, _Ended(table, reason))
         if len(self._ended) > self._count_max:
             self._ended.popitem(last=False)
 
     def check(self, snapshot_id: bytes) -> None:
-        """Raises SnapshotEndedError if it is remembered."""
+        """Raises SnapshotEndedError if the id is known as ended."""
         ended = self._ended.get(snapshot_id)
         if ended is not None:
             raise ended_error(snapshot_id, ended.table, ended.reason)
 
 
 def ended_error(snapshot_id: bytes, table: str, reason: str) -> SnapshotEndedError:
-    """What a caller is told, and what to do."""
-    whose = f" of table {table!r}" if table else ""
+    """Returns the error for a snapshot that has ended."""
+    of_table = f" of table {table!r}" if table else ""
     return SnapshotEndedError(
-        f"snapshot {snapshot_id.hex()}{whose} is not there any more: {reason}; make a new snapshot",
+        f"snapshot {snapshot_id.hex()}{of_table} is not available: {reason}; make a new snapshot",
         table=table,
     )

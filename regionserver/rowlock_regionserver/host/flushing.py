@@ -1,10 +1,11 @@
-"""The flush threads: regions are flushed before memory, segments or the log reach their bounds.
+"""The flush threads: flush regions before memory, segments or the log reach their bounds.
 
-One thread looks which regions are due and in which order, and hands them to a few others. A region is due by itself
-when it holds too much, has too many segments, or pins the oldest part of the log. Under pressure, which is a matter of
-the whole server, so many of the largest are due as bring the memstores down to a quarter of their bound: with many
-tables each of them is small, and none would ever be due by itself. Much of a small flush is waiting for syncs, so
-several run at once, as far as what they work on has room; the file system carries their syncs together.
+A scheduler thread finds the regions that are due and their order, and hands them to a pool of threads. A region is due
+when its own memstore is too large, when it has too many segments, or when it pins the oldest part of the log. Under
+memory pressure, which is that of the whole server, the largest regions are due too, until the memstores will be down to
+a quarter of their bound: with many tables each region is small, and none would ever be due on its own. A small flush
+mostly waits for syncs, so several run at once, as far as there is memory for their work; the file system combines their
+syncs.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from rowlock_regionserver.region.region import Region
 from rowlock_regionserver.resident import Resident
 from rowlock_regionserver.wal.log import Log
 
-# How often it looks without being woken: the log grows also where memory does not, under hot counters.
-LOOK_AGAIN_S = 1.0
-# What a flush works on: windows as they are and merged, blocks on their way to the disk, a hash for each row.
+# How often the scheduler checks unprompted: under hot counters the log grows, but memory does not.
+CHECK_AGAIN_S = 1.0
+# The memory of a flush: windows before and after the merge, blocks to be written, a hash for each row.
 _WORK_BYTES_MAX = 12 * MIB
 _WORK_SHARE, _HASHES_SHARE = 3, 16
 
 
 class FlushThreads:
-    """Wakes when memory has grown, when a flush is done, and now and then; flushes what is due, largest first.
+    """Flushes the regions that are due, largest first: when memory has grown, after each flush, and every second.
 
-    `flush` makes a failed sync end the server. Without disk space the segments stay, and it tries again. `on_failure`
-    is told when flushing ends by anything else: nobody would flush any more, until writes are refused for good.
+    `flush` makes a failed sync end the server. Without disk space the segments stay, and the flush is repeated.
+    `on_failure` is called when the flush threads end by another error: without them all writes would soon be refused.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class FlushThreads:
         self._wake = threading.Event()
         self._is_stopping = False
         self._pool = ThreadPoolExecutor(config.flush_threads, thread_name_prefix="flush")
-        self._queue: deque[Region] = deque()  # the scheduler's own
+        self._queue: deque[Region] = deque()  # used by the scheduler only
         self._lock = threading.Lock()
         # Guarded by self._lock:
         self._running: dict[int, int] = {}  # by region id: the bytes that its flush frees
@@ -74,11 +75,11 @@ class FlushThreads:
         self.thread = threading.Thread(target=self._run, name="flush-scheduler", daemon=True)
 
     def wake(self) -> None:
-        """Something grew: look again. Never blocks."""
+        """Wakes the scheduler; to be called when memory has grown. Never blocks."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Ends the threads after the flushes they are in. Blocks."""
+        """Ends the threads after their current flushes. Blocks."""
         self._is_stopping = True
         self._wake.set()
         if self.thread.ident is not None:
@@ -88,15 +89,15 @@ class FlushThreads:
     def _run(self) -> None:
         try:
             while not self._is_stopping:
-                self._begin_what_is_due()
+                self._begin_due_flushes()
                 self._resident.look()
-                self._wake.wait(LOOK_AGAIN_S)
+                self._wake.wait(CHECK_AGAIN_S)
                 self._wake.clear()
         except BaseException as error:
             self._on_failure(error)
 
-    def _begin_what_is_due(self) -> None:
-        """Begins as many flushes as may run at once; what is left is begun when one of them is done."""
+    def _begin_due_flushes(self) -> None:
+        """Begins as many flushes as may run at once; the end of a flush begins the next."""
         if not self._queue:
             self._queue.extend(self._due())
         while self._queue:
@@ -104,7 +105,7 @@ class FlushThreads:
             byte_count = region.memstore_bytes
             if len(self._running) >= self._config.flush_threads:
                 return
-            if region.region_id not in self._put_off():
+            if region.region_id not in self._postponed():
                 work_bytes = min(_WORK_BYTES_MAX, _WORK_SHARE * byte_count) + byte_count // _HASHES_SHARE
                 if not self._work.try_take(work_bytes):
                     if self._running:
@@ -115,9 +116,9 @@ class FlushThreads:
                 self._pool.submit(self._flush_one, region, work_bytes)
             self._queue.popleft()
 
-    def _put_off(self) -> set[int]:
-        """The regions that are being flushed, or that the disk refused just now."""
-        since = self._clock.monotonic() - LOOK_AGAIN_S
+    def _postponed(self) -> set[int]:
+        """The regions that are being flushed, or whose flush the disk refused in the last second."""
+        since = self._clock.monotonic() - CHECK_AGAIN_S
         with self._lock:
             return {*self._running, *(region_id for region_id, at in self._refused.items() if at > since)}
 
@@ -129,9 +130,9 @@ class FlushThreads:
         except (DiskFullError, TooManyOpenFilesError):
             refused_at = self._clock.monotonic()
         except NotServingRegionError:
-            pass  # It was dropped meanwhile.
+            pass  # It was dropped in the meantime.
         except (UnknownOutcomeError, StoppingError, OSError):
-            self._is_stopping = True  # The server is ending, and has said why.
+            self._is_stopping = True  # The server is ending, and has reported why.
         except BaseException as error:
             self._is_stopping = True
             self._on_failure(error)
@@ -145,33 +146,33 @@ class FlushThreads:
             self._wake.set()
 
     def _due(self) -> list[Region]:
-        """Regions over a bound of their own, those that pin the log, and under pressure the largest; largest first."""
+        """The regions over their own bound, those that pin the log, and under pressure the largest; largest first."""
         held = sorted(((region.memstore_bytes, region) for region in self._regions()), key=_bytes_of, reverse=True)
         pinning = set(self._log.regions_that_pin())
         config = self._config
-        by_themselves = {
+        due_alone = {
             region.region_id
             for byte_count, region in held
             if byte_count >= config.memstore_flush_bytes
             or region.segment_count >= config.immutable_segments_max
             or region.region_id in pinning
         }
-        return list(self._with_the_largest(held, by_themselves))
+        return list(self._with_largest(held, due_alone))
 
-    def _with_the_largest(self, held: Sequence[tuple[int, Region]], by_themselves: set[int]) -> Iterable[Region]:
-        """Those that are due by themselves, and so many more as the memstores hold too much."""
-        put_off = self._put_off()
+    def _with_largest(self, held: Sequence[tuple[int, Region]], due_alone: set[int]) -> Iterable[Region]:
+        """The regions that are due on their own, and under pressure as many more as free enough memory."""
+        postponed = self._postponed()
         with self._lock:
             freed_soon = sum(self._running.values())
-        freed_soon += sum(byte_count for byte_count, region in held if region.region_id in by_themselves)
-        left_over = self._memory.bytes_held - freed_soon
-        too_much = left_over - self._memory.pressure_bytes // 2 if left_over > self._memory.pressure_bytes else 0
+        freed_soon += sum(byte_count for byte_count, region in held if region.region_id in due_alone)
+        remaining = self._memory.bytes_held - freed_soon
+        excess = remaining - self._memory.pressure_bytes // 2 if remaining > self._memory.pressure_bytes else 0
         for byte_count, region in held:
-            is_largest = too_much > 0 and byte_count > 0 and region.region_id not in put_off
-            if region.region_id in by_themselves:
+            is_largest = excess > 0 and byte_count > 0 and region.region_id not in postponed
+            if region.region_id in due_alone:
                 yield region
             elif is_largest:
-                too_much -= byte_count
+                excess -= byte_count
                 yield region
 
 

@@ -1,13 +1,14 @@
-"""What no catalog or manifest names: leftovers of what was cut short, or the trace of a generation that is lost.
+"""Unnamed files and folders: leftovers of interrupted operations, or the traces of a lost generation.
 
-A reader can't see that a file is missing; something else has to say so. Here that is:
+No catalog or manifest names them. A missing file can't be seen by itself; there is other evidence:
 
-- the log, which notes each generation of the catalog and of the manifests once it is durable, before anybody is told;
-- the ids of regions, which ascend and are never given twice: one that the catalog has never given is of a later one.
+- the log notes each generation of the catalog and of the manifests when it is durable, before the operation is
+  answered;
+- region ids ascend and are never reused: an id that the catalog has not allocated is of a later catalog.
 
-So a generation older than the log names, or than an id shows, is damage. What is not named is a leftover only when the
-log notes generations, has lost nothing, and names none that is newer. Everything else is set aside (set_aside.py).
-docs/storefile_format.md has the table of proofs. Reads only.
+So a generation that is older than one in the log, or than an id shows, is damage. An unnamed file is a leftover only if
+the log notes generations, has lost no record, and names no newer generation. All other unnamed files are set aside
+(set_aside.py). docs/storefile_format.md has the table of proofs. This module only reads.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from rowlock_regionserver.wal.recovered import Recovered
 
 @dataclass(frozen=True, slots=True)
 class Unnamed:
-    """Something that nobody names. `why`: what it is a leftover of, or why that is not sure."""
+    """An unnamed file or folder. `why`: the operation that left it, or why that is not certain."""
 
     path: Path
     why: str
@@ -41,7 +42,7 @@ class Unnamed:
 def lost_catalog(
     folder: Path, files: Files, generation: int, state: CatalogState, recovered: Recovered
 ) -> CorruptionError | None:
-    """Says which generation of the catalog in the data folder is lost, if the one that was found is not the newest."""
+    """Returns the damage if the generation of the catalog that was found is not the newest one; else None."""
     if recovered.catalog_generation > generation:
         return _lost_generation(folder, recovered.catalog_generation, "the log names it")
     logged = {region_id for segment in recovered.segments for region_id in segment.regions}
@@ -55,7 +56,7 @@ def lost_catalog(
 
 
 def lost_manifest(folder: Path, generation: int, logged: RegionState | None) -> CorruptionError | None:
-    """The same for a region's manifest; `logged` is what the log says of the region."""
+    """Returns the damage if a region's manifest is not the newest generation. `logged`: its state in the log."""
     if logged is None or logged.manifest_generation <= generation:
         return None
     path = generations.generation_path(folder, manifest.NAME, logged.manifest_generation)
@@ -63,7 +64,7 @@ def lost_manifest(folder: Path, generation: int, logged: RegionState | None) -> 
 
 
 def unnamed_region_folders(folder: Path, files: Files, state: CatalogState, recovered: Recovered) -> Iterator[Unnamed]:
-    """The folders of regions that the catalog, which is the newest as far as anybody knows, does not name."""
+    """Yields the region folders that the catalog does not name. There is no evidence of a newer catalog."""
     named = {region.region_id for entry in state.tables for region in entry.regions}
     is_proven = recovered.catalog_generation > 0 and not recovered.gaps
     for region_id, path in region_folders(folder, files):
@@ -74,41 +75,41 @@ def unnamed_region_folders(folder: Path, files: Files, state: CatalogState, reco
         elif is_proven and holds_what_a_create_makes(path, files):
             yield Unnamed(path, "its table was never made", is_leftover=True)
         elif is_proven:
-            yield Unnamed(path, "nobody names it, and it holds more than a create makes", is_leftover=False)
+            yield Unnamed(path, "no catalog names it, and it has more files than a create makes", is_leftover=False)
         else:
             yield Unnamed(path, "the catalog does not name it, and may not be the newest", is_leftover=False)
 
 
 def unnamed_files_of_region(paths: list[Path], region_id: int, recovered: Recovered) -> Iterator[Unnamed]:
-    """What the folder of a region holds that its manifest, which is the newest as far as anybody knows, does not name.
+    """Yields the files of a region's folder that its manifest does not name. There is no evidence of a newer manifest.
 
-    The region is not damaged, so all that was logged since the manifest is in the log.
+    The region is not damaged, so the log has all its records since the manifest.
     """
     logged = recovered.regions.get(region_id)
     is_proven = logged is not None and logged.manifest_generation > 0 and not recovered.gaps
     for path in paths:
         if is_proven:
-            yield Unnamed(path, "its flush was cut short, or its family dropped", is_leftover=True)
+            yield Unnamed(path, "its flush was interrupted, or its family dropped", is_leftover=True)
         else:
             yield Unnamed(path, "the region's manifest does not name it, and may not be the newest", is_leftover=False)
 
 
 def region_folders(folder: Path, files: Files) -> Iterator[tuple[int, Path]]:
-    """(region id, path) of what has a region's name in the data folder, by id. Other names are not ours."""
+    """Yields (region id, path) of all entries with a region's name in the data folder, by id. Ignores other names."""
     names = [name for name in files.list_folder(folder / "regions") if name.isdigit() and str(int(name)) == name]
     for name in sorted(names, key=int):
         yield int(name), folder / "regions" / name
 
 
 def holds_what_a_create_makes(path: Path, files: Files) -> bool:
-    """A first manifest at most, and a file of answers that a truncate took over: what comes before the catalog."""
+    """Whether the folder has at most a first manifest and an answers file of a truncate, made before the commit."""
     first = generations.generation_path(path, manifest.NAME, 1).name
     names = (name.removesuffix(TEMPORARY_SUFFIX) for name in files.list_folder(path))
     return all(name == first or answers_number(name) is not None for name in names)
 
 
 def _has_served(path: Path, files: Files) -> bool:
-    """Whether more is there than what a create makes before the catalog names the region."""
+    """Whether the folder has files that are made only after the catalog names the region."""
     return max(generations.generation_numbers(files, path, manifest.NAME), default=0) > 1 or bool(
         store_file_names(files, path)
     )
@@ -116,4 +117,4 @@ def _has_served(path: Path, files: Files) -> bool:
 
 def _lost_generation(folder: Path, generation: int, why: str) -> CorruptionError:
     path = generations.generation_path(folder / "catalog", catalog.NAME, generation)
-    return CorruptionError.missing(path, f"the catalog of generation {generation}, for {why}", "no file")
+    return CorruptionError.missing(path, f"the catalog of generation {generation}, because {why}", "no file")

@@ -1,14 +1,14 @@
-"""Opening: what a data folder holds is read, replayed, and begins to be served.
+"""Opening: reads a data folder, replays its log, and puts its regions into service.
 
-1. The catalog, then each region's manifest and store files.
-2. The log's records go into the memstores; past the memory limit, the largest region is flushed.
-3. Catalog and manifests are compared with what the log says of them: an older one than it names is damage.
-4. What nobody names is removed if it is proven to be a leftover, and set aside otherwise.
-5. The log is open for writing. It is told how far each region is flushed, and which ones are gone.
-6. Regions serve.
+1. Read the catalog, then each region's manifest and open its store files.
+2. Replay the log's records into the memstores; past the memory limit, flush the largest region.
+3. Compare catalog and manifests with the log: a generation that is older than the one in the log is damage.
+4. Remove unnamed files that are proven to be leftovers, and set the others aside.
+5. Open the log for writing, and pass it the flushed write numbers and the dropped regions.
+6. Put the regions into service.
 
-A region with damage is closed and named; the others serve. Nothing of it is removed, so that salvage finds all. Before
-a region is flushed in 2, 3 is done by a reading of the log for that alone: a flush can't be undone.
+A damaged region is closed and reported; the others are served. Its files are not removed, so that salvage finds all of
+them. Step 3 must precede a flush in step 2, which can't be undone: then the log is read one more time, for step 3.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from rowlock_regionserver.region.region_replay import Replay
 from rowlock_regionserver.region.shared_parts import SharedParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
+from rowlock_regionserver.wal.log_replay import Apply
 from rowlock_regionserver.wal.marker import RegionState
 from rowlock_regionserver.wal.recovered import Recovered
 from rowlock_regionserver.wal.recovery import ReadLog, read_log, recover
-from rowlock_regionserver.wal.replay import Apply
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a region server begins with."""
+    """The state with which a region server begins."""
 
     generation: int  # of the catalog
     state: CatalogState
@@ -60,13 +60,13 @@ class Opened:
 
 
 def open_region(folder: Path, table: Table, region: RegionEntry, shared: SharedParts) -> Region:
-    """A region as its folder has it, for replay. Raises CorruptionError."""
+    """Opens a region from its folder, for replay. Raises CorruptionError."""
     path = region_folder(folder, region.region_id)
     return Region(open_parts(region.region_id, (region.start, region.stop), table, path, shared))
 
 
 class Opening:
-    """Opens one data folder, whose lock the caller has. Used once, by one thread."""
+    """Opens one data folder. The caller holds its lock. For one use by one thread."""
 
     def __init__(self, folder: Path, shared: SharedParts) -> None:
         self._folder = folder
@@ -80,7 +80,7 @@ class Opening:
         self._replays: dict[int, Replay] = {}
 
     def open(self) -> Opened:
-        """Blocks as long as recovery takes. Raises CorruptionError, DataFolderError, DiskFullError and OSError."""
+        """Blocks for the recovery. Raises CorruptionError, DataFolderError, DiskFullError and OSError."""
         for name in ("catalog", "log", "bulk", "regions"):
             with contextlib.suppress(FileExistsError):
                 self._files.make_folder(self._folder / name)
@@ -113,7 +113,7 @@ class Opening:
         return regions
 
     def _replay(self, regions: dict[int, Region]) -> Recovered:
-        """Fills the memstores from the log. Regions that the log lost something of are closed and named."""
+        """Fills the memstores from the log. Closes regions of which the log lost records."""
         replays = self._replays = {region_id: region.replay for region_id, region in regions.items()}
 
         def apply(region_id: int, write_number: int, kind: int, payload: bytes) -> None:
@@ -139,20 +139,20 @@ class Opening:
         return recovered
 
     def _close(self, regions: dict[int, Region], region_id: int, damage: RegionServerError) -> None:
-        """The region is damaged: it takes nothing more of the log, and is not served."""
+        """Closes a damaged region: it gets no more records of the log, and is not served."""
         self._damaged[region_id] = damage
         self._replays.pop(region_id, None)
         regions.pop(region_id).abandon()
 
     def _relieve(self, regions: dict[int, Region]) -> None:
-        """Replay has passed the memory limit: the largest region is flushed, once it is known that it may be."""
+        """Flushes the largest region, as replay has passed the memory limit; does step 3 before the first flush."""
         if not self._is_newest_checked:
             self._check_newest(regions, self._read_log(read_log, lambda *_: None, regions))
         if regions:
             max(regions.values(), key=lambda region: region.memstore_bytes).flush_while_opening()
 
     def _read_log(self, read: ReadLog, apply: Apply, regions: dict[int, Region]) -> Recovered:
-        """Reads the log as `recover` or `read_log` does, given what catalog and manifests know of it."""
+        """Reads the log by `recover` or `read_log`, with the positions and write numbers of catalog and manifests."""
         positions = [region.found.log_position for region in regions.values()]
         return read(
             self._folder / "log",
@@ -176,7 +176,7 @@ class Opening:
                 self._close(regions, region_id, lost)
 
     def _clear_unnamed(self, regions: dict[int, Region], recovered: Recovered) -> None:
-        """4. What can't be moved or removed stays where it is, which harms nobody."""
+        """4. Files that can't be moved or removed stay, which is harmless."""
         for unnamed in list(unnamed_region_folders(self._folder, self._files, self._state, recovered)):
             if unnamed.is_leftover:
                 remove_region_folder(self._files, unnamed.path)
@@ -203,15 +203,15 @@ class Opening:
         if recovered.catalog_generation < self._generation:
             with log.order:
                 log.note_catalog(self._generation)
-        # Only now is it known which bulk files the log names.
+        # The replay has shown which bulk files the log names.
         bulk_numbers = BulkNumbers(1 + self._remove_unnamed_bulk_files(regions))
         for region_id, region in regions.items():
             logged = recovered.regions.get(region_id, RegionState())
             region.serve(log, bulk_numbers, logged.numbers_until, logged.stamps_until)
         for region_id in self._damaged:
             log.give_up(region_id)
-        # Dropped, damaged or not: before the log was told so, or so long ago that its last marker names them no more
-        # although segments still hold their changes.
+        # These regions were dropped, damaged or not: before the log knew of it, or so long ago that its last marker
+        # does not name them although segments still have their changes.
         logged_ids = {region_id for segment in recovered.segments for region_id in segment.regions}
         for region_id in logged_ids.union(recovered.regions, recovered.broken):
             if region_id not in regions and region_id not in self._damaged:
@@ -220,9 +220,9 @@ class Opening:
         return Opened(self._generation, self._state, log, bulk_numbers, regions, self._damaged, aside)
 
     def _remove_unnamed_bulk_files(self, regions: dict[int, Region]) -> int:
-        """Removes bulk files that no live record names; gives the greatest number there was.
+        """Removes bulk files that no live record names. Returns the greatest number of all bulk files.
 
-        With a damaged region everything stays: salvage may want it.
+        If a region is damaged, all files stay, because salvage may need them.
         """
         named = {number for region in regions.values() for number in region.bulk_files}
         greatest = 0
@@ -236,14 +236,14 @@ class Opening:
         return greatest
 
 
-# The process or the machine lacks something; the file may be as whole as it was.
-_LACKING = NO_DESCRIPTOR | {errno.ENOMEM, errno.ENOBUFS}
+# Errors for a lack of resources of the process or the machine; the file may be intact.
+_NO_RESOURCES = NO_DESCRIPTOR | {errno.ENOMEM, errno.ENOBUFS}
 
 
 def _damage(error: CorruptionError | OSError, path: Path) -> CorruptionError:
-    """Why a region is closed. Raises what is no matter of the file, which is at `path` if the error does not say."""
+    """Returns the damage for which a region is closed, at `path` by default. Raises errors that are not of the file."""
     if isinstance(error, CorruptionError):
         return error
-    if error.errno in _LACKING:
+    if error.errno in _NO_RESOURCES:
         raise error
     return CorruptionError.of(error, path)

@@ -1,4 +1,4 @@
-"""The folder of a region: where it lies, how it goes, and how there is room for a new one."""
+"""The folder of a region: its path, its removal, and the preparation for a new one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rowlock_regionserver.region.shared_parts import SharedParts
 
 
 def region_folder(folder: Path, region_id: int) -> Path:
-    """Where the data folder keeps a region."""
+    """The path of a region's folder in the data folder."""
     return folder / "regions" / str(region_id)
 
 
 def remove_region_folder(files: Files, folder: Path, but: Collection[Path] = ()) -> None:
-    """Removes what nobody names any more, if it is there. What can't be removed is left to the next start.
+    """Removes the folder of a region that no catalog names any more. The next start removes what can't be removed.
 
-    `but`: files that are removed by who reads them last, and the folder with the last of them.
+    `but`: files that their last reader removes, and the folder with the last of them.
     """
     with contextlib.suppress(OSError):
         for name in files.list_folder(folder):
@@ -29,11 +29,11 @@ def remove_region_folder(files: Files, folder: Path, but: Collection[Path] = ())
         files.remove_folder(folder)
 
 
-def room_for_region(folder: Path, shared: SharedParts, region_id: int, made: set[int]) -> Path:
-    """Where a new region's folder goes; nothing is there any more. Raises OSError.
+def free_region_path(folder: Path, shared: SharedParts, region_id: int, made: set[int]) -> Path:
+    """Frees and returns the path of a new region's folder. Raises OSError.
 
-    `made`: the regions that this server has tried to make; this one is added. What an earlier try left is removed. What
-    else has the name was left by a start that could not move it, and is set aside now.
+    `made`: the regions that this server has tried to make; this one is added. Removes the files of an earlier attempt.
+    Sets anything else of that name aside: a start could not move it.
     """
     path = region_folder(folder, region_id)
     if region_id in made:

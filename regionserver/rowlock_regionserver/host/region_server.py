@@ -4,13 +4,13 @@
     log/                   the write-ahead log
     bulk/                  bulk files that the log names
     regions/<region id>/   manifest generations and store files
-    set-aside/             what nobody names and is no leftover by proof
+    set-aside/             unnamed files that are not proven to be leftovers
 
-Opening is in opening.py. A region with damage is closed and named; the others serve.
+Opening is in opening.py. A damaged region is closed and reported; the others are served.
 
 Table operations exclude each other by one lock and commit by the catalog's next generation: create makes its folder
-before, drop removes it after. They are answered when the log's note of that generation is durable. What fails before
-the commit has changed nothing; what fails after it has an unknown outcome, and ends the server.
+before, drop removes it after. They are answered when the log's note of that generation is durable. A failure before the
+commit has changed nothing; a failure after it leaves the outcome unknown, and ends the server.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from rowlock_regionserver.files import NO_SPACE, Files
 from rowlock_regionserver.host.ended_snapshots import ended_error
 from rowlock_regionserver.host.flushing import FlushThreads
 from rowlock_regionserver.host.opening import Opened, Opening, open_region
-from rowlock_regionserver.host.region_folder import region_folder, remove_region_folder, room_for_region
+from rowlock_regionserver.host.region_folder import free_region_path, region_folder, remove_region_folder
 from rowlock_regionserver.host.server_statistics import RegionServerStatistics
 from rowlock_regionserver.host.set_aside import SetAside
 from rowlock_regionserver.host.snapshot_region import SnapshotRegion
@@ -61,7 +61,7 @@ OnFatal = Callable[[BaseException], None]
 
 
 class RegionServer:
-    """Serves the tables of one folder. Thread-safe. `open` makes one."""
+    """Serves the tables of one folder. Thread-safe. Made by `open`."""
 
     def __init__(
         self, folder: Path, config: Config, clock: Clock, files: Files, on_fatal: OnFatal, ledger: Ledger | None = None
@@ -84,7 +84,7 @@ class RegionServer:
         self._catalog: LiveCatalog
         self._regions: dict[int, Region] = {}
         self._damaged: dict[int, RegionServerError] = {}
-        self._made: set[int] = set()  # regions that this server has made folders for
+        self._made: set[int] = set()  # regions for which this server has made folders
         self.set_aside: tuple[SetAside, ...] = ()  # when it was opened
         self._timestamps = Timestamps(clock, config.stamp_leap_ms)
         self._failing_lock = threading.Lock()
@@ -98,10 +98,10 @@ class RegionServer:
     def open(
         cls, folder: Path, config: Config, clock: Clock, files: Files, on_fatal: OnFatal, ledger: Ledger | None = None
     ) -> RegionServer:
-        """Recovers what the folder holds and serves it. The caller has the folder's lock.
+        """Recovers the regions of the folder and serves them. The caller holds the folder's lock.
 
-        `on_fatal` is called once, when a sync failed: nothing is acknowledged any more, and the process must end.
-        `ledger`: counts what the server holds; None: one of its own.
+        `on_fatal` is called once, when a sync has failed: nothing is acknowledged after it, and the process must end.
+        `ledger` counts the server's memory; None: a new one.
         Raises CorruptionError when the catalog is damaged, DataFolderError and OSError.
         """
         server = cls(folder, config, clock, files, on_fatal, ledger)
@@ -126,41 +126,42 @@ class RegionServer:
         self._flusher.thread.start()
 
     def _regions_to_flush(self) -> list[Region]:
-        """Asked every second or so: the moment to close and remove store files that were read to the end."""
+        """Returns the regions for the flush threads, every second or so; removes store files without readers."""
         self._shared.open_files.tidy()
         return list(self._regions.values())
 
     def stop_waiting_for_space(self) -> None:
-        """The server is about to stop: changes that wait for disk space are given up, and their callers told."""
+        """For a server that is about to stop: fails changes that wait for disk space, and notifies their callers."""
         self._log.stop_waiting_for_space()
 
     def stop(self) -> list[Unflushed]:
-        """Ends the snapshots, flushes every region, syncs and closes the log. Blocks, but not for space.
+        """Ends the snapshots, flushes every region, syncs and closes the log. Blocks, but not for disk space.
 
-        The caller lets no new call in.
-
-        Gives what could not be flushed for want of space: the log keeps it, and nothing that it took is lost.
+        The caller admits no new call. Returns the regions that could not be flushed for lack of space: their writes are
+        in the log, so none is lost.
         """
         self.stop_waiting_for_space()
         self.snapshots.stop()
         if self._flusher is not None:
             self._flusher.stop()
         regions = list(self._regions.values())
-        left = flush_at_the_end(regions, self.flush_region, self._shared.config.flush_threads)
+        unflushed = flush_at_the_end(regions, self.flush_region, self._shared.config.flush_threads)
         for region in regions:
             region.give_back_stamps()
         self._log.close()
         self._shared.open_files.tidy()
         self._shared.open_files.close_idle()
-        return left
+        return unflushed
 
     def _fail_and_end(self, error: BaseException) -> None:
-        """A sync failed, and that is final: whoever waits is told, and the process ends.
+        """Handles a failed sync, which is final: fails all waiting callers, and ends the process.
 
-        It ends in order when it was ending anyway and the log lacked nothing but space.
+        A server that is stopping, and whose log lacks only disk space, stops in order instead.
         """
         if isinstance(error, NoSpaceToStopError):
-            self._given_up = UnknownOutcomeError(f"{error}; the change was not made durable, and may be found or not")
+            self._given_up = UnknownOutcomeError(
+                f"{error}; the change is not durable, and may or may not be found after a restart"
+            )
             for region in list(self._regions.values()):
                 region.fail_waiting(self._given_up)
             return
@@ -187,7 +188,7 @@ class RegionServer:
         return self._catalog.state.entry(name).table
 
     def create_table(self, name: str, families: Sequence[Family], durability: Durability = Durability.FSYNC) -> Table:
-        """A new, empty table of one region. The families' numbers are given here."""
+        """Creates an empty table of one region. Assigns the numbers of the families."""
         with self._catalog_lock, self._disk_failures_are_final():
             state = self._catalog.state.with_new_table(name, families, durability)
             entry = state.entry(name)
@@ -212,7 +213,7 @@ class RegionServer:
             return entry.table
 
     def truncate_table(self, name: str) -> Table:
-        """Removes every cell: new regions take the place of the old ones."""
+        """Removes every cell: new regions replace the old ones."""
         with self._catalog_lock, self._disk_failures_are_final():
             old = self._catalog.state.entry(name)
             state = self._catalog.state.with_truncated_table(name)
@@ -239,15 +240,15 @@ class RegionServer:
     def _new_regions(
         self, entry: TableEntry, state: CatalogState, replaced: Mapping[int, Region | None], what: str
     ) -> Iterator[None]:
-        """Makes the regions of the entry, commits the state that names them, and lets them serve; then the block.
+        """Makes the regions of the entry, commits the state that names them, puts them into service, runs the block.
 
-        All that may fail comes before the commit. `replaced`: by id, the region before it, which takes no writes any
-        more, so its kept answers are all there are.
+        All steps that may fail precede the commit. `replaced`: by id, the region that the new one replaces. It takes no
+        more writes, so its saved answers are complete. `what` describes the operation, for errors.
         """
         made: list[Region] = []
         with contextlib.ExitStack() as undo:
             for region in entry.regions:
-                path = room_for_region(self._folder, self._shared, region.region_id, self._made)
+                path = free_region_path(self._folder, self._shared, region.region_id, self._made)
                 answers = inherited_answers(replaced[region.region_id]) if region.region_id in replaced else None
                 make_region_folder(self._files, path, region.region_id, entry.table, self._shared.config, answers)
                 made.append(open_region(self._folder, entry.table, region, self._shared))
@@ -270,21 +271,21 @@ class RegionServer:
             self._damaged.pop(entry_region.region_id, None)
             read_by_scans: set[Path] = set()
             if region is not None:
-                # It is found until it is closed: if the log fails, those who wait for it must be told.
+                # It stays registered until it is closed: if the log fails, its waiting callers must be notified.
                 region.close_for_removal()
                 self.snapshots.end_those_of((region.region_id,), reason)
                 del self._regions[entry_region.region_id]
                 read_by_scans = region.discard()
             self._log.forget(entry_region.region_id)
-            # The table is gone already: what can't be removed now is removed by the next start.
+            # The table is dropped already: the next start removes files that can't be removed now.
             with contextlib.suppress(TooManyOpenFilesError):
                 remove_region_folder(self._files, region_folder(self._folder, entry_region.region_id), read_by_scans)
 
     @contextlib.contextmanager
     def _disk_failures_are_final(self) -> Iterator[None]:
-        """A disk that is only full is told as DiskFullError, with nothing changed; any other failure ends all.
+        """Raises DiskFullError, with nothing changed, for a full disk; any other failure of a disk ends the server.
 
-        StoppingError after such a failure: until the process has ended, nothing more is begun.
+        Raises StoppingError after such a failure: no operation begins until the process has ended.
         """
         if self._has_failed:
             raise StoppingError("the server could not make its writes durable and is ending; nothing was changed")
@@ -292,16 +293,16 @@ class RegionServer:
             yield
         except (UnknownOutcomeError, OSError) as error:
             if isinstance(error, OSError) and error.errno in NO_SPACE:
-                raise DiskFullError(f"no space in {self._folder}; free some, nothing was changed") from error
+                raise DiskFullError(f"no space in {self._folder}; nothing was changed, free some disk space") from error
             if self._given_up is not None and isinstance(error, UnknownOutcomeError):
-                raise  # The server stops, and the log lacked nothing but space.
+                raise  # The server stops, and the log lacked only disk space.
             self._fail_and_end(error)
             raise
 
     # Regions.
 
     def region(self, region_id: int) -> Region:
-        """The region of this id. Raises NotServingRegionError, and CorruptionError when it was closed for damage."""
+        """The region of this id. Raises NotServingRegionError, or CorruptionError when it was closed for damage."""
         region = self._regions.get(region_id)
         if region is None:
             damage = self._damaged.get(region_id)
@@ -311,7 +312,7 @@ class RegionServer:
         return region
 
     def regions_of(self, name: str, start: bytes = b"", stop: bytes = b"") -> list[Region]:
-        """The regions of a table that touch [start, stop), in row order."""
+        """The regions of a table that overlap [start, stop), in row order."""
         return [
             self.region(region.region_id)
             for region in self._catalog.state.entry(name).regions
@@ -321,19 +322,19 @@ class RegionServer:
     # Snapshots.
 
     def make_snapshot(self, name: str, snapshot_id: bytes, lease_ms: int, incarnation_id: str) -> Snapshot:
-        """A read point of every region of a table; see Snapshots.make. An incarnation that is empty is not looked at.
+        """Takes a read point of every region of a table; see Snapshots.make. An empty incarnation is not checked.
 
         Raises SnapshotEndedError also when the id was chosen before this server was started.
         """
         if incarnation_id and incarnation_id != self.incarnation_id:
-            raise ended_error(snapshot_id, name, "the server was started anew since it was asked for")
+            raise ended_error(snapshot_id, name, "the server was restarted since it was requested")
         return self.snapshots.make(snapshot_id, lambda: self.regions_of(name), lease_ms)
 
     def region_at(self, region_id: int, snapshot_id: bytes) -> SnapshotRegion:
         """The region as a snapshot sees it. Raises SnapshotEndedError.
 
-        Of a region that is gone NotServingRegionError, when the snapshot is there: it was made after the region, whose
-        table was dropped or truncated, and who asks does not know that yet.
+        Raises NotServingRegionError when the region was removed but the snapshot exists: it was made later, and the
+        caller does not know yet that the table was dropped or truncated.
         """
         if region_id not in self._regions:
             self.snapshots.check(snapshot_id)
@@ -344,7 +345,7 @@ class RegionServer:
     def timestamp_range(self, table: str = "", reserve_ms: int = 0) -> TimestampRange:
         """A range of timestamps to write with, for one table or for all; see Timestamps.
 
-        It may reserve fewer milliseconds than asked for, because it ends less than a block ahead of the clock. Raises
+        It may reserve fewer milliseconds than requested, because it ends less than a block ahead of the clock. Raises
         TableNotFoundError, and for a table NotServingRegionError and CorruptionError.
         """
         with self._timestamps.lock:
@@ -353,13 +354,13 @@ class RegionServer:
             return self._timestamps.of_all(list(self._regions.values()), reserve_ms)
 
     def uptime_ms(self) -> int:
-        """How long ago this incarnation began; at least 1."""
+        """The time since this incarnation began; at least 1."""
         return 1 + int((self._shared.clock.monotonic() - self._started_at) * 1000)
 
     def flush(self, name: str) -> FlushResult:
         """Writes the memstores of a table's regions to store files. Blocks."""
         results = [self.flush_region(region) for region in self.regions_of(name)]
-        # So that a manifest that gets lost is missed.
+        # So that the loss of a manifest is noticed.
         self._log.sync(gives_up=lambda: self._log.waits_for_space)
         return FlushResult(
             sum(result.store_file_count for result in results), sum(result.cell_count for result in results)
@@ -369,7 +370,7 @@ class RegionServer:
         """Flushes one region; a failed sync is final. Blocks. Raises DiskFullError, which changes nothing."""
         with self._disk_failures_are_final():
             result = region.flush()
-        self._shared.open_files.tidy()  # If its table was dropped meanwhile.
+        self._shared.open_files.tidy()  # If its table was dropped in the meantime.
         return result
 
     def statistics(self) -> RegionServerStatistics:
@@ -385,11 +386,11 @@ class RegionServer:
         )
 
     def startup_report(self) -> str:
-        """What an operator should know of the folder that was opened; empty when all is well."""
+        """Problems of the opened folder that an operator should know; empty if there are none."""
         return startup_report(self._folder, self._catalog.state, self._damaged, self.set_aside)
 
     def damaged_regions(self) -> dict[int, RegionServerError]:
-        """Regions that are closed because something of them was lost, and what."""
+        """The regions that are closed because of damage, with the damage."""
         return dict(self._damaged)
 
     def _wake_flusher(self) -> None:

@@ -1,7 +1,7 @@
 """ROWLOCK_VERIFY=1: a server checks the invariants of its structures while it serves, and ends at the first breach.
 
-For tests and for the hunt of a bug. A pass costs O(cells in memory), and writes to a segment wait while it is checked,
-so there is a pause between two passes.
+For tests and debugging. A pass costs O(cells in memory), and writes to a segment wait while it is checked, so there is
+a pause between two passes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PAUSE_S = 0.2
 
 
 def check(server: RegionServer) -> None:
-    """Asserts what must hold at any moment, also beside reads and writes. Blocks; O(cells in memory)."""
+    """Asserts the invariants, while reads and writes are active. Blocks; O(cells in memory)."""
     server.ledger._check()
     server._log._check()
     server._shared.cache._check()
@@ -25,10 +25,10 @@ def check(server: RegionServer) -> None:
 
 
 class SelfCheck:
-    """Checks a server again and again, in a thread of its own, until it is stopped or a check fails."""
+    """Checks a server repeatedly, in a thread, until it is stopped or a check fails."""
 
     def __init__(self, server: RegionServer, on_breach: Callable[[BaseException], None]) -> None:
-        """`on_breach` is called once, by the thread, with what a check raised."""
+        """`on_breach` is called once, by the thread, with the error of a check."""
         self._server = server
         self._on_breach = on_breach
         self._is_stopping = threading.Event()
@@ -38,7 +38,7 @@ class SelfCheck:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread after the pass that it is in. Blocks."""
+        """Ends the thread after its current pass. Blocks."""
         self._is_stopping.set()
         self._thread.join()
 

@@ -1,4 +1,4 @@
-"""What the region server holds at one moment, in figures."""
+"""The statistics of a region server."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rowlock_regionserver.wal.log import LogStatistics
 
 @dataclass(frozen=True, slots=True)
 class RegionServerStatistics:
-    """What the server holds at this moment."""
+    """The region server at a moment."""
 
     table_count: int
     region_count: int
     damaged_region_count: int
     memstore_bytes: int
-    request_id_bytes: int  # of kept answers
+    request_id_bytes: int  # of saved answers
     log: LogStatistics
     snapshots: SnapshotStatistics
     open_files: OpenFilesStatistics

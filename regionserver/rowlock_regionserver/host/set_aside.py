@@ -1,10 +1,10 @@
-"""The folder `set-aside`: what nobody names and is no leftover by proof, moved there with the reason beside it.
+"""The folder `set-aside`: unnamed files that are not proven to be leftovers are moved there, each with a note.
 
     region-5                               the folder of a region
     region-5-2-000000000007.store          a store file of region 5
     region-5.txt, ...                      when and why each was set aside
 
-Nothing in it is read again but by people. `rowlock-server remove-set-aside` removes it.
+Only people read its files. `rowlock-server remove-set-aside` removes them.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _NOTE_SUFFIX = ".txt"
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """One thing that was set aside, and what its note says."""
+    """A file or folder that was set aside, and the text of its note."""
 
     path: Path
     note: str
 
     @property
     def note_path(self) -> Path:
-        """Where the note lies, whether or not there is one."""
+        """The path of the note, even if there is none."""
         return self.path.with_name(self.path.name + _NOTE_SUFFIX)
 
 
 def set_aside(folder: Path, files: Files, clock: Clock, unnamed: Unnamed, region_id: int) -> SetAside:
-    """Moves it out of the data folder's way; durable when this returns. Raises OSError, and then it is where it was."""
+    """Moves an unnamed file or folder to `set-aside`, durably. Raises OSError, after which it was not moved."""
     target = folder / SET_ASIDE
     with contextlib.suppress(FileExistsError):
         files.make_folder(target)
@@ -50,7 +50,7 @@ def set_aside(folder: Path, files: Files, clock: Clock, unnamed: Unnamed, region
         number += 1
     when = datetime.fromtimestamp(clock.now_ms() / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     aside = SetAside(target / moved, f"{when}: {unnamed.path} was set aside: {unnamed.why}")
-    # Its name is durable with that of what it is about: after a crash between the two, a note alone says nothing wrong.
+    # Its name becomes durable together with the file's: after a crash between the two, a note alone is harmless.
     write_synced(files, aside.note_path, f"{aside.note}\n".encode())
     files.rename(unnamed.path, aside.path)
     files.fsync_folder(target)
@@ -59,7 +59,7 @@ def set_aside(folder: Path, files: Files, clock: Clock, unnamed: Unnamed, region
 
 
 def list_set_aside(folder: Path, files: Files) -> list[SetAside]:
-    """Everything in the data folder's `set-aside`, by name. Raises OSError."""
+    """Lists the data folder's `set-aside`, by name. Raises OSError."""
     try:
         names = files.list_folder(folder / SET_ASIDE)
     except FileNotFoundError:
@@ -70,7 +70,7 @@ def list_set_aside(folder: Path, files: Files) -> list[SetAside]:
 
 
 def remove_set_aside(folder: Path, files: Files) -> Iterator[SetAside]:
-    """Removes it all for good, one by one, and gives what is removed. Raises OSError."""
+    """Removes everything in `set-aside` one by one, and yields what it has removed. Raises OSError."""
     for aside in list_set_aside(folder, files):
         _remove(files, aside.path)
         files.remove_if_there(aside.note_path)
@@ -83,7 +83,7 @@ def _note(path: Path, files: Files) -> str:
     try:
         return files.read(path).decode(errors="replace").strip()
     except OSError:
-        return "nothing says why"
+        return "the reason is not recorded"
 
 
 def _remove(files: Files, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A region as a snapshot sees it: what a scan that names the snapshot reads."""
+"""A region as a snapshot sees it, for scans that name the snapshot."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class SnapshotRegion:
 
     @contextlib.contextmanager
     def scan(self, plan: ScanPlan, *, is_slice_over: Callable[[], bool] = lambda: False) -> Iterator[tuple[int, Scan]]:
-        """Scans at the snapshot's read point, which does not expire meanwhile; see ReadPath.scan. Blocking.
+        """Scans at the snapshot's read point; see ReadPath.scan. Blocks. The snapshot does not expire during the scan.
 
-        Raises SnapshotEndedError when it is entered and the snapshot is not there any more.
+        Raises SnapshotEndedError at its start if the snapshot has ended.
         """
         with (
             self.snapshots.reading(self.snapshot_id, self.region_id) as (region, read_point, table),

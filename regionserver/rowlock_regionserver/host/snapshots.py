@@ -1,19 +1,19 @@
-"""Snapshots: a read point of every region of a table, kept registered until it is ended or nobody uses it.
+"""Snapshots: a read point of every region of a table, registered until the snapshot is ended or its lease expires.
 
 Invariants
-1. All read points of a snapshot are taken while every region's gate is held alone. What was acknowledged before is
-   published, so it is seen. No write begins before the last read point is taken, so a write that followed the
-   acknowledgement of another is never seen without it.
-2. Its read points stay registered from then on, so pruning and flush keep what it sees (commit/mvcc.py).
-3. A snapshot is registered while the gates are still held. Whoever removes a region closes its gate first and then
-   ends the snapshots that have it, so none of these is left.
-4. A scan registers the read point once more, while the snapshot still holds it. So the end of the snapshot lets
-   scans that have begun go on, and none begins after it.
-5. One that has ended is never served and never made again: its id is remembered. An id of before a restart is told by
-   the incarnation that it was chosen under.
+1. All read points of a snapshot are taken while every region's gate is held exclusively. A write that was acknowledged
+   before is published, so the snapshot sees it. No write begins before the last read point is taken, so a write that
+   followed the acknowledgement of another is never seen without it.
+2. Its read points stay registered from then on, so pruning and flush keep the cells that it sees (commit/mvcc.py).
+3. A snapshot is registered while the gates are still held. The removal of a region closes its gate first and then ends
+   its snapshots, so no snapshot outlives its region.
+4. A scan registers the read point again, while the snapshot still holds it. So active scans continue after the end of
+   the snapshot, and no scan begins after it.
+5. A snapshot that has ended is never served, and its id is never reused: ended ids are remembered. An id from before a
+   restart is recognised by the incarnation under which it was chosen.
 
-A snapshot ends when it is told to, when nobody used it for its lease, with its table's regions, and with the server.
-The lease runs from the last time that it was made, renewed, or left by a scan; while a scan reads it does not run.
+A snapshot ends on request, when it was not used for its lease, with its table's regions, and with the server. The lease
+begins when the snapshot is made or renewed, and when a scan ends; it does not run during a scan.
 
 The lock here comes after the gates and before mvcc's, which is taken under it.
 """
@@ -45,19 +45,19 @@ SNAPSHOT_ID_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What its holder is told of a snapshot."""
+    """A snapshot, as its holder gets it."""
 
     snapshot_id: bytes
     table: str
     table_id: int
-    made_ms: int  # time to live is judged by it
+    made_ms: int  # the moment for time to live
     lease_ms: int
     read_points: tuple[tuple[int, int], ...]  # region id and write number, in row order
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStatistics:
-    """Snapshots that are open now, and what became of the others."""
+    """The open snapshots, and counts of others."""
 
     open_count: int
     scan_count: int  # reading now
@@ -68,7 +68,7 @@ class SnapshotStatistics:
 
 @dataclass(slots=True)
 class _Open:
-    """A snapshot that holds its read points, until `ends_at` on the monotonic clock unless a scan reads."""
+    """An open snapshot. It expires at `ends_at` on the monotonic clock unless a scan reads."""
 
     snapshot: Snapshot
     table: Table  # as it was then
@@ -95,10 +95,10 @@ class Snapshots:
         self._thread_wakes_at = math.inf
 
     def make(self, snapshot_id: bytes, regions_of: Callable[[], Sequence[Region]], lease_ms: int = 0) -> Snapshot:
-        """A snapshot of the table whose regions `regions_of` gives, in row order; one that is there is renewed.
+        """Makes a snapshot of the table whose regions `regions_of` returns, in row order; renews an existing one.
 
-        Blocks until the writes that are under way are applied. Raises SnapshotEndedError when this id has ended,
-        RegionTooBusyError, DeadlineError, LimitExceededError, InvalidRequestError and NotServingRegionError.
+        Blocks until active writes are applied. Raises SnapshotEndedError when this id has ended, RegionTooBusyError,
+        DeadlineError, LimitExceededError, InvalidRequestError and NotServingRegionError.
         """
         check_snapshot_id(snapshot_id)
         lease_ms = self._checked_lease(lease_ms)
@@ -111,7 +111,7 @@ class Snapshots:
             return known
         try:
             with contextlib.ExitStack() as gates:
-                # By id: whoever else holds several gates takes them in this order too.
+                # By id: the lock order of the gates.
                 for region in sorted(regions, key=lambda region: region.region_id):
                     gates.enter_context(region.without_writes(deadline))
                 with self._changed:
@@ -125,8 +125,8 @@ class Snapshots:
         longest = self._config.snapshot_lease_ms_max
         if lease_ms > longest:
             raise LimitExceededError(
-                f"a lease of {lease_ms} ms is longer than snapshot_lease_ms_max = {longest}; ask for less, each scan "
-                "begins it anew",
+                f"a lease of {lease_ms} ms is longer than snapshot_lease_ms_max = {longest}; request a shorter one, "
+                "which each scan renews",
                 limit="snapshot_lease_ms_max",
                 limit_value=longest,
                 found=lease_ms,
@@ -134,7 +134,7 @@ class Snapshots:
         return lease_ms or self._config.snapshot_lease_ms
 
     def _claim(self, snapshot_id: bytes, table: str, deadline: float) -> Snapshot | None:
-        """The snapshot of this id, renewed; None: there was none, and it is the caller's to make."""
+        """Renews and returns the snapshot of this id. None: there was none, and the caller must make it."""
         while snapshot_id in self._making:
             if not self._changed.wait(deadline - self._clock.monotonic()):
                 raise DeadlineError(
@@ -145,7 +145,7 @@ class Snapshots:
         if known is not None:
             if known.snapshot.table != table:
                 raise InvalidRequestError(
-                    f"snapshot {snapshot_id.hex()} is of table {known.snapshot.table!r}, not {table!r}; draw another",
+                    f"snapshot {snapshot_id.hex()} is of table {known.snapshot.table!r}, not {table!r}; use another id",
                     table=table,
                 )
             self._renew(known)
@@ -153,7 +153,7 @@ class Snapshots:
         count = len(self._open) + len(self._making)
         if count >= self._config.snapshots_open_max:
             raise RegionTooBusyError(
-                f"{count} snapshots are open, which is snapshots_open_max; end those you don't need and try again",
+                f"{count} snapshots are open, which is snapshots_open_max; end those you don't need, and retry",
                 table=table,
                 retry_after_ms=self._config.retry_after_ms,
             )
@@ -164,7 +164,7 @@ class Snapshots:
         """Opens the read points. The caller holds the gates and self._changed."""
         if self._is_stopped:
             raise StoppingError("the server is stopping, and its snapshots have ended")
-        self._check_not_ended(snapshot_id)  # Its end may have come in between.
+        self._check_not_ended(snapshot_id)  # It may have been ended in the meantime.
         table = regions[0].table
         made_ms = self._clock.now_ms()
         read_points = [ReadPoint(region.open_read_point().write_number, made_ms) for region in regions]
@@ -186,35 +186,35 @@ class Snapshots:
         return snapshot
 
     def renew(self, snapshot_id: bytes) -> Snapshot:
-        """Begins its lease anew. Raises SnapshotEndedError."""
+        """Restarts its lease. Raises SnapshotEndedError."""
         with self._changed:
             opened = self._find(snapshot_id)
             self._renew(opened)
             return opened.snapshot
 
     def end(self, snapshot_id: bytes) -> None:
-        """Lets it go; scans that have begun go on. One that is not there is never made from now on."""
+        """Ends the snapshot; active scans continue. If there is none, its id can't be used from now on."""
         check_snapshot_id(snapshot_id)
         with self._changed:
             opened = self._open.get(snapshot_id)
             if opened is not None:
-                self._let_go(opened, "its holder ended it")
+                self._release(opened, "its holder ended it")
             else:
                 self._ended.add(snapshot_id, "", "its holder ended it")
 
     def end_those_of(self, region_ids: Collection[int], reason: str) -> None:
-        """Ends all that have one of these regions, which are closed."""
+        """Ends all snapshots with one of these regions, which are closed."""
         with self._changed:
             for opened in list(self._open.values()):
                 if not opened.regions.keys().isdisjoint(region_ids):
-                    self._let_go(opened, reason)
+                    self._release(opened, reason)
 
     def stop(self) -> None:
-        """Ends all of them and makes no more. Idempotent."""
+        """Ends all snapshots, and refuses new ones. Idempotent."""
         with self._changed:
             self._is_stopped = True
             for opened in list(self._open.values()):
-                self._let_go(opened, "the server is stopping")
+                self._release(opened, "the server is stopping")
             self._changed.notify_all()
             thread, self._thread = self._thread, None
         if thread is not None:
@@ -222,7 +222,7 @@ class Snapshots:
 
     @contextlib.contextmanager
     def reading(self, snapshot_id: bytes, region_id: int) -> Iterator[tuple[Region, ReadPoint, Table]]:
-        """The region, its read point, registered while the context is entered, and the table as it was then.
+        """Yields the region, its read point, registered while the context is entered, and the table at the snapshot.
 
         Raises SnapshotEndedError.
         """
@@ -240,7 +240,7 @@ class Snapshots:
                 self._renew(opened)
 
     def check(self, snapshot_id: bytes, region_id: int | None = None) -> None:
-        """Raises SnapshotEndedError unless it is there, and a scan of the region may begin now."""
+        """Raises SnapshotEndedError unless the snapshot is open and a scan of the region may begin."""
         with self._changed:
             self._find(snapshot_id, region_id)
 
@@ -255,32 +255,32 @@ class Snapshots:
             )
 
     def _run(self) -> None:
-        """The thread: ends what nobody used for its lease."""
+        """The thread: ends snapshots whose lease has expired."""
         with self._changed:
             while not self._is_stopped:
                 for opened in list(self._open.values()):
                     if self._is_over(opened):
                         self._expire(opened)
-                # Those that a scan reads wake the thread when it ends.
+                # A scan wakes the thread when it ends.
                 ends = [opened.ends_at for opened in self._open.values() if not opened.scan_count]
                 self._thread_wakes_at = min(ends, default=math.inf)
                 wait_s = self._thread_wakes_at - self._clock.monotonic()
                 self._changed.wait(None if math.isinf(wait_s) else max(0.0, wait_s))
 
-    # The caller of all below holds self._changed.
+    # The caller of the methods below holds self._changed.
 
     def _find(self, snapshot_id: bytes, region_id: int | None = None) -> _Open:
         check_snapshot_id(snapshot_id)
         self._check_not_ended(snapshot_id)
         opened = self._open.get(snapshot_id)
         if opened is None:
-            raise ended_error(snapshot_id, "", "this server has none of that id, or has been started anew since")
+            raise ended_error(snapshot_id, "", "this server has no snapshot of that id, or was restarted since")
         if region_id is not None and region_id not in opened.regions:
             raise ended_error(snapshot_id, opened.snapshot.table, f"region {region_id} is not among its regions")
         return opened
 
     def _check_not_ended(self, snapshot_id: bytes) -> None:
-        """Whatever the thread is at, one whose lease is over is not served."""
+        """Raises SnapshotEndedError. First ends the snapshot if its lease has expired and the thread is late."""
         opened = self._open.get(snapshot_id)
         if opened is not None and self._is_over(opened):
             self._expire(opened)
@@ -296,9 +296,9 @@ class Snapshots:
 
     def _expire(self, opened: _Open) -> None:
         self._expired_count += 1
-        self._let_go(opened, f"nobody used it for its lease of {opened.snapshot.lease_ms / 1000:g} s")
+        self._release(opened, f"it was not used for its lease of {opened.snapshot.lease_ms / 1000:g} s")
 
-    def _let_go(self, opened: _Open, reason: str) -> None:
+    def _release(self, opened: _Open, reason: str) -> None:
         snapshot = opened.snapshot
         del self._open[snapshot.snapshot_id]
         self._ended.add(snapshot.snapshot_id, snapshot.table, reason)
@@ -307,8 +307,8 @@ class Snapshots:
 
 
 def check_snapshot_id(snapshot_id: bytes) -> None:
-    """InvalidRequestError unless it has the length of an id."""
+    """Raises InvalidRequestError unless it has the length of an id."""
     if len(snapshot_id) != SNAPSHOT_ID_BYTES:
         raise InvalidRequestError(
-            f"a snapshot's id has {SNAPSHOT_ID_BYTES} random bytes, this one has {len(snapshot_id)}; draw one"
+            f"a snapshot's id has {SNAPSHOT_ID_BYTES} random bytes, this one has {len(snapshot_id)}; choose another id"
         )

@@ -1,4 +1,4 @@
-"""What an operator should know of a server that has started: what is damaged and closed, and what was set aside."""
+"""The startup report for the operator: regions that are damaged and closed, and files that were set aside."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from rowlock_regionserver.catalog.catalog import CatalogState
 from rowlock_regionserver.errors import CorruptionError, RegionServerError
 from rowlock_regionserver.host.set_aside import SET_ASIDE, SetAside
 
-# What is named; of more, only how many there are.
+# The number of names; for more there is a count.
 _NAMED_MAX = 5
 
 
 def startup_report(
     folder: Path, state: CatalogState, damaged: Mapping[int, RegionServerError], set_aside: Sequence[SetAside]
 ) -> str:
-    """The end of the line that says that the server is ready; empty when all is well."""
+    """Returns the end of the line that reports the server as ready; empty when all is well."""
     names = {region.region_id: entry.table.name for entry in state.tables for region in entry.regions}
     parts = []
     if damaged:

@@ -1,13 +1,13 @@
 """Ranges of timestamps for clients that set their own: a Spark job, whose tasks may run twice, writes with one.
 
-1. A range for a table begins no earlier than any stamp that the table has given, so existing cells do not hide what is
-   written with it. Every later stamp of the table is later than the whole range, so the range hides no later write. The
-   reserved part of a range keeps this promise across a restart.
+1. A range for a table begins no earlier than any stamp of the table, so existing cells do not hide writes with the
+   range. Every later stamp of the table is later than the whole range, so the range hides no later write. For the
+   reserved part of a range this holds across a restart too.
 2. Without a table, the range is the clock's time, and the request changes nothing. Old clients reserve a range without
    naming a table; such a range applies to all tables.
 3. A range ends less than a block ahead of the clock, unless the table's own stamps are further ahead. So neither a
    table whose stamps are ahead nor a clock that was wrong affects other tables.
-4. A table accepts every range that the server gives for it (Numbering.timestamp_max).
+4. A table accepts every range that the server allocates for it (Numbering.timestamp_max).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from rowlock_regionserver.region.region import Region
 
 @dataclass(frozen=True, slots=True)
 class TimestampRange:
-    """The milliseconds from `now_ms` to `now_ms + reserved_ms`, both inside."""
+    """The milliseconds from `now_ms` to `now_ms + reserved_ms`, both inclusive."""
 
     now_ms: int
     reserved_ms: int
 
 
 class Timestamps:
-    """Gives ranges of timestamps. Thread-safe; callers hold `lock`, also while they put a region into service."""
+    """Allocates ranges of timestamps. Callers hold `lock`, also while they put a region into service."""
 
     def __init__(self, clock: Clock, block_ms: int) -> None:
         self._clock = clock
@@ -39,20 +39,20 @@ class Timestamps:
         self._reserved_until = 0  # for all tables
 
     def of_table(self, regions: Sequence[Region], reserve_ms: int) -> TimestampRange:
-        """A range for the table that has these regions. The caller holds the lock. Raises StoppingError."""
+        """Allocates a range for the table of these regions. The caller holds the lock. Raises StoppingError."""
         newest = max((region.newest_stamp for region in regions), default=0)
         return self._range(regions, newest, reserve_ms)
 
     def of_all(self, regions: Sequence[Region], reserve_ms: int) -> TimestampRange:
-        """A range for all tables; these are all regions. The caller holds the lock. Raises StoppingError."""
+        """Allocates a range for all tables, given all regions. The caller holds the lock. Raises StoppingError."""
         if not reserve_ms:
             return TimestampRange(self._clock.now_ms(), 0)
         # Anything further ahead comes from a clock that has been set back since.
         ahead_max = self._ahead_max()
         newest = [self._reserved_until, *(region.newest_stamp for region in regions)]
-        given = self._range(regions, max([stamp for stamp in newest if stamp <= ahead_max], default=0), reserve_ms)
-        self._reserved_until = given.now_ms + given.reserved_ms
-        return given
+        allocated = self._range(regions, max([stamp for stamp in newest if stamp <= ahead_max], default=0), reserve_ms)
+        self._reserved_until = allocated.now_ms + allocated.reserved_ms
+        return allocated
 
     def _range(self, regions: Sequence[Region], newest: int, reserve_ms: int) -> TimestampRange:
         ahead_max = self._ahead_max()
@@ -65,7 +65,7 @@ class Timestamps:
         return TimestampRange(now_ms, reserved_ms)
 
     def begin(self, region: Region, replaced: Region | None) -> None:
-        """Makes a new region keep the promises for all tables, and those of the region that it replaces.
+        """Applies the reserved ranges of all tables, and of the region that it replaces, to a new region.
 
         The caller holds the lock.
         """

@@ -1,1 +1,1 @@
-"""Looking at a stopped server's folder: what is damaged, and what is whole in spite of it. Changes nothing in it."""
+"""Inspection of a stopped server's folder: finds damage, and extracts intact data; can remove files set aside."""

@@ -1,6 +1,6 @@
-"""What a stopped server's folder says it holds: tables, regions and files, as far as catalog and manifests are whole.
+"""The contents of a stopped server's folder: tables, regions and files, as far as catalog and manifests are intact.
 
-Reads only. Damage is collected, not raised: what is found is added to a list, and reading goes on with what is left.
+This module only reads. Damage is collected in a list, not raised, and reading continues.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Body = TypeVar("Body")
 
 @dataclass(frozen=True, slots=True)
 class Newest(Generic[Body]):
-    """The newest whole generation of a name, and whether it is the newest that is there."""
+    """The newest intact generation of a name, and whether it is the newest of all."""
 
     number: int
     body: Body
@@ -38,7 +38,7 @@ class Newest(Generic[Body]):
 
 @dataclass(frozen=True, slots=True)
 class StoredRegion:
-    """A region as it lies on disk. `manifest` None: damaged, so that only the names of its files are known."""
+    """A region on disk. `manifest` None: it is damaged, so only the names of the region's files are known."""
 
     folder: Path
     entry: RegionEntry
@@ -49,20 +49,20 @@ class StoredRegion:
 
 @dataclass(frozen=True, slots=True)
 class StoredFolder:
-    """A data folder as it lies on disk, its tables by the newest whole catalog."""
+    """A data folder on disk, with the tables of its newest intact catalog."""
 
     folder: Path
     regions: tuple[StoredRegion, ...]
-    catalog: Newest[CatalogState] | None  # None: there is none that is whole
+    catalog: Newest[CatalogState] | None  # None: there is no intact one
 
     @property
     def log_id(self) -> bytes | None:
-        """The log's, if the catalog says so."""
+        """The id of the log, if the catalog has it."""
         return self.catalog.body.log_id or None if self.catalog is not None else None
 
     @property
     def log_position(self) -> Position:
-        """How far the log was durable, as catalog and manifests say."""
+        """The position up to which the log was durable, by catalog and manifests."""
         manifests = [region.manifest for region in self.regions if region.manifest is not None]
         of_catalog = self.catalog.body.log_position if self.catalog is not None else NOWHERE
         return max([of_catalog, *(manifest.log_position for manifest in manifests)])
@@ -76,7 +76,7 @@ class StoredFolder:
         return self.folder / "bulk"
 
     def flushed(self) -> dict[int, int]:
-        """By region, the write number up to which everything is in store files, where a manifest tells it."""
+        """By region with a manifest, the write number up to which everything is in store files."""
         return {
             region.entry.region_id: region.manifest.flushed_write_number
             for region in self.regions
@@ -86,9 +86,9 @@ class StoredFolder:
 
 @contextlib.contextmanager
 def held(folder: Path, files: Files) -> Iterator[None]:
-    """Keeps servers out of the folder, without writing to it, as long as the block runs.
+    """Locks the folder against servers while the block runs, without writing to it.
 
-    Raises DataFolderError when it is not a server's folder or of another version, or a server runs on it.
+    Raises DataFolderError when it is not a server's folder, of another version, or in use by a server.
     """
     if not folder.is_dir():
         raise DataFolderError(f"there is no folder {folder}")
@@ -108,16 +108,14 @@ def held(folder: Path, files: Files) -> Iterator[None]:
 
 
 def read_folder(folder: Path, files: Files, damage: list[CorruptionError]) -> StoredFolder:
-    """Catalog and manifests, every generation of them checked; what is damaged is added to `damage`.
+    """Reads catalog and manifests, and checks every generation of them; adds damage to `damage`.
 
-    Raises DataFolderError when something was written by a newer version.
+    Raises DataFolderError when a file was written by a newer version.
     """
     found = _newest(files, folder / "catalog", catalog.NAME, catalog.decode, damage)
     if found is None:
         if any(name.isdigit() for name in listed(files, folder / "regions", damage)):
-            damage.append(
-                CorruptionError(folder / "catalog", 0, "a catalog that names the regions", "none that is whole")
-            )
+            damage.append(CorruptionError(folder / "catalog", 0, "a catalog that names the regions", "no intact one"))
         return StoredFolder(folder, (), None)
     regions = tuple(
         read_region(folder / "regions" / str(entry.region_id), entry, table.table, files, damage)
@@ -128,7 +126,7 @@ def read_folder(folder: Path, files: Files, damage: list[CorruptionError]) -> St
 
 
 def listed(files: Files, folder: Path, damage: list[CorruptionError]) -> list[str]:
-    """The names in a folder; none, when it can't be read, which is added to `damage`."""
+    """Returns the names in a folder. If it can't be read, adds that to `damage` and returns no names."""
     try:
         return files.list_folder(folder)
     except OSError as error:
@@ -139,16 +137,16 @@ def listed(files: Files, folder: Path, damage: list[CorruptionError]) -> list[st
 def read_region(
     folder: Path, entry: RegionEntry, table: Table, files: Files, damage: list[CorruptionError]
 ) -> StoredRegion:
-    """The region of the table in this folder, as far as its manifests are whole."""
+    """Reads the region of the table in this folder, as far as its manifests are intact."""
     found = _newest(files, folder, manifest.NAME, Manifest.decode, damage, manifest.FORMAT_VERSION)
     if found is None:
-        damage.append(CorruptionError(folder, 0, f"the manifest of region {entry.region_id}", "none that is whole"))
+        damage.append(CorruptionError(folder, 0, f"the manifest of region {entry.region_id}", "no intact one"))
     elif found.body.region_id != entry.region_id:
         damage.append(
             CorruptionError(folder, 0, f"the manifest of region {entry.region_id}", f"that of {found.body.region_id}")
         )
         found = None
-    # An older manifest may name files that are gone and forget some that are there.
+    # An older manifest may name files that were removed, and miss newer ones.
     if found is None or not found.is_newest:
         return StoredRegion(folder, entry, table, None)
     return StoredRegion(folder, entry, table, found.body, found.number)
@@ -162,20 +160,20 @@ def _newest(
     damage: list[CorruptionError],
     version_max: int = generations.FORMAT_VERSION,
 ) -> Newest[Body] | None:
-    """Reads every generation there is, so that each checksum is checked; None when none is whole."""
-    whole: list[tuple[int, Body]] = []
+    """Reads every generation, so that each checksum is checked. Returns None if none is intact."""
+    intact: list[tuple[int, Body]] = []
     numbers: Sequence[int] = generations.numbers_in(listed(files, folder, damage), name)
     for number in numbers:
         path = generations.generation_path(folder, name, number)
         try:
-            whole.append((number, decode(generations.read(files, path, number, version_max=version_max))))
+            intact.append((number, decode(generations.read(files, path, number, version_max=version_max))))
         except CorruptionError as error:
             damage.append(error)
         except OSError as error:
             damage.append(CorruptionError.of(error, path))
         except (KeyError, TypeError, ValueError) as error:
             damage.append(CorruptionError(path, 0, f"a {name} of this version", repr(error)))
-    if not whole:
+    if not intact:
         return None
-    number, body = whole[-1]
+    number, body = intact[-1]
     return Newest(number, body, number == numbers[-1])

@@ -1,4 +1,4 @@
-"""The log of a stopped server, read for inspection: every checksum in it, or every record that is whole."""
+"""Reads the log of a stopped server: checks every checksum, or extracts every intact record."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ Apply = Callable[[int, int, int, bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class LogFound:
-    """What checking the log gave. `recovered` None: it could not be read as a whole."""
+    """The result of checking the log. `recovered` None: it could not be read completely."""
 
     recovered: Recovered | None
     segment_count: int
 
 
 def check_log(stored: StoredFolder, files: Files, apply: Apply, damage: list[CorruptionError]) -> LogFound:
-    """Delivers what recovery would, changing nothing on disk; adds what is damaged to `damage`.
+    """Delivers the changes that recovery would, without changes on disk; adds damage to `damage`.
 
-    A torn tail is no damage: what was never proven durable was never promised.
+    A torn tail is no damage: its records were never proven durable.
     """
     headers, damaged_headers = _headers(stored.log_folder, files)
     if damaged_headers:
@@ -65,16 +65,16 @@ def check_log(stored: StoredFolder, files: Files, apply: Apply, damage: list[Cor
         damage.append(CorruptionError.of(error, stored.log_folder))
         return LogFound(None, len(headers))
     damage.extend(gap.error() for gap in recovered.gaps)
-    # A chain may also break without bad bytes: a whole, valid segment of another time, say.
-    told = {(gap.path, gap.offset) for gap in recovered.gaps}
-    damage.extend(broken.error() for broken in recovered.broken.values() if (broken.path, broken.offset) not in told)
+    # A chain may also break without bad bytes: by a valid segment of another time, say.
+    known = {(gap.path, gap.offset) for gap in recovered.gaps}
+    damage.extend(broken.error() for broken in recovered.broken.values() if (broken.path, broken.offset) not in known)
     return LogFound(recovered, len(headers))
 
 
-def whole_records(folder: Path, files: Files) -> Iterator[Record]:
-    """Every change in the log that proves itself, in log order, whatever is damaged around it.
+def intact_records(folder: Path, files: Files) -> Iterator[Record]:
+    """Yields every valid change in the log, in log order, also between damaged places.
 
-    A segment whose header is damaged is read by its name and the log's id in the other segments.
+    A segment with a damaged header is read by its name and the log's id in the other segments.
     """
     headers, _ = _headers(folder, files)
     log_ids = Counter(header.log_id for header in headers.values() if header is not None)
@@ -85,9 +85,9 @@ def whole_records(folder: Path, files: Files) -> Iterator[Record]:
         try:
             data = files.read(segment_path(folder, number))
         except OSError:
-            continue  # It was named.
+            continue  # It was reported.
         following = headers.get(number + 1)
-        # Beyond its final length a segment holds copies of what stands in its successor.
+        # Beyond its final length a segment has records of which its successor has copies.
         limit = len(data) if following is None else min(len(data), following.predecessor_bytes)
         for run in find_runs(data, SEGMENT_HEADER_BYTES, limit, segment_seed(log_id, number), number):
             for record in unpack_records(data[run.start : run.stop]):
@@ -96,7 +96,7 @@ def whole_records(folder: Path, files: Files) -> Iterator[Record]:
 
 
 def _headers(folder: Path, files: Files) -> tuple[dict[int, SegmentHeader | None], list[CorruptionError]]:
-    """The segments by number, None for a damaged header; and what is wrong with those."""
+    """Returns the segments by number, with None for a damaged header, and the damage."""
     headers: dict[int, SegmentHeader | None] = {}
     damage: list[CorruptionError] = []
     for name in listed(files, folder, damage):

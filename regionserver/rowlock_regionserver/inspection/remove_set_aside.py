@@ -1,9 +1,9 @@
-"""`rowlock-server remove-set-aside DIR [--yes]`: removes for good what a start has set aside in a server's folder.
+"""`rowlock-server remove-set-aside DIR [--yes]`: removes the files that a start has set aside in a server's folder.
 
-The server must be stopped. All of it is listed, and then a question asked; `--yes` answers it.
+The server must be stopped. The command lists the files and asks for a confirmation; `--yes` gives it.
 
-Exit code 0: removed, or there was nothing. 1: the answer was no, and nothing was removed. 2: it could not be removed
-(in use, not a server's folder, nobody there to be asked).
+Exit code 0: removed, or there was nothing. 1: the answer was no, and nothing was removed. 2: the files could not be
+removed (folder in use, not a server's folder, no answer).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.set_aside import list_set_aside, remove_set_aside
 from rowlock_regionserver.inspection.folder import held
 
-REMOVED, NOT_WANTED, NOT_REMOVED = 0, 1, 2
+REMOVED, DECLINED, NOT_REMOVED = 0, 1, 2
 
 
 def main(
@@ -32,21 +32,21 @@ def main(
     stdin, stdout, stderr = stdin or sys.stdin, stdout or sys.stdout, stderr or sys.stderr
     parser = argparse.ArgumentParser(
         prog="rowlock-server remove-set-aside",
-        description="Removes for good what a start has set aside in a stopped server's folder, after a question.",
-        epilog="Exit codes: 0 removed, 1 the answer was no, 2 it could not be removed.",
+        description="Removes the files that a start has set aside in a stopped server's folder, after a confirmation.",
+        epilog="Exit codes: 0 removed, 1 the answer was no, 2 the files could not be removed.",
     )
-    parser.add_argument("folder", metavar="DIR", type=Path, help="what the server was given as --data")
-    parser.add_argument("--yes", action="store_true", help="remove it without asking")
-    asked = parser.parse_args(arguments)
+    parser.add_argument("folder", metavar="DIR", type=Path, help="the data folder (--data of the server)")
+    parser.add_argument("--yes", action="store_true", help="remove them without a confirmation")
+    options = parser.parse_args(arguments)
     try:
-        with held(asked.folder, Files()):
-            return _remove(asked.folder, is_sure=asked.yes, stdin=stdin, stdout=stdout)
+        with held(options.folder, Files()):
+            return _remove(options.folder, is_confirmed=options.yes, stdin=stdin, stdout=stdout)
     except (DataFolderError, OSError, EOFError) as error:
         stderr.write(f"rowlock-server remove-set-aside: {error}\n")
         return NOT_REMOVED
 
 
-def _remove(folder: Path, *, is_sure: bool, stdin: TextIO, stdout: TextIO) -> int:
+def _remove(folder: Path, *, is_confirmed: bool, stdin: TextIO, stdout: TextIO) -> int:
     files = Files()
     asides = list_set_aside(folder, files)
     if not asides:
@@ -54,15 +54,15 @@ def _remove(folder: Path, *, is_sure: bool, stdin: TextIO, stdout: TextIO) -> in
         return REMOVED
     for aside in asides:
         stdout.write(f"{aside.path} ({aside.note})\n")
-    if not is_sure:
-        stdout.write("Nothing of this can be brought back. Remove it for good? [y/N] ")
+    if not is_confirmed:
+        stdout.write("This can't be undone. Remove all of it? [y/N] ")
         stdout.flush()
         answer = stdin.readline()
         if not answer:
-            raise EOFError("nobody is there to be asked; say --yes to remove what is set aside without a question")
+            raise EOFError("no answer on standard input; use --yes to remove the files without a confirmation")
         if answer.strip().lower() not in ("y", "yes"):
             stdout.write("nothing was removed\n")
-            return NOT_WANTED
+            return DECLINED
     for aside in remove_set_aside(folder, files):
         stdout.write(f"removed: {aside.path}\n")
     return REMOVED

@@ -1,15 +1,14 @@
-"""`rowlock-server salvage DIR OUT`: writes what is whole in a stopped server's folder as Parquet, a file a table.
+"""`rowlock-server salvage DIR OUT`: extracts the intact data of a stopped server's folder as Parquet, a file a table.
 
-A file is named as its table, or, where that would be longer than a file's name may be, as its beginning and the table's
-id. A region of a table whose catalog is lost has a file of its own (unnamed_regions.py). Each has the columns row,
-family, qualifier, timestamp (milliseconds since the epoch) and value; its cells are the live versions, by row, family,
-qualifier, then newest first. Cells that have outlived their time to live and are still there are written too.
-OUT/report.txt names the tables and every damage that was found: what is missing may be anything that stood there,
-tombstones as well, so a deleted cell may be back.
+A file has the name of its table; if that is too long for a file, its beginning and the table's id. A region of a table
+whose catalog is lost has a file of its own (unnamed_regions.py). Each file has the columns row, family, qualifier,
+timestamp (milliseconds since the epoch) and value; its cells are the live versions, by row, family, qualifier, then
+newest first. Cells whose time to live has passed are written too if they still exist. OUT/report.txt lists the tables
+and all damage: any data may have been in the damaged places, tombstones too, so a deleted cell may be back.
 
-Exit code 0: everything was whole. 1: something was damaged, and what is whole was written. 2: nothing was written (in
-use, not a server's folder, of another version, OUT is not empty). Nothing in DIR is changed. Memory: what is left of
-damaged store files and what is only in the log.
+Exit code 0: everything was intact. 1: something was damaged, and the intact data was written. 2: nothing was written
+(folder in use, not a server's folder, of another version, OUT is not empty). Nothing in DIR is changed. Memory: the
+intact part of damaged store files, and the cells that are only in the log.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ from rowlock_regionserver.inspection.salvaged_cells import SalvagedRegion, read_
 from rowlock_regionserver.operations import ScanPlan, Selection
 from rowlock_regionserver.scan.scanner import scan
 
-WHOLE, DAMAGED, NOT_WRITTEN = 0, 1, 2
+INTACT, DAMAGED, NOT_WRITTEN = 0, 1, 2
 
 _ALL_VERSIONS = ScanPlan(selection=Selection(versions=(1 << 31) - 1))
-# What file systems allow.
+# The limit of common file systems.
 _FILE_NAME_BYTES_MAX = 255
-# Time to live is judged as at the epoch, when nothing had outlived it.
+# Time to live is evaluated at the epoch, when no cell had expired.
 _EVERYTHING = ReadPoint(NEWEST, now_ms=0)
 
 
 @dataclass(frozen=True, slots=True)
 class SalvagedTable:
-    """What was written of one table."""
+    """The file that was written for one table."""
 
     name: str
     path: Path
@@ -54,33 +53,33 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
     stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
     parser = argparse.ArgumentParser(
         prog="rowlock-server salvage",
-        description="Writes what is whole in a stopped server's folder as Parquet, a file a table, with a report.",
-        epilog="Exit codes: 0 everything was whole, 1 something was damaged, 2 nothing was written.",
+        description="Extracts the intact data of a stopped server's folder as Parquet, a file a table, with a report.",
+        epilog="Exit codes: 0 everything was intact, 1 something was damaged, 2 nothing was written.",
     )
-    parser.add_argument("folder", metavar="DIR", type=Path, help="what the server was given as --data")
-    parser.add_argument("out", metavar="OUT", type=Path, help="a folder that is empty, or is made")
-    asked = parser.parse_args(arguments)
+    parser.add_argument("folder", metavar="DIR", type=Path, help="the data folder (--data of the server)")
+    parser.add_argument("out", metavar="OUT", type=Path, help="an empty or a new folder")
+    options = parser.parse_args(arguments)
     damage: list[CorruptionError] = []
     try:
-        tables = salvage(asked.folder.resolve(), asked.out, Files(), damage)
+        tables = salvage(options.folder.resolve(), options.out, Files(), damage)
         report = report_of(tables, damage)
-        with _new_file(asked.out / "report.txt", Files()) as file:
+        with _new_file(options.out / "report.txt", Files()) as file:
             file.write(report.encode())
     except (RegionServerError, OSError) as error:
         stderr.write(f"rowlock-server salvage: {error}\n")
         return NOT_WRITTEN
     stdout.write(report)
-    return DAMAGED if damage else WHOLE
+    return DAMAGED if damage else INTACT
 
 
 def salvage(folder: Path, out: Path, files: Files, damage: list[CorruptionError]) -> list[SalvagedTable]:
-    """Writes each table's file into `out`, and adds what is damaged to `damage`.
+    """Writes each table's file into `out`, and adds damage to `damage`.
 
-    Raises DataFolderError, and OSError when something can't be read or written.
+    Raises DataFolderError, and OSError when a file can't be read or written.
     """
     with held(folder, files):
         if out.exists() and any(out.iterdir()):
-            raise DataFolderError(f"{out} is not empty; name a folder that is")
+            raise DataFolderError(f"{out} is not empty; name an empty or a new folder")
         stored = read_folder(folder, files, damage)
         out.mkdir(mode=0o700, exist_ok=True)
         by_table: dict[str, list[SalvagedRegion]] = {}
@@ -92,7 +91,7 @@ def salvage(folder: Path, out: Path, files: Files, damage: list[CorruptionError]
 
 
 def report_of(tables: Iterable[SalvagedTable], damage: Sequence[CorruptionError]) -> str:
-    """What was written and what was damaged, a line each."""
+    """Returns the report of files and damage, a line each."""
     lines = [
         f"table {table.name}: {table.row_count} rows, {table.cell_count} cells in {table.path}" for table in tables
     ]
@@ -107,12 +106,12 @@ def report_of(tables: Iterable[SalvagedTable], damage: Sequence[CorruptionError]
 def _file_name(region: SalvagedRegion) -> str:
     table = region.stored.table
     name = f"{table.name}.parquet"
-    # No table's name holds a '~', so none is named like this one.
+    # No table's name has a '~', so this name is unique.
     return name if len(name) <= _FILE_NAME_BYTES_MAX else f"{table.name[:200]}~{table.table_id}.parquet"
 
 
 def _new_file(path: Path, files: Files) -> BinaryIO:
-    """A file that was not there: nobody else can have put a link or a file of theirs into its place."""
+    """Opens a new file. O_EXCL: another user can't have put a link or a file in its place."""
     return os.fdopen(files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
 
 

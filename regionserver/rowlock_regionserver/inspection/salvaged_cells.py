@@ -1,7 +1,7 @@
-"""The cells of a damaged folder that are whole, as sources for a scan.
+"""The intact cells of a damaged folder, as sources for a scan.
 
-They come from store files, from what is left of damaged ones, and from the log. What is left of damaged store files,
-and what the log holds beyond the store files, is held in memory.
+They come from store files, from the intact part of damaged store files, and from the log. The cells from damaged store
+files, and those that are only in the log, are held in memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rowlock_regionserver.config import MIB
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion
-from rowlock_regionserver.inspection.log import check_log, whole_records
+from rowlock_regionserver.inspection.log import check_log, intact_records
 from rowlock_regionserver.inspection.unnamed import lost_generations
 from rowlock_regionserver.inspection.unnamed_regions import unnamed_regions
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
@@ -35,7 +35,7 @@ from rowlock_regionserver.storefile.salvage import salvage
 from rowlock_regionserver.storefile.verify import verify_store_file
 from rowlock_regionserver.wal.mutation import KIND_BULK, KIND_ROW, BulkRecord, decode_cells
 
-# Of a damaged store file as much becomes one segment; all of it may be more than a column of Arrow can hold.
+# The bound of a segment of a damaged store file, all of which may be more than a column of Arrow can hold.
 _SEGMENT_BYTES_MAX = 64 * MIB
 
 
@@ -46,11 +46,11 @@ class SalvagedRegion:
         self.stored = stored
         self._segments: dict[int, RowSegment] = {}
         self._sources: dict[int, list[Source]] = {family.number: [] for family in stored.table.families}
-        # Everything up to it is in store files, as far as a whole manifest says so.
+        # Everything up to this write number is in store files, if there is an intact manifest.
         self._last = stored.manifest.flushed_write_number if stored.manifest is not None else 0
 
     def view(self) -> list[tuple[Family, list[Source]]]:
-        """What a scan reads: families by name, each with its sources."""
+        """The view for a scan: families by name, each with its sources."""
         return [
             (
                 family,
@@ -63,7 +63,7 @@ class SalvagedRegion:
         ]
 
     def add_store_files(self, open_files: OpenFiles, cache: BlockCache, damage: list[CorruptionError]) -> None:
-        """Opens what is whole, and takes out of the rest what is."""
+        """Opens intact store files, and extracts the intact part of damaged ones."""
         files = open_files.files
         for family_number, path, info in _store_files(self.stored, files):
             if family_number not in self._sources:
@@ -73,7 +73,7 @@ class SalvagedRegion:
             if info is not None and not found:
                 self._sources[family_number].append(StoreFile.open(path, info, cache, open_files))
             else:
-                self._sources[family_number] += _whole_part(path, files, damage if info is None else [])
+                self._sources[family_number] += _intact_part(path, files, damage if info is None else [])
 
     def add_record(
         self,
@@ -84,7 +84,7 @@ class SalvagedRegion:
         files: Files,
         damage: list[CorruptionError],
     ) -> None:
-        """One change of the log; those that are in store files are passed over. They come in log order."""
+        """Adds a change of the log, unless it is in store files. Changes come in log order."""
         if write_number <= self._last:
             return
         self._last = write_number
@@ -119,7 +119,7 @@ class SalvagedRegion:
 
 
 def read_cells(stored: StoredFolder, files: Files, damage: list[CorruptionError]) -> list[SalvagedRegion]:
-    """Every region with all of its cells that are whole; what is damaged is added to `damage`. Reads everything."""
+    """Reads all intact cells of every region; adds damage to `damage`. Reads all files."""
     cache, open_files = BlockCache(0), OpenFiles(files)
     regions = [SalvagedRegion(region) for region in (*stored.regions, *unnamed_regions(stored, files, damage))]
     for region in regions:
@@ -133,31 +133,31 @@ def read_cells(stored: StoredFolder, files: Files, damage: list[CorruptionError]
     log_damage: list[CorruptionError] = []
     recovered = check_log(stored, files, apply, log_damage).recovered
     if recovered is not None:
-        with contextlib.suppress(OSError):  # What can't be listed was named.
+        with contextlib.suppress(OSError):  # Folders that can't be listed were reported.
             damage.extend(lost_generations(stored, files, recovered))
     if log_damage:
         damage.extend(log_damage)
-        # Recovery delivers a region's records up to the first that is lost; what is whole after it is wanted here too.
-        for record in whole_records(stored.log_folder, files):
+        # Recovery delivers a region's records up to the first lost one; salvage takes later ones too.
+        for record in intact_records(stored.log_folder, files):
             apply(record.region_id, record.write_number, record.kind, record.payload)
     return regions
 
 
 def _store_files(stored: StoredRegion, files: Files) -> Iterator[tuple[int, Path, StoreFileInfo | None]]:
-    """(family number, path, info); without a manifest whatever lies there, without info."""
+    """Yields (family number, path, info) of the manifest's files; without a manifest, of all files, without info."""
     if stored.manifest is not None:
         infos: Mapping[int, tuple[StoreFileInfo, ...]] = stored.manifest.store_files
         for family_number, family_infos in infos.items():
             for info in family_infos:
                 yield family_number, store_file_path(stored.folder, family_number, info.number), info
     else:
-        with contextlib.suppress(OSError):  # What can't be listed was named.
+        with contextlib.suppress(OSError):  # Folders that can't be listed were reported.
             for name in store_file_names(files, stored.folder):
                 yield name.family_number, name.path, None
 
 
-def _whole_part(path: Path, files: Files, damage: list[CorruptionError]) -> list[Source]:
-    """Segments of what is whole in a store file; none if nothing is."""
+def _intact_part(path: Path, files: Files, damage: list[CorruptionError]) -> list[Source]:
+    """Returns segments with the intact part of a store file."""
     segments: list[Source] = []
     tables: list[pa.Table] = []
     try:
@@ -176,5 +176,5 @@ def _whole_part(path: Path, files: Files, damage: list[CorruptionError]) -> list
 
 
 def _segment_of(tables: list[pa.Table]) -> list[Source]:
-    """One segment of tables that follow one another, if there is any."""
+    """Returns one segment of consecutive tables, if there are any."""
     return [ArrowSegment(pa.concat_tables(tables).combine_chunks())] if tables else []

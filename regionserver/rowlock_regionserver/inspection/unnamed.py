@@ -1,4 +1,4 @@
-"""What a start would say of a folder beside damaged bytes: generations that are lost, and what nobody names."""
+"""Lost generations and unnamed files in a folder, as a start would find them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rowlock_regionserver.wal.recovered import Recovered
 
 def lost_generations(stored: StoredFolder, files: Files, recovered: Recovered) -> Iterator[CorruptionError]:
     """The generations of the catalog and of manifests that are missing. Raises OSError."""
-    # Of one that is damaged it was told already.
+    # A damaged generation was reported already.
     if stored.catalog is not None and stored.catalog.is_newest:
         number, state = stored.catalog.number, stored.catalog.body
         lost = lost_catalog(stored.folder, files, number, state, recovered)
@@ -35,7 +35,7 @@ def lost_generations(stored: StoredFolder, files: Files, recovered: Recovered) -
 
 
 def unnamed_in(stored: StoredFolder, files: Files, recovered: Recovered) -> Iterator[Unnamed]:
-    """What nobody names in a folder of which no generation is lost. Raises OSError."""
+    """The unnamed files and folders of a data folder without lost generations. Raises OSError."""
     if stored.catalog is None:
         return
     yield from unnamed_region_folders(stored.folder, files, stored.catalog.body, recovered)

@@ -1,7 +1,7 @@
-"""Regions that no catalog names, perhaps because the newest one is lost: what can be salvaged of them all the same.
+"""Regions that no catalog names, perhaps because the newest catalog is lost, for salvage.
 
-Table and families have no names then. A region is written as a table `region~5`, its families as `1`, `2` and so on,
-the numbers that they have in the files; every version that is there counts.
+The names of table and families are unknown. A region is written as a table `region~5`, its families as `1`, `2` and so
+on, their numbers in the files; all versions are written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.leftovers import region_folders
 from rowlock_regionserver.inspection.folder import StoredFolder, StoredRegion, listed, read_region
-from rowlock_regionserver.inspection.log import whole_records
+from rowlock_regionserver.inspection.log import intact_records
 from rowlock_regionserver.region.bulk.bulk_file import WrittenBulkFile, decode_tables, read_bulk_file
 from rowlock_regionserver.region.store_file_names import store_file_names
 from rowlock_regionserver.table import Table
@@ -26,7 +26,7 @@ _VERSIONS_ALL = (1 << 31) - 1
 
 
 def unnamed_regions(stored: StoredFolder, files: Files, damage: list[CorruptionError]) -> list[StoredRegion]:
-    """Those that hold cells, in files or in the log. A region that was dropped is not among them."""
+    """Returns the unnamed regions with cells, in files or in the log. Dropped regions are excluded."""
     if not listed(files, stored.folder / "regions", damage):
         return []
     named = {region.entry.region_id for region in stored.regions}
@@ -54,9 +54,9 @@ def _found(stored: StoredFolder, files: Files, ids: list[int], damage: list[Corr
 
 
 def _families_in_log(stored: StoredFolder, files: Files, ids: list[int]) -> dict[int, set[int]]:
-    """The numbers of the families that the log has cells of, by region."""
+    """By region, the numbers of the families of which the log has cells."""
     numbers: dict[int, set[int]] = {region_id: set() for region_id in ids}
-    for record in whole_records(stored.log_folder, files):
+    for record in intact_records(stored.log_folder, files):
         if record.region_id not in numbers:
             continue
         if record.kind == KIND_ROW:
@@ -74,4 +74,4 @@ def _bulk_tables(stored: StoredFolder, files: Files, record: BulkRecord) -> dict
     try:
         return read_bulk_file(files, stored.bulk_folder, written)
     except (CorruptionError, OSError):
-        return {}  # It is named when it is read for its cells.
+        return {}  # It is reported when its cells are read.

@@ -1,9 +1,9 @@
-"""`rowlock-server verify DIR`: checks every checksum in a stopped server's folder and names what is damaged or missing.
+"""`rowlock-server verify DIR`: checks every checksum in a stopped server's folder, and lists damaged and missing files.
 
-It also lists what nobody names, which the next start removes or sets aside, and what was set aside before.
+It also lists unnamed files, which the next start removes or sets aside, and files that were set aside before.
 
-Exit code 0: whole. 1: damaged, each place on a line of its own. 2: it could not be checked (in use, not a server's
-folder, of another version). Nothing in the folder is changed.
+Exit code 0: intact. 1: damaged, each place on a line of its own. 2: the folder could not be checked (in use, not a
+server's folder, of another version). Nothing in the folder is changed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from rowlock_regionserver.wal import durable
 from rowlock_regionserver.wal.mutation import KIND_BULK, BulkRecord
 from rowlock_regionserver.wal.recovered import Recovered
 
-WHOLE, DAMAGED, NOT_CHECKED = 0, 1, 2
+INTACT, DAMAGED, NOT_CHECKED = 0, 1, 2
 
 
 @dataclass(slots=True)
 class Verification:
-    """What was checked, and every damage that was found, in the order of checking."""
+    """Counts of what was checked, and all damage, in the order of the checks."""
 
     table_count: int = 0
     region_count: int = 0
@@ -43,7 +43,7 @@ class Verification:
     log_record_count: int = 0
     bulk_file_count: int = 0
     damage: list[CorruptionError] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)  # what is no damage, and good to know
+    remarks: list[str] = field(default_factory=list)  # other findings, which are no damage
 
 
 def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO | None = None) -> int:
@@ -51,10 +51,10 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
     stdout, stderr = stdout or sys.stdout, stderr or sys.stderr
     parser = argparse.ArgumentParser(
         prog="rowlock-server verify",
-        description="Checks every checksum in a stopped server's folder and names what is damaged; changes nothing.",
-        epilog="Exit codes: 0 whole, 1 damaged, 2 it could not be checked.",
+        description="Checks every checksum in a stopped server's folder and lists the damage; changes nothing.",
+        epilog="Exit codes: 0 intact, 1 damaged, 2 the folder could not be checked.",
     )
-    parser.add_argument("folder", metavar="DIR", type=Path, help="what the server was given as --data")
+    parser.add_argument("folder", metavar="DIR", type=Path, help="the data folder (--data of the server)")
     folder: Path = parser.parse_args(arguments).folder.resolve()
     try:
         found = verify(folder, Files())
@@ -68,13 +68,13 @@ def main(arguments: Sequence[str], stdout: TextIO | None = None, stderr: TextIO 
             f"damaged: {damage.path} at byte {damage.offset}: {damage.expected} expected, {damage.found} found\n"
         )
     stdout.write(
-        f"{'damaged' if found.damage else 'whole'}: {found.table_count} tables, {found.region_count} regions, "
+        f"{'damaged' if found.damage else 'intact'}: {found.table_count} tables, {found.region_count} regions, "
         f"{found.store_file_count} store files, {found.log_segment_count} log segments with {found.log_record_count} "
         f"changes, {found.bulk_file_count} bulk files; {len(found.damage)} damaged places\n"
     )
     if found.damage:
-        stdout.write("'rowlock-server salvage DIR OUT' writes out what is whole\n")
-    return DAMAGED if found.damage else WHOLE
+        stdout.write("'rowlock-server salvage DIR OUT' extracts the intact data\n")
+    return DAMAGED if found.damage else INTACT
 
 
 def verify(folder: Path, files: Files) -> Verification:
@@ -86,7 +86,7 @@ def verify(folder: Path, files: Files) -> Verification:
 
 
 def verify_folder(folder: Path, files: Files, found: Verification) -> None:
-    """Checks the folder, which no server uses meanwhile. Raises as `verify` does."""
+    """Checks the folder, which the caller has locked. Raises like `verify`."""
     stored = read_folder(folder, files, found.damage)
     found.region_count = len(stored.regions)
     found.table_count = len({region.table.table_id for region in stored.regions})
@@ -94,13 +94,13 @@ def verify_folder(folder: Path, files: Files, found: Verification) -> None:
         _verify_store_files(region, files, found)
     recovered = _verify_log(stored, files, found)
     if recovered is not None:
-        _look_for_what_is_lost(stored, files, recovered, found)
+        _find_lost_and_unnamed(stored, files, recovered, found)
     for aside in list_set_aside(folder, files):
         found.remarks.append(f"set aside: {aside.path} ({aside.note}); 'rowlock-server remove-set-aside' removes it")
 
 
 def _verify_store_files(region: StoredRegion, files: Files, found: Verification) -> None:
-    """Those that the manifest names; what it doesn't name is not the region's any more. Its answers files too."""
+    """Checks the store files and answers files that the manifest names."""
     if region.manifest is None:
         return
     for answers_file in region.manifest.answers_files:
@@ -115,8 +115,8 @@ def _verify_store_files(region: StoredRegion, files: Files, found: Verification)
             found.damage.extend(verify_store_file(path, info, files))
 
 
-def _look_for_what_is_lost(stored: StoredFolder, files: Files, recovered: Recovered, found: Verification) -> None:
-    """What the log knows of catalog and manifests, and what these do not name."""
+def _find_lost_and_unnamed(stored: StoredFolder, files: Files, recovered: Recovered, found: Verification) -> None:
+    """Looks for lost generations, with the log's evidence, and for unnamed files."""
     if recovered.last_version > 1 and durable.NAME not in files.list_folder(stored.log_folder):
         found.remarks.append(f"missing: {stored.log_folder / durable.NAME}; the next start makes it")
     try:
@@ -124,7 +124,7 @@ def _look_for_what_is_lost(stored: StoredFolder, files: Files, recovered: Recove
         found.damage.extend(lost)
         for unnamed in [] if lost else unnamed_in(stored, files, recovered):
             then = "removes it" if unnamed.is_leftover else "sets it aside"
-            found.remarks.append(f"nobody names: {unnamed.path} ({unnamed.why}); the next start {then}")
+            found.remarks.append(f"unnamed: {unnamed.path} ({unnamed.why}); the next start {then}")
     except OSError as error:
         found.damage.append(CorruptionError.of(error, stored.folder))
 
@@ -133,7 +133,7 @@ def _verify_log(stored: StoredFolder, files: Files, found: Verification) -> Reco
     flushed = stored.flushed()
 
     def check_bulk_file(region_id: int, write_number: int, kind: int, payload: bytes) -> None:
-        # Of an unknown region, or flushed: the file may be gone already, and nobody will read it.
+        # Of an unknown region, or flushed: the file may be removed already, and no reader needs it.
         if kind != KIND_BULK or write_number <= flushed.get(region_id, write_number):
             return
         record = BulkRecord.decode(payload)

@@ -153,7 +153,7 @@ class Region:
     def give_back_stamps(self) -> None:
         """Gives up the reservation of unused stamps, so that the next start need not skip them."""
         with contextlib.suppress(RegionServerError):  # The next start skips them, which does no harm.
-            self._numbering.give_back()
+            self._numbering.release_unused()
 
     @property
     def memstore_bytes(self) -> int:

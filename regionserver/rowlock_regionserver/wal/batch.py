@@ -13,13 +13,13 @@ _FSYNC = int(Durability.FSYNC)
 
 
 def do_nothing() -> None:
-    """The completion of a record that nobody waits for."""
+    """The completion of a record without a waiting caller."""
 
 
 class Batch:
     """Records that lie side by side in one segment, and the callers that wait for them, in log order.
 
-    `completes[:written_from]` wait for nothing, those before `synced_from` for the write, all others for the sync.
+    `completes[:written_from]` wait for nothing, `[written_from:synced_from]` for the write, the rest for the sync.
     """
 
     __slots__ = ("completes", "data", "head", "offset", "sealed", "segment", "synced_from", "written_from")
@@ -31,8 +31,8 @@ class Batch:
         self.completes: list[Complete] = []
         self.written_from: int | None = None
         self.synced_from: int | None = None
-        # Only in a batch that begins a segment: the bytes before `data`, and for the segment before it each region
-        # with its last write number there.
+        # Only in a batch that begins a segment: the bytes before `data`, and, for the segment before, each region with
+        # its last write number there.
         self.head = head
         self.sealed = sealed
 

@@ -1,12 +1,12 @@
-"""Displaced records: those of this segment that stand at another offset than their checksum says.
+"""Displaced records: records of this segment at another offset than the one in their checksum.
 
-They are there when a piece of the segment was cut out, or put in. A record's checksum is continued from (seed xor its
-offset), and CRC32C is linear: from the checksum, the bytes and the seed the offset can be computed for which they fit.
-Any bytes fit some offset. So one is believed only when it lies a whole number of sectors away, and the bytes behind it
-are a valid record at the same distance.
+They exist when a piece of the segment was cut out or put in. A record's checksum is continued from (seed xor its
+offset), and CRC32C is linear: the offset that fits can be computed from the checksum, the bytes and the seed.
+Any bytes fit some offset. So a record counts only when its distance is a multiple of the sector size, and a valid
+record at the same distance follows it.
 
-What such records call durable had been durable. Also when they are copies inside a value: these were made of a log that
-had proven as much by then.
+The positions that such records call durable had been durable. That holds for copies inside a value too: they were made
+from a log that had proven as much by then.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from rowlock_regionserver.wal.record import (
 _SECTOR_BYTES = 512
 _POLYNOMIAL = 0x82F63B78  # CRC32C, with the lowest bit first
 _ALL_ONES = 0xFFFFFFFF
-# To compute an offset takes a microsecond for each byte of the record. So longer ones are passed over, and the search
-# ends when it has computed over so many bytes without success: a tail full of copies must not hold up a start.
+# To compute an offset takes a microsecond for each byte of the record. So longer records are skipped, and the search
+# ends after this many bytes without success: a tail full of copies must not delay a start.
 _RECORD_BYTES_MAX = 1 << 16
 _COMPUTED_BYTES_MAX = 1 << 22
 
 
 def displaced_proof(data: bytes, start: int, seed: int, number: int) -> Position:
-    """The greatest position that a displaced record at or after `start` calls durable; NOWHERE if there is none.
+    """Returns the greatest position that a displaced record at or after `start` calls durable, or NOWHERE.
 
     `number` is the segment's.
     """
@@ -42,7 +42,7 @@ def displaced_proof(data: bytes, start: int, seed: int, number: int) -> Position
     computed_bytes = 0
     for place in find_candidates(data, start, len(data), number):
         if place < next_place:
-            continue  # inside those that were found last
+            continue  # inside the records that were found last
         checksum, length = RECORD.unpack_from(data, place)[:2]
         stop = place + ((length + SIZE_ROUNDING) & SIZE_MASK)
         if stop > len(data) or stop - place > _RECORD_BYTES_MAX:
@@ -59,15 +59,15 @@ def displaced_proof(data: bytes, start: int, seed: int, number: int) -> Position
 
 
 def _distance(body: bytes, checksum: int, place: int, seed: int) -> int:
-    """How far from `place` a record belongs, given its bytes after the checksum; 0: it belongs there, or nowhere."""
-    # Continued from another value, the checksum differs by what the difference of the two values becomes.
-    offset = seed ^ _undone(checksum ^ extend_checksum(0, body), len(body))
+    """The distance from `place` to the offset of the record with this body; 0: it belongs there, or nowhere."""
+    # A CRC that is continued from another value differs by the image of the difference of the two values.
+    offset = seed ^ _difference_before(checksum ^ extend_checksum(0, body), len(body))
     distance = offset - place
     return distance if 0 <= offset < SEGMENT_BYTES_MAX and distance % _SECTOR_BYTES == 0 else 0
 
 
-def _undone(difference: int, byte_count: int) -> int:
-    """The difference of two CRCs before so many equal bytes made it what it is now."""
+def _difference_before(difference: int, byte_count: int) -> int:
+    """The difference of two CRCs before they were continued over so many equal bytes."""
     for _ in range(byte_count):
         entry = _ENTRY_BY_TOP[difference >> 24]
         difference = ((difference ^ _TABLE[entry]) << 8 | entry) & _ALL_ONES
@@ -75,7 +75,7 @@ def _undone(difference: int, byte_count: int) -> int:
 
 
 def _walk(data: bytes, place: int, seed: int, distance: int) -> tuple[int, Position]:
-    """Where the valid records at this distance end, and what they call durable; `place` when there are not two."""
+    """The end of the valid records at this distance, and what they call durable; `place` if there are not two."""
     start, proven, count = place, NOWHERE, 0
     while place + HEADER_BYTES <= len(data):
         checksum, length, _, _, _, segment, offset, kind = RECORD.unpack_from(data, place)

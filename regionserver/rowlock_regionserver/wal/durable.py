@@ -1,4 +1,4 @@
-"""The file `durable`: how far the log is durable, told beside the log.
+"""The file `durable` in the log's folder: how far the log is durable.
 
     offset  bytes  field
          0      8  magic             b"rlkdurab"
@@ -10,8 +10,9 @@
         40      4  cut bytes         a recovery cuts this segment to this length, or has; 0: none did
         44      4  zeros
 
-It is written in place after each sync of the log, and hardly ever synced itself: whatever a power failure leaves of it
-was true. It proves that a bad place at the log's end had been durable, which the log alone can't prove.
+It is written in place after each sync of the log, and is seldom synced itself: any version of it that survives a power
+failure was true when written. It proves that a bad place at the log's end had been durable, which the log alone can't
+prove.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _HEAD_CHECKSUM = checksum_of(_HEAD_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class DurableNote:
-    """What the file says."""
+    """The content of the file."""
 
     log_id: bytes
     position: Position
@@ -54,7 +55,7 @@ class DurableNote:
 
 
 def read_durable(folder: Path, files: Files) -> DurableNote | None:
-    """What the file in the log's folder says; None when there is none. CorruptionError when it is damaged."""
+    """Reads the file in the log's folder; None if there is none. Raises CorruptionError when it is damaged."""
     path = folder / NAME
     try:
         data = files.read(path)
@@ -75,7 +76,7 @@ def read_durable(folder: Path, files: Files) -> DurableNote | None:
 class DurableFile:
     """The file, open to be written. For one thread at a time.
 
-    Without disk space it keeps what it said, or is not there; the log does without. Other errors are raised.
+    Without disk space it keeps its content, or is missing; the log works without it. Other errors are raised.
     """
 
     def __init__(self, folder: Path, files: Files, log_id: bytes) -> None:
@@ -85,22 +86,22 @@ class DurableFile:
         self._log_id = log_id
         self._descriptor: int | None = None
         self._is_new = NAME not in files.list_folder(folder)
-        with _no_space_passed_over():
+        with _no_space_ignored():
             self._descriptor = files.open(folder / NAME, os.O_WRONLY | os.O_CREAT)
             if files.size(folder / NAME) > _FILE_BYTES:
                 files.truncate(self._descriptor, _FILE_BYTES)
 
     def write(self, position: Position, cut_bytes: int = 0) -> bool:
-        """Everything before the position is durable. Does not sync. False: there was no space to say so."""
+        """Writes that everything before the position is durable. Does not sync. Returns False without disk space."""
         if self._descriptor is None:
             return False
-        with _no_space_passed_over():
+        with _no_space_ignored():
             write_all(self._files, self._descriptor, DurableNote(self._log_id, position, cut_bytes).encode(), 0)
             return True
         return False
 
     def sync(self) -> None:
-        """What was written last is found after a power failure too."""
+        """Syncs the file: its content survives a power failure."""
         if self._descriptor is None:
             return
         self._files.fdatasync(self._descriptor)
@@ -114,7 +115,7 @@ class DurableFile:
 
 
 @contextlib.contextmanager
-def _no_space_passed_over() -> Iterator[None]:
+def _no_space_ignored() -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -5,8 +5,8 @@
     with log.order:
         log.append(region_id, take_write_number(), kind, payload, Durability.FSYNC, complete)
 
-`pending` holds what was appended, `writer` brings it to the disk and calls the completions, `spare` has the next
-segment ready, `trimmer` removes those that nobody needs. Everything but `recover` is thread-safe.
+`pending` holds the appended records, `writer` writes and syncs them and calls the completions, `preallocated` has the
+next segment ready, `log_cleaner` removes segments that are no longer needed. Everything but `recover` is thread-safe.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from rowlock_regionserver.wal.recovered import Recovered
 from rowlock_regionserver.wal.writer import Writer
 
 _CHECK_AGAIN_AFTER_FULL_MS = 1000
-_LOOK_AGAIN_SECONDS = 0.1
+_CHECK_AGAIN_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class LogStatistics:
-    """The log at a moment. Counts are since it was opened."""
+    """The log at a moment. Counts begin at its opening."""
 
     segment: int  # the one that is appended to
     segment_count: int
@@ -47,7 +47,7 @@ class LogStatistics:
     appended_bytes: int
     pending_bytes: int  # appended and not yet written
     batch_count: int
-    sync_count: int  # of what was appended; rolls not counted
+    sync_count: int  # of appended records; rolls not counted
     is_full: bool  # no disk space: writes are refused
 
 
@@ -60,8 +60,8 @@ class Log:
         config: Config,
         recovered: Recovered,
         pending: Pending,
-        spare: PreallocatedSegment,
-        trimmer: LogCleaner,
+        preallocated: PreallocatedSegment,
+        cleaner: LogCleaner,
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self.log_id = recovered.log_id
@@ -70,8 +70,8 @@ class Log:
         self._folder = folder
         self._config = config
         self._pending = pending
-        self._preallocated = spare
-        self._cleaner = trimmer
+        self._preallocated = preallocated
+        self._cleaner = cleaner
         self._on_failure = on_failure
         self._writer: Writer
         self._has_failed = False
@@ -89,26 +89,28 @@ class Log:
         recovered: Recovered,
         on_failure: Callable[[BaseException], None],
     ) -> Log:
-        """Goes on with a recovered log: begins a new segment, with what recovery found unproven at its start, synced.
+        """Opens a recovered log: begins a new segment with copies of the records that are not proven durable, synced.
 
-        Blocks on the disk. DiskFullError when not even the unproven records fit.
-        `on_failure` is called once, from the writer's thread, when a write or sync failed: no completion is called
-        after it, and callers that wait get no answer from the log any more.
+        Blocks on the disk. Raises DiskFullError when not even these records fit.
+        `on_failure` is called once, from the writer's thread, when a write or sync has failed: no completion is called
+        after it, so callers that wait get no answer from the log.
         """
         begun = begin_segment(folder, files, config, recovered)
         durable = DurableFile(folder, files, recovered.log_id)
         durable.write(Position(begun.header.number, begun.byte_count))
         durable.sync()
         pending = Pending(begun, recovered, config.log_segment_bytes, clock)
-        spare = PreallocatedSegment(folder, files, config.log_segment_bytes, config.disk_free_bytes_min, pending.fail)
-        trimmer = LogCleaner(folder, files, recovered.segments, recovered.broken, pending.fail)
-        log = cls(folder, config, recovered, pending, spare, trimmer, on_failure)
+        preallocated = PreallocatedSegment(
+            folder, files, config.log_segment_bytes, config.disk_free_bytes_min, pending.fail
+        )
+        cleaner = LogCleaner(folder, files, recovered.segments, recovered.broken, pending.fail)
+        log = cls(folder, config, recovered, pending, preallocated, cleaner, on_failure)
         log._writer = Writer(
             folder,
             files,
             pending,
-            spare,
-            trimmer,
+            preallocated,
+            cleaner,
             durable,
             begun.descriptor,
             begun.capacity,
@@ -116,10 +118,10 @@ class Log:
             config.log_quick_sync_us,
             log._fail,
         )
-        for part in (log._writer, spare, trimmer):
+        for part in (log._writer, preallocated, cleaner):
             part.thread.start()
         if begun.capacity < config.log_segment_bytes:
-            spare.want()
+            preallocated.want()
         return log
 
     # The write path. The caller of these two holds `order`.
@@ -133,133 +135,134 @@ class Log:
         durability: Durability,
         complete: Complete,
     ) -> None:
-        """Adds a change behind all others; never waits. `kind` is 1 to 253.
+        """Appends a change; never waits. `kind` is 1 to 252.
 
-        Whoever writes the log calls `complete` exactly once, in log order: for FSYNC when the record is on stable
-        storage, for OS when it was handed to the operating system, else without waiting for it. After a failure it
-        never does. StoppingError when the log is closed or has failed: nothing was added.
+        The writer calls `complete` exactly once, in log order: for FSYNC when the record is on stable storage, for OS
+        when it was written to the operating system, else without waiting for it. After a failure `complete` is never
+        called. Raises StoppingError when the log is closed or has failed; then nothing was appended.
         """
         self._pending.append(region_id, write_number, kind, payload, durability, complete)
 
     def pass_through(self, complete: Complete) -> None:
-        """The same without a record: `complete` is called in its turn."""
+        """Calls `complete` after all that was appended before, without a record."""
         self._pending.pass_through(Durability.SKIP, complete)
 
-    # Waiting for what was just appended. The caller does not hold `order`.
+    # Waiting for a record that was just appended. The caller does not hold `order`.
 
     @property
     def is_quick(self) -> bool:
-        """Syncs have been quick lately: a caller may wait for one, for a moment, instead of handing over."""
+        """Syncs have been quick lately: a caller may block for one instead of leaving the answer to another thread."""
         return self._writer.is_quick
 
-    def hold(self) -> None:
-        """For a caller that appends next and waits then: the writer is woken by `release`, which must follow, and not
-        between the append and the wait, where it would wait for the interpreter."""
-        self._pending.hold()
+    def defer_wakeup(self) -> None:
+        """Defers waking the writer until `resume_wakeup`, which must follow.
 
-    def release(self) -> None:
-        """Ends `hold`; never blocks."""
-        self._pending.release()
+        For a caller that appends and then waits: a writer that is woken between the two would wait for the interpreter.
+        """
+        self._pending.defer_wakeup()
+
+    def resume_wakeup(self) -> None:
+        """Wakes the writer if it has work; never blocks."""
+        self._pending.resume_wakeup()
 
     # Reservations and generations. The caller holds `order`.
 
     def reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> None:
-        """Write numbers and stamps below these bounds may now be handed out; a restart goes on from them.
+        """Reserves write numbers and stamps below these bounds: they may be allocated, and a restart continues at them.
 
-        For numbers the greatest bound counts. For stamps the newest bound counts; a lower one takes back stamps that
-        were reserved and not handed out. Each later segment repeats the reservation. Nothing appended after it
-        completes before it is durable, so a number that was reserved in time can't come back after a power failure.
-        The log knows a region from its first reservation on; reserve before anything else, also for one that has no
-        writes.
+        For numbers the greatest bound counts. For stamps the newest bound counts; a lower one releases stamps that
+        were reserved and not used. Each later segment repeats the reservation. Nothing appended after it completes
+        before it is durable, so a reserved number can't be allocated again after a power failure. The log knows a
+        region from its first reservation on: reserve before anything else, also for a region without writes.
         """
         self._pending.reserve(region_id, numbers_until, stamps_until)
 
     def note_manifest(self, region_id: int, generation: int) -> None:
-        """The region's manifest of this generation is durable. A recovery that finds an older one knows of the loss."""
+        """Notes that the region's manifest of this generation is durable: a recovery can tell that it is lost."""
         self._pending.note_manifest(region_id, generation)
 
     def note_catalog(self, generation: int) -> None:
-        """The same for the catalog."""
+        """Notes that the catalog of this generation is durable."""
         self._pending.note_catalog(generation)
 
     # Checks, and waiting.
 
     def check_space(self, byte_count: int) -> None:
-        """Refuses a write of about this size before anything was changed; never blocks.
+        """Checks that the log takes a write of about this size; never blocks.
 
-        DiskFullError: the next segment can't be allocated. RegionTooBusyError: too much is appended and not written.
-        StoppingError: the log is closed or has failed.
+        Raises DiskFullError if the next segment can't be allocated, RegionTooBusyError if too much is appended and not
+        written, StoppingError if the log is closed or has failed.
         """
         if self._has_failed or self._is_closed:
-            raise StoppingError("The log is closed, the server is going down; nothing was changed.")
+            raise StoppingError("the log is closed because the server is stopping; nothing was changed")
         if self._preallocated.is_full:
             raise DiskFullError(
-                f"There is no space, or no file descriptor, for the next log segment in {self._folder}; nothing was "
-                "changed. Free some disk space: writes go on by themselves.",
+                f"no disk space, or no file descriptor, for the next log segment in {self._folder}; nothing was "
+                "changed, free some disk space and retry",
                 retry_after_ms=_CHECK_AGAIN_AFTER_FULL_MS,
             )
         pending_bytes = self._pending.pending_bytes()
         if pending_bytes and pending_bytes + byte_count > self._config.log_pending_bytes_max:
             raise RegionTooBusyError(
-                f"The log has {pending_bytes} bytes that are not yet written, and takes "
-                f"{self._config.log_pending_bytes_max} at most; nothing was changed. Try again.",
+                f"the log has {pending_bytes} bytes that are not yet written, and its limit is "
+                f"{self._config.log_pending_bytes_max}; nothing was changed, retry",
                 retry_after_ms=self._config.retry_after_ms,
             )
 
     def sync(self, gives_up: Callable[[], bool] = lambda: False) -> None:
-        """Blocks until everything that was appended is durable, or `gives_up` says so, which is asked now and then.
+        """Blocks until everything that was appended is durable, or `gives_up` returns True; calls it every 0.1 s.
 
-        The caller does not hold `order`. UnknownOutcomeError when the log fails first.
+        The caller does not hold `order`. Raises UnknownOutcomeError when the log fails first.
         """
         assert threading.current_thread() is not self._writer.thread, "the writer's thread would wait for itself"
         done = threading.Event()
         with self.order:
             self._pending.pass_through(Durability.FSYNC, done.set)
             self._waiting.add(done)
-        while not done.wait(_LOOK_AGAIN_SECONDS) and not gives_up():
+        while not done.wait(_CHECK_AGAIN_SECONDS) and not gives_up():
             pass
         with self.order:
             self._waiting.discard(done)
             if self._has_failed:
-                raise UnknownOutcomeError("The log has failed: what was written last may be lost.")
+                raise UnknownOutcomeError("the log has failed: the newest writes may be lost")
 
     @property
     def durable(self) -> Position:
-        """Everything before this place is on stable storage."""
+        """Everything before this position is on stable storage."""
         return self._pending.durable
 
     @property
     def waits_for_space(self) -> bool:
-        """Nothing that was appended is completed until there is disk space."""
-        return self._preallocated.holds_writer
+        """The writer waits for disk space: until there is some, no appended record completes."""
+        return self._preallocated.blocks_writer
 
     # Which segments are needed. The caller does not hold `order`.
 
     def flushed(self, region_id: int, write_number: int) -> None:
-        """Everything of the region up to this write number is in store files: segments may go."""
+        """Notes that the region's writes up to this number are in store files: segments may be removed."""
         self._cleaner.flushed(region_id, write_number)
 
     def give_up(self, region_id: int) -> None:
-        """The region is closed because of damage outside the log: it is not flushed, so it must not pin segments.
+        """Notes that the region is closed because of damage outside the log. It is not flushed, so it pins no segment.
 
-        Those that hold changes of it are set aside for its repair instead of being removed.
+        Segments with changes of it are set aside for its repair instead of being removed.
         """
         self._cleaner.give_up(region_id)
 
     def forget(self, region_id: int) -> None:
-        """The region was dropped: it pins nothing, and no later segment names it. Nothing is appended for it again."""
+        """Notes that the region was dropped: it pins no segment and no later one names it. No append may follow."""
         with self.order:
             self._pending.forget(region_id)
         self._cleaner.forget(region_id)
 
     def regions_that_pin(self) -> list[int]:
-        """The regions to flush, ascending: those that keep the oldest segment, when there are too many segments."""
+        """The regions to flush, ascending: when there are too many segments, those that pin the oldest one."""
         if self._cleaner.segment_count() + 1 <= self._config.log_segment_count_max:
             return []
         return self._cleaner.pinning_regions()
 
     def known_regions(self) -> dict[int, RegionState]:
-        """Where each region's chain ends, and what was reserved for it."""
+        """The end of each region's chain, and its reservations."""
         with self.order:
             return self._pending.known_regions()
 
@@ -280,14 +283,14 @@ class Log:
         )
 
     def stop_waiting_for_space(self) -> None:
-        """The server stops: what was appended and finds no space is given up, as a failure with NoSpaceToStopError.
+        """For a server that stops: lets the log fail with NoSpaceToStopError instead of waiting for disk space.
 
-        Nothing of it was completed, and all before it is synced.
+        The appended records without space are lost. None of them was completed, and all before them is synced.
         """
         self._preallocated.stop_waiting()
 
     def close(self) -> None:
-        """Writes, syncs and completes what was appended, proves it by a marker, and ends the threads. Blocks.
+        """Writes, syncs and completes all appended records, adds the last marker, and ends the threads. Blocks.
 
         May be called again, and after a failure.
         """
@@ -300,7 +303,7 @@ class Log:
         self._preallocated.close()
 
     def _check(self) -> None:
-        """Asserts what must hold at any moment; costs about as much as a marker."""
+        """Asserts the invariants; costs about as much as a marker."""
         with self.order:
             self._pending._check()
         self._cleaner._check()

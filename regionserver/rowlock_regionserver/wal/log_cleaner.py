@@ -1,8 +1,8 @@
-"""The trimmer: which segments may go, and the thread that removes them, oldest first.
+"""The log cleaner: decides which segments may be removed, and removes them in a thread, oldest first.
 
-A segment goes when every region with changes in it has flushed past its last change there. Reservations pin nothing:
-each segment repeats them in its first marker. Dropped regions pin nothing. A region that recovery found damaged can't
-be flushed, so it pins nothing either; but a segment that may hold what is wanted for its repair is set aside under
+A segment may be removed when every region with changes in it has flushed past its last change there. Reservations pin
+no segment: each segment repeats them in its first marker. Dropped regions pin none. A region that recovery found
+damaged can't be flushed, so it pins none either, but a segment that may be needed for its repair is set aside under
 another name instead of being removed.
 
 The folder is synced after each removal: a power failure never leaves a hole between segments.
@@ -23,7 +23,7 @@ from rowlock_regionserver.wal.segment import segment_path, set_aside_path
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A segment that nothing is added to any more: each region with changes in it, and its last write number there."""
+    """A segment that is complete: each region with changes in it, and its last write number there."""
 
     number: int
     regions: Mapping[int, int]
@@ -31,7 +31,7 @@ class Sealed:
 
 
 class LogCleaner:
-    """The segments before the one that is written. Any thread may call; file removal is the own thread's."""
+    """The segments before the one that is written. Thread-safe; `thread` removes the files."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class LogCleaner:
         self.thread = threading.Thread(target=self._run, name="log-cleaner", daemon=True)
 
     def add(self, sealed: Sealed) -> None:
-        """A segment was sealed, and its successor is durable."""
+        """Adds a sealed segment whose successor is durable."""
         with self._lock:
             self._sealed.append(sealed)
             self._changed.notify_all()
 
     def flushed(self, region_id: int, write_number: int) -> None:
-        """Everything of the region up to this write number is in store files."""
+        """Notes that the region's writes up to this number are in store files."""
         with self._lock:
             self._flushed[region_id] = max(write_number, self._flushed.get(region_id, 0))
             self._changed.notify_all()
@@ -75,30 +75,30 @@ class LogCleaner:
             self._changed.notify_all()
 
     def give_up(self, region_id: int) -> None:
-        """The region can't be flushed: it pins nothing, and segments with changes of it are set aside."""
+        """Notes that the region can't be flushed: it pins no segment, and segments with changes of it are set aside."""
         with self._lock:
             self._broken.add(region_id)
             self._changed.notify_all()
 
     def segment_count(self) -> int:
-        """Sealed segments that are still there."""
+        """The number of sealed segments that are not removed yet."""
         with self._lock:
             return len(self._sealed)
 
     def pinning_regions(self) -> list[int]:
-        """The regions that keep the oldest sealed segment, ascending."""
+        """The regions that pin the oldest sealed segment, ascending."""
         with self._lock:
             return sorted(self._pinning(self._sealed[0])) if self._sealed else []
 
     def close(self) -> None:
-        """Ends the thread. Blocks until it has ended; what may go and is still there goes after the next start."""
+        """Ends the thread, and waits for it. Removable segments that remain are removed after the next start."""
         with self._lock:
             self._is_closing = True
             self._changed.notify_all()
         self.thread.join()
 
     def _check(self) -> None:
-        """What must hold at any moment: sealed segments follow one another."""
+        """Asserts the invariant that sealed segments have consecutive numbers."""
         with self._lock:
             for older, newer in itertools.pairwise(self._sealed):
                 assert newer.number == older.number + 1, f"segment {newer.number} after {older.number}"

@@ -1,4 +1,4 @@
-"""One pass over the segments of a log, the oldest first: what is delivered, what is lost, and where the log ends."""
+"""One pass over the segments of a log, oldest first: delivers records, and finds losses and the log's end."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.wal.displaced import displaced_proof
 from rowlock_regionserver.wal.durable import DurableNote
 from rowlock_regionserver.wal.log_cleaner import Sealed
+from rowlock_regionserver.wal.log_replay import Apply, Damage, LogReplay
 from rowlock_regionserver.wal.marker import is_last_marker
 from rowlock_regionserver.wal.reader import Run, SegmentBytes, cut_run, find_runs, unpack_records
 from rowlock_regionserver.wal.record import ALIGNMENT, MARKER, NOWHERE, RECORD, Position, record_size, segment_seed
 from rowlock_regionserver.wal.recovered import Recovered
-from rowlock_regionserver.wal.replay import Apply, Damage, Replay
 from rowlock_regionserver.wal.segment import (
     SEGMENT_HEADER_BYTES,
     SegmentHeader,
@@ -38,20 +38,20 @@ class LogReader:
         note: DurableNote | None,
         durable: Position,
     ) -> None:
-        """`note` is what the file `durable` says, `durable` what manifests and catalog say of the same."""
+        """`note` is the content of the file `durable`; `durable` is the greatest position in manifests and catalog."""
         self._folder = folder
         self._files = files
         self._log_id = expected_log_id
         self._note = note
         self._durable = durable
-        self._replay = Replay(apply, flushed)
+        self._replay = LogReplay(apply, flushed)
         self._segments: list[Sealed] = []
         self._gaps: list[Damage] = []
         self._byte_count = 0
 
     def read(self, numbers: list[int]) -> Recovered:
-        """The segments of these numbers, at least one, which follow one another. Raises CorruptionError."""
-        # A segment's final length stands in its successor's header, so one segment more is held than is read.
+        """Reads the segments of these consecutive numbers, at least one. Raises CorruptionError."""
+        # A segment's final length is in its successor's header, so two segments are in memory.
         data = self._files.read(segment_path(self._folder, numbers[0]))
         header = self._header(numbers[0], data)
         self._check_newest(numbers[-1])
@@ -102,7 +102,7 @@ class LogReader:
         return SegmentBytes(path, header.number, header.version, segment_seed(header.log_id, header.number), data)
 
     def _check_newest(self, number: int) -> None:
-        """What is told beside the log of how far it was durable, and of which segments there are."""
+        """Checks the newest segment against the positions in the file `durable`, manifests and catalog."""
         if self._note is not None and self._note.log_id != self._log_id:
             self._note = None
         if self._note is not None:
@@ -115,7 +115,7 @@ class LogReader:
             )
 
     def _read_sealed(self, segment: SegmentBytes, final_bytes: int) -> None:
-        """A segment with a successor: all of it, up to its final length, was proven durable."""
+        """Reads a segment with a successor: all of it, up to its final length, was proven durable."""
         proven = Position(segment.number, final_bytes)
         limit = min(final_bytes, len(segment.data))
         touched: dict[int, int] = {}
@@ -128,7 +128,7 @@ class LogReader:
         self._byte_count += final_bytes
 
     def _read_last(self, segment: SegmentBytes, allocated_bytes: int) -> tuple[int, int, list[bytes]]:
-        """The end of the segment's valid records, its length as proven, and the valid records beyond that."""
+        """Reads the last segment. Returns the end of its valid records, its proven length, and what is valid beyond."""
         data, seed, number = segment.data, segment.seed, segment.number
         touched: dict[int, int] = {}
         gap_count = len(self._gaps)
@@ -143,18 +143,18 @@ class LogReader:
         return offset, proven.offset, unproven
 
     def _proven(self, segment: SegmentBytes, allocated_bytes: int, runs: list[Run]) -> Position:
-        """How far the last segment was durable, by everything that tells. `runs` are all its valid records."""
+        """How far the last segment was durable, by all the evidence. `runs` are all its valid records."""
         # The first marker was durable before the segment had its name.
         first_stop = Position(segment.number, _first_record_stop(segment.data, runs[0]))
         displaced = NOWHERE
         if _has_any(segment.data, runs[0].stop):
             displaced = displaced_proof(segment.data, runs[0].stop, segment.seed, segment.number)
-        whole = Position(segment.number, allocated_bytes)
-        is_short = len(segment.data) < allocated_bytes and not self._is_short_by_right(segment, runs[-1])
-        return max([first_stop, displaced, self._durable, whole if is_short else NOWHERE, *(r.proven for r in runs)])
+        full = Position(segment.number, allocated_bytes)
+        is_short = len(segment.data) < allocated_bytes and not self._was_truncated(segment, runs[-1])
+        return max([first_stop, displaced, self._durable, full if is_short else NOWHERE, *(r.proven for r in runs)])
 
-    def _is_short_by_right(self, segment: SegmentBytes, last_run: Run) -> bool:
-        """Whether the file was made shorter by a log that was closed, or by a recovery that cut its tail."""
+    def _was_truncated(self, segment: SegmentBytes, last_run: Run) -> bool:
+        """Whether the file was truncated by a log that was closed, or by a recovery that cut its tail."""
         note = self._note
         if note is not None and note.position.segment == segment.number and 0 < note.cut_bytes <= len(segment.data):
             return True
@@ -166,7 +166,7 @@ class LogReader:
     def _read_later(
         self, segment: SegmentBytes, offset: int, later: list[Run], proven: Position, touched: dict[int, int]
     ) -> tuple[list[Run], int]:
-        """Reads on behind bad bytes at `offset` as long as they were proven durable. What was read, and its end."""
+        """Reads later runs while the bad bytes before them were proven durable. Returns these runs and their end."""
         read: list[Run] = []
         for run in later:
             if Position(segment.number, offset) >= proven:
@@ -183,13 +183,13 @@ class LogReader:
         return read, offset
 
     def _add_gap(self, segment: SegmentBytes, offset: int, found: str) -> None:
-        damage = Damage(segment.path, offset, "a valid record, for it was proven durable", found)
+        damage = Damage(segment.path, offset, "a valid record, because it was proven durable", found)
         self._gaps.append(damage)
         self._replay.gap(damage, Position(segment.number, offset))
 
 
 def _first_record_stop(data: bytes, run: Run) -> int:
-    """The end of a segment's first record; if that is bad, a place just behind its start, which shows it as lost."""
+    """The end of a segment's first record; if that is bad, a place just behind its start, so that it counts as lost."""
     if run.stop == run.start:
         return run.start + ALIGNMENT
     return run.start + record_size(RECORD.unpack_from(data, run.start)[1])

@@ -1,21 +1,21 @@
 """The payloads of the log's own records: markers, reservations and generations.
 
-A full marker says, of every region that the log knows, where its chain of write numbers ends, what was reserved for it
-and which generation of its manifest there is. Each segment begins with one, and a log that was closed ends with one. A
-partial marker says the same of the regions with something new since a position. One or the other is written and synced
-when the log falls idle.
+A full marker has, for every region that the log knows, the end of its chain of write numbers, its reservations and the
+generation of its manifest. Each segment begins with one, and a log that was closed ends with one. A partial marker has
+the same for the regions with records since a position. One or the other is written and synced when the log becomes
+idle.
 
     offset  bytes  field
          0      4  flags   bit 0: incomplete; a region that is missing here may nevertheless have lost records
-                           bit 1: partial; bit 2: last, the file ends with it
+                           bit 1: partial; bit 2: last, the file ends with this marker
          4      4  count
          8      8  catalog generation   the newest that was noted in the log; 0: none was
-        16      8  since   segment (4) and offset (4): all that was logged since is of a region that is named here
+        16      8  since   segment (4) and offset (4): all records since then are of regions that are named here
                    count times, in ascending order of region id:
                 8  region id
                 8  last logged write number; 2**64 - 1: the region's chain is broken, it is not served
-                8  numbers until   write numbers below this may have been handed out
-                8  stamps until    timestamps below this may have been handed out
+                8  numbers until   write numbers below this may have been allocated
+                8  stamps until    timestamps below this may have been used
                 8  manifest generation
 
 A reservation's payload is numbers until and stamps until, for the region in its header; a generation's is one number.
@@ -38,13 +38,13 @@ _RESERVATION = struct.Struct("<QQ")
 _GENERATION = struct.Struct("<Q")
 _INCOMPLETE, _PARTIAL, _LAST = 1, 2, 4
 
-# Stands for a last logged write number in a marker: the region's chain was found broken by an earlier recovery.
+# In place of a last logged write number in a marker: an earlier recovery found the region's chain broken.
 BROKEN = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class RegionState:
-    """Where a region's chain ends, what it may have handed out (everything below the two bounds), and its manifest."""
+    """The end of a region's chain, the bounds of what it may have used, and the generation of its manifest."""
 
     last_logged: int = 0
     numbers_until: int = 0
@@ -54,7 +54,7 @@ class RegionState:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The state of regions, by region id: of every one that the log knows, unless it is partial."""
+    """The states of regions, by region id: of all that the log knows, unless it is partial."""
 
     regions: Mapping[int, RegionState]
     is_incomplete: bool = False
@@ -75,12 +75,12 @@ class Marker:
 
 
 def marker_size(region_count: int) -> int:
-    """Bytes of a marker that names so many regions."""
+    """The size in bytes of a marker that names so many regions."""
     return _HEAD.size + region_count * _ENTRY.size
 
 
 def decode_marker(payload: bytes, version: int) -> Marker:
-    """The marker of a segment of this format version. ValueError when the payload is none."""
+    """Decodes a marker of a segment of this format version. Raises ValueError when the payload is none."""
     head, entry, flags_known = (_HEAD_1, _ENTRY_1, _INCOMPLETE) if version == 1 else (_HEAD, _ENTRY, 7)
     if len(payload) < head.size:
         raise ValueError(f"a marker of {len(payload)} bytes")
@@ -99,7 +99,7 @@ def decode_marker(payload: bytes, version: int) -> Marker:
 
 
 def is_last_marker(payload: bytes, version: int) -> bool:
-    """Whether it is a marker with which the log of this format version was closed."""
+    """Whether it is the last marker of a log of this format version that was closed."""
     try:
         return decode_marker(payload, version).is_last
     except ValueError:
@@ -111,7 +111,7 @@ def encode_reservation(numbers_until: int, stamps_until: int) -> bytes:
 
 
 def decode_reservation(payload: bytes) -> tuple[int, int]:
-    """(numbers until, stamps until); ValueError when the payload is no reservation."""
+    """Returns (numbers until, stamps until). Raises ValueError when the payload is no reservation."""
     if len(payload) != _RESERVATION.size:
         raise ValueError(f"a reservation of {len(payload)} bytes")
     numbers_until, stamps_until = _RESERVATION.unpack(payload)
@@ -123,7 +123,7 @@ def encode_generation(generation: int) -> bytes:
 
 
 def decode_generation(payload: bytes) -> int:
-    """ValueError when the payload is no generation."""
+    """Raises ValueError when the payload is no generation."""
     if len(payload) != _GENERATION.size:
         raise ValueError(f"a generation of {len(payload)} bytes")
     (generation,) = _GENERATION.unpack(payload)

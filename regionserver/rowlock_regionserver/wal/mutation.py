@@ -1,4 +1,4 @@
-"""What a log record of a region holds: one row's change, or the name of a bulk batch.
+"""The payload of a region's log record: one row's change, or a reference to a bulk batch.
 
 Integers are little-endian. A row record's payload:
 
@@ -57,7 +57,7 @@ def encode_row(
     result: RowResult,
     family_numbers: Mapping[bytes, int],
 ) -> bytes:
-    """The payload of a row record; `family_numbers` is by name, for the cells in the answer."""
+    """Encodes the payload of a row record; `family_numbers` is by name, for the cells in the answer."""
     flags = 0
     pack = _CELL.pack
     parts: list[bytes] = [b"", row]
@@ -99,9 +99,9 @@ CellsByFamily = list[tuple[int, list[Cell]]]
 
 
 def decode_cells(payload: bytes, write_number: int) -> tuple[bytes, CellsByFamily, int, int]:
-    """Row, cells, where they end, and flags of what `encode_row` gave; HAS_REQUEST in the flags: a request follows.
+    """Decodes a payload of `encode_row`: row, cells, the end of the cells, flags. With HAS_REQUEST a request follows.
 
-    The payload was checked by the record's checksum, so it is as it was written. About 2 µs for one cell.
+    The record's checksum was checked, so the payload is valid. About 2 µs for one cell.
     """
     flags, row_length, count = _HEAD.unpack_from(payload)
     position = 7 + row_length
@@ -131,7 +131,7 @@ def decode_cells(payload: bytes, write_number: int) -> tuple[bytes, CellsByFamil
 
 
 def request_of(payload: bytes, position: int) -> tuple[bytes, int, int]:
-    """(client, sequence, floor) of a row record's request, which begins at `position`."""
+    """Returns (client, sequence, floor) of a row record's request, which begins at `position`."""
     client, sequence, floor, _, _ = _REQUEST.unpack_from(payload, position)
     return client, sequence, floor
 
@@ -139,7 +139,7 @@ def request_of(payload: bytes, position: int) -> tuple[bytes, int, int]:
 def decode_request(
     payload: bytes, position: int, flags: int, by_family: CellsByFamily, family_names: Mapping[int, bytes]
 ) -> tuple[RequestId, RowResult]:
-    """The request that begins at `position`, and its answer. Names of families dropped since are empty."""
+    """Decodes the request that begins at `position`, and its answer. Names of families dropped since are empty."""
     client, sequence, floor, condition_met, stamp = _REQUEST.unpack_from(payload, position)
     seen: tuple[AnswerCell, ...] = ()
     results: tuple[AnswerCell, ...] = ()
@@ -169,7 +169,7 @@ def _decode_answer_cells(
 
 @dataclass(frozen=True, slots=True)
 class BulkRecord:
-    """A bulk batch in the log: names its bulk file, with what proves it, or brings the cells itself."""
+    """A bulk batch in the log: names its bulk file, with size and checksum, or has the cells itself."""
 
     stamp: int  # of cells without a timestamp
     cell_count: int
@@ -219,6 +219,6 @@ class BulkRecord:
 
 
 def number_cells(cells: Iterable[UnnumberedCell], write_number: int) -> list[Cell]:
-    """The cells with their write number, in the same order."""
+    """Adds the write number to the cells; keeps their order."""
     negative = -write_number
     return [(qualifier, timestamp, negative, kind, value) for qualifier, timestamp, kind, value in cells]

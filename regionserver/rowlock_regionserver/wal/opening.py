@@ -1,4 +1,4 @@
-"""How a recovered log goes on: a new segment, which begins with what recovery found valid but unproven."""
+"""Begins the first segment of a recovered log, with copies of the records that are valid but not proven durable."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from rowlock_regionserver.wal.segment import (
     name_preallocated,
 )
 
-# When the disk is full, a server still starts, in a segment with this much room for reservations and markers.
+# When the disk is full, a server still starts, in a segment with this much space for reservations and markers.
 SMALL_SEGMENT_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class BegunSegment:
-    """A segment that is durable, under its name: `head_bytes` of header and marker, `byte_count` with the copies."""
+    """A durable segment under its name: `head_bytes` of header and marker, `byte_count` with the copies."""
 
     header: SegmentHeader
     descriptor: int
@@ -36,9 +36,9 @@ class BegunSegment:
 
 
 def begin_segment(folder: Path, files: Files, config: Config, recovered: Recovered) -> BegunSegment:
-    """Makes the segment after the last one; the rename in it decides that the copies count and the originals don't.
+    """Makes the segment after the last one. Its rename decides that the copies count and the originals don't.
 
-    DiskFullError when there is no space for the copies. With less space than a segment it makes a small one.
+    Raises DiskFullError when there is no space for the copies. With less space than a segment it makes a small one.
     """
     header = SegmentHeader(recovered.last_segment + 1, recovered.log_id, recovered.last_segment, recovered.proven_bytes)
     head, copies = _content(header, recovered)
@@ -65,18 +65,18 @@ def _allocate(folder: Path, files: Files, sizes: Iterable[int]) -> tuple[int, in
             if error.errno not in NO_SPACE:
                 raise
     raise DiskFullError(
-        f"There is no space in {folder} to write the end of the log anew. Free some disk space and start again."
+        f"no space in {folder} to copy the end of the log to a new segment; free some disk space and start again"
     )
 
 
 def _content(header: SegmentHeader, recovered: Recovered) -> tuple[bytes, bytearray]:
-    """The head, and the copies behind it."""
+    """Returns the head, and the copies that follow it."""
     regions = _regions_before(recovered.regions, recovered.unproven_changes())
     regions.update((region_id, RegionState(BROKEN)) for region_id in recovered.broken)
     marker = Marker(
         regions, recovered.unknown_broken is not None, catalog_generation=recovered.catalog_generation
     ).encode()
-    # Of this log, only what is before the copies is proven durable.
+    # Only the part of the log before the copies is proven durable.
     durable = Position(header.predecessor, header.predecessor_bytes) if header.predecessor else Position(1, 0)
     seed = segment_seed(header.log_id, header.number)
     head = encode_head(header, seed, marker, durable)
@@ -96,7 +96,7 @@ def _content(header: SegmentHeader, recovered: Recovered) -> tuple[bytes, bytear
 
 
 def _regions_before(regions: Mapping[int, RegionState], records: Iterable[Record]) -> dict[int, RegionState]:
-    """The regions as they were before these records: a chain ends where the region's first record goes on."""
+    """The regions before these records: a chain ends at the predecessor of the region's first record."""
     before = dict(regions)
     seen: set[int] = set()
     for record in records:

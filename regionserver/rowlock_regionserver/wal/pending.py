@@ -1,10 +1,10 @@
-"""What was appended and is not yet written: batches of records with their waiting callers, in log order.
+"""Pending records: batches that are appended and not yet written, with their waiting callers, in log order.
 
-Everything is guarded by `order`, the lock under which callers take write numbers and append, so all of it is short
-and none of it touches a file: places in the log are given out here, and the writer makes the files follow. When a
-record does not fit the rest of a segment, the batch at hand is closed and the next one begins the next segment,
-with its head; nobody waits for that segment to exist but the writer. A caller that will wait for what it appends
-(`hold`) wakes the writer when it begins to wait, and not before.
+Everything is guarded by `order`, the lock under which callers take write numbers and append. So all of it is short, and
+none of it touches a file: positions in the log are assigned here, and the writer writes the files later. When a record
+does not fit into the segment, the current batch is closed, and the next one begins the next segment, with its head.
+Only the writer waits for that segment to exist. A caller that will wait for its record wakes the writer when it begins
+to wait, not when it appends (`defer_wakeup`).
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ _FSYNC = int(Durability.FSYNC)
 
 
 class Pending:
-    """The end of the log as callers see it. Methods are called with `order` held, but for those that take it."""
+    """The end of the log as callers see it. The caller holds `order`, unless a method says that it takes it."""
 
     def __init__(self, begun: BegunSegment, recovered: Recovered, segment_bytes: int, clock: Clock) -> None:
-        """Goes on behind what the segment begins with, in segments of so many bytes."""
+        """Continues at the end of the segment that was begun, in segments of `segment_bytes`."""
         assert 0 < segment_bytes <= SEGMENT_BYTES_MAX, f"log segments of {segment_bytes} bytes"
         segment = begun.header.number
         self.order = threading.Lock()
         self._log_id = recovered.log_id
         self._segment_bytes = segment_bytes
         self._clock = clock
-        # Set by the writer alone, in one assignment each; read here without a lock.
+        # Set by the writer only, in one assignment each; read here without a lock.
         self.durable = Position(segment, begun.byte_count)
         self.written_bytes = 0
 
         # Guarded by self.order:
         self._wake = threading.Condition(self.order)
         self._is_waiting = False
-        self._is_held = False
+        self._is_wakeup_deferred = False
         self._is_closing = False
         self._failure: BaseException | None = None
         self._taken_at = clock.monotonic()
@@ -66,19 +66,19 @@ class Pending:
         self._chains = Chains(recovered, Position(segment, begun.head_bytes))
         # The segment began with copies of these changes, which pin it as if they had been appended.
         self._touched = {record.region_id: record.write_number for record in recovered.unproven_changes()}
-        self._is_fresh = not self._touched  # the segment has nothing but its head
+        self._is_fresh = not self._touched  # the segment has only its head
         self._batches = [Batch(segment, begun.byte_count)]
         self._batch = self._batches[0]
         self._marker_end: Position | None = None
         self.appended_bytes = 0
         self.appended_records = 0
 
-    # What callers add.
+    # For callers.
 
     def append(
         self, region_id: int, write_number: int, kind: int, payload: bytes, durability: int, complete: Complete
     ) -> None:
-        """Adds a change; `complete` is called once it is as durable as asked. StoppingError: nothing was added."""
+        """Adds a change; `complete` is called when it is as durable as requested. Raises StoppingError."""
         assert 0 < kind < GENERATION, f"kind {kind} of region {region_id}"
         chains = self._chains
         previous = chains.last.get(region_id, 0)
@@ -91,57 +91,57 @@ class Pending:
         self._wake_writer()
 
     def pass_through(self, durability: int, complete: Complete) -> None:
-        """Adds a caller without a record: it completes after all that was appended before it, as durable as asked."""
+        """Adds a caller without a record: it completes when all that was appended before is as durable as requested."""
         self._check_open()
         self._batch.add(durability, complete)
         self._wake_writer()
 
     def reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> None:
-        """Adds a reservation, and makes the region known. What is appended after it completes once it is durable."""
+        """Adds a reservation, and makes the region known. Later records complete when the reservation is durable."""
         assert region_id > 0, f"region {region_id}"
         bounds = self._chains.reserve(region_id, numbers_until, stamps_until)
         self._add_note(region_id, RESERVATION, encode_reservation(*bounds))
 
     def note_manifest(self, region_id: int, generation: int) -> None:
-        """Adds that the region's manifest of this generation is durable. Nothing, when the log forgot the region."""
+        """Adds a note that the region's manifest of this generation is durable, unless the region was dropped."""
         if region_id in self._chains.last:
             self._chains.note_manifest(region_id, generation)
             self._add_note(region_id, GENERATION, encode_generation(generation))
 
     def note_catalog(self, generation: int) -> None:
-        """Adds that the catalog of this generation is durable."""
+        """Adds a note that the catalog of this generation is durable."""
         self._chains.catalog_generation = generation
         self._add(0, 0, 0, GENERATION, encode_generation(generation))
         self.pass_through(_FSYNC, do_nothing)
 
     def forget(self, region_id: int) -> None:
-        """No later marker names the region."""
+        """Removes the region: no later marker names it."""
         self._chains.forget(region_id)
 
     def known_regions(self) -> dict[int, RegionState]:
-        """What a full marker says at this moment."""
+        """The states of all regions, as a full marker lists them."""
         return self._chains.states()
 
     def end(self) -> Position:
-        """Where the next record will lie."""
+        """The position of the next record."""
         return Position(self._segment, self._offset)
 
     def close(self) -> None:
-        """Nothing is appended any more; `take` answers None once all is taken."""
+        """Ends appending; `wait` returns None when all is taken."""
         self._is_closing = True
         self._wake.notify()
 
     def pending_bytes(self) -> int:
-        """Bytes that are appended and not yet written; needs no lock, and is then about right."""
+        """Bytes that are appended and not yet written; without a lock, approximately."""
         return self.appended_bytes - self.written_bytes
 
-    # What is taken to be written. Only the writer's thread takes.
+    # For the writer. Only its thread calls `wait` and `take`.
 
     def wait(self, idle_ms: int) -> bool | None:
         """Blocks until something is pending; takes `order` itself.
 
-        None: closed, and nothing is left. False: nothing came for `idle_ms` after records which no marker follows.
-        Raises what was given to `fail`.
+        Returns None when the log is closed and nothing is pending. Returns False when nothing was appended for
+        `idle_ms` after records that no marker follows. Raises the error that was passed to `fail`.
         """
         with self.order:
             self._taken_at = self._clock.monotonic()
@@ -160,28 +160,28 @@ class Pending:
             return True
 
     def take(self) -> list[Batch]:
-        """All that is pending, in log order. Takes `order` itself."""
+        """Takes all pending batches, in log order. Takes `order` itself."""
         with self.order:
             taken = self._batches
             self._batch = Batch(self._segment, self._offset)
             self._batches = [self._batch]
             return taken
 
-    def hold(self) -> None:
-        """What is appended from now on does not wake the writer before `release`. Needs no lock."""
-        self._is_held = True
+    def defer_wakeup(self) -> None:
+        """Defers waking the writer until `resume_wakeup`. Needs no lock."""
+        self._is_wakeup_deferred = True
 
-    def release(self) -> None:
-        """Ends `hold`, and wakes the writer if there is something for it. Takes `order` itself."""
+    def resume_wakeup(self) -> None:
+        """Ends `defer_wakeup`, and wakes the writer if it has work. Takes `order` itself."""
         with self.order:
-            self._is_held = False
+            self._is_wakeup_deferred = False
             if self._has_work():
                 self._wake_writer()
 
     def add_marker(self) -> None:
-        """Adds a marker that is synced; unless something else is pending, which will be followed by its own.
+        """Adds a marker that is synced, unless records are pending, which a marker will follow later.
 
-        It is not worth a new segment, which would begin with one anyway.
+        A marker begins no new segment, because that would begin with one anyway.
         """
         if self._has_work() or self._is_closing:
             return
@@ -194,25 +194,25 @@ class Pending:
         self._marker_end = self.end()
 
     def last_marker(self) -> bytes:
-        """The record of a marker at the end of the log, for the writer to write after `wait` has answered None."""
+        """Returns the record of the last marker, which the writer writes after `wait` has returned None."""
         assert self._is_closing, "the last marker of a log that is open"
-        assert not self._has_work(), "the last marker before something that is pending"
+        assert not self._has_work(), "the last marker before a pending record"
         marker = self._chains.full_marker(is_last=True)
         return encode_record(self._seed, self._offset, 0, 0, 0, self.durable, MARKER, marker)
 
     def fail(self, error: BaseException) -> None:
-        """Nothing is appended or taken any more. The first error stays. Takes `order` itself."""
+        """Ends appending and taking. The first error counts. Takes `order` itself."""
         with self.order:
             self._failure = self._failure or error
             self._wake.notify()
 
     def raise_failure(self) -> None:
-        """Raises what was given to `fail`, if anything was. Needs no lock."""
+        """Raises the error that was passed to `fail`, if any. Needs no lock."""
         if self._failure is not None:
             raise self._failure
 
     def _check(self) -> None:
-        """What must hold at any moment: batches lie side by side, and every change is of a known region."""
+        """Asserts the invariants: batches are adjacent, and every change is of a known region."""
         for batch, following in itertools.pairwise(self._batches):
             assert following.segment == batch.segment + 1, f"segment {following.segment} after {batch.segment}"
             assert following.offset == len(following.head), f"a batch at {following.offset} of a new segment"
@@ -228,18 +228,18 @@ class Pending:
         return len(self._batches) > 1 or bool(batch.data) or bool(batch.completes)
 
     def _wake_writer(self) -> None:
-        if self._is_waiting and not self._is_held:
+        if self._is_waiting and not self._is_wakeup_deferred:
             self._is_waiting = False
             self._wake.notify()
 
     def _check_open(self) -> None:
         if self._failure is not None:
-            raise StoppingError("The log has failed and the server is going down; nothing was changed.")
+            raise StoppingError("the log has failed and the server is stopping; nothing was changed")
         if self._is_closing:
-            raise StoppingError("The log is closed, the server is going down; nothing was changed.")
+            raise StoppingError("the log is closed because the server is stopping; nothing was changed")
 
     def _add_note(self, region_id: int, kind: int, payload: bytes) -> None:
-        """Adds a record of the log's own that concerns a region, and is synced without being asked."""
+        """Adds a record of the log's own about a region, to be synced."""
         self._add(region_id, 0, self._chains.last[region_id], kind, payload)
         self._chains.news.add(region_id)
         self.pass_through(_FSYNC, do_nothing)
@@ -248,7 +248,7 @@ class Pending:
         self._check_open()
         size = (len(payload) + SIZE_ROUNDING) & SIZE_MASK
         offset = self._offset
-        # A record that is larger than a segment lies alone in one, which the writer makes larger for it.
+        # A record that is larger than a segment gets a segment of its own, which the writer extends.
         if offset + size > self._capacity and not self._is_fresh:
             self._roll()
             offset = self._offset
@@ -260,7 +260,7 @@ class Pending:
         self.appended_bytes += size
 
     def _roll(self) -> None:
-        """Begins the next segment: the batch at hand ends here, and a new one starts with a header and a marker."""
+        """Begins the next segment: closes the current batch, and starts one with a header and a marker."""
         header = SegmentHeader(self._segment + 1, self._log_id, self._segment, self._offset, self._segment_bytes)
         self._segment = header.number
         self._seed = segment_seed(self._log_id, header.number)

@@ -1,9 +1,10 @@
-"""The spare: the next segment, preallocated and synced ahead of time by a thread of its own.
+"""The preallocated segment: the next one, allocated and synced ahead of time by a thread.
 
-So a roll seldom waits for an allocation. While the spare can't be made, for lack of space or of a descriptor, `is_full`
-makes CHECK refuse writes. A write that passed CHECK before uses the rest of the current segment. CHECK waits for
-nothing, not even for the first try: writes that fill the segment before that try is over wait for the spare, and
-complete when it is there. The thread tries again every RETRY_SECONDS, so writes resume by themselves.
+So a roll seldom waits for an allocation. While the segment can't be made, for lack of disk space or of a descriptor,
+`is_full` makes CHECK refuse writes. A write that passed CHECK before uses the rest of the current segment. CHECK never
+waits, not even for the first attempt: writes that fill the segment before that attempt has ended wait for the next
+segment, and complete when it is there. The thread tries again every RETRY_SECONDS, so writes resume without an
+operator.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ RETRY_SECONDS = 1.0
 
 
 class NoSpaceToStopError(OSError):
-    """What was appended finds no space, and the server stops: nobody waits for space any more. Nothing was damaged."""
+    """The server stops, and there is no disk space for appended records. Nothing was damaged."""
 
 
 class PreallocatedSegment:
-    """At most one preallocated file. `take` and `extend` are the writer's; the rest may be called by any thread."""
+    """At most one preallocated file. `take` and `extend` are for the writer's thread; the rest is thread-safe."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class PreallocatedSegment:
         # Each is written by one thread, and read without a lock.
         self._lacks_space = False
         self._extension_lacks_space = False
-        self._is_waited_for = False
+        self._writer_waits = False
         self._lock = threading.Lock()
         # Guarded by self._lock:
         self._changed = threading.Condition(self._lock)
@@ -56,16 +57,16 @@ class PreallocatedSegment:
 
     @property
     def is_full(self) -> bool:
-        """There is no space for what the log needs next, or no descriptor."""
+        """There is no disk space, or no descriptor, for what the log needs next."""
         return self._lacks_space or self._extension_lacks_space
 
     @property
-    def holds_writer(self) -> bool:
-        """The writer waits for space: until there is some, nothing that was appended is completed."""
-        return self._extension_lacks_space or (self._is_waited_for and self._lacks_space)
+    def blocks_writer(self) -> bool:
+        """The writer waits for disk space: until there is some, no appended record completes."""
+        return self._extension_lacks_space or (self._writer_waits and self._lacks_space)
 
     def want(self) -> None:
-        """Asks for a spare; does not wait for it."""
+        """Requests a preallocated segment; does not wait for it."""
         if self._is_wanted:
             return
         with self._lock:
@@ -73,23 +74,24 @@ class PreallocatedSegment:
             self._changed.notify_all()
 
     def take(self) -> tuple[int, int]:
-        """The spare's descriptor and size, and the duty to close it. Waits until there is one, also for disk space.
+        """Returns the descriptor and the size of the preallocated segment. The caller closes the descriptor.
 
-        Raises what making it failed with, and NoSpaceToStopError when there is no space after `stop_waiting`.
+        Blocks until there is one, also for disk space. Raises the error with which making it failed, and
+        NoSpaceToStopError when there is no space after `stop_waiting`.
         """
         self.want()
         with self._lock:
             while self._descriptor is None:
                 self._check()
-                self._is_waited_for = True
+                self._writer_waits = True
                 self._changed.wait()
-            self._is_waited_for = False
+            self._writer_waits = False
             descriptor, self._descriptor = self._descriptor, None
             self._is_wanted = False
             return descriptor, self._segment_bytes
 
     def extend(self, descriptor: int, offset: int, byte_count: int) -> None:
-        """Allocates more of a segment, for a record larger than one. Waits for disk space; raises as `take` does."""
+        """Allocates more of a segment, for a record larger than one. Blocks and raises like `take`."""
         while True:
             try:
                 self._files.allocate(descriptor, offset, byte_count)
@@ -105,13 +107,13 @@ class PreallocatedSegment:
                 self._changed.wait(RETRY_SECONDS)
 
     def stop_waiting(self) -> None:
-        """From now on the writer is told that there is no space, instead of being held until there is."""
+        """From now on the writer gets NoSpaceToStopError instead of waiting for space."""
         with self._lock:
             self._is_stopping = True
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Ends the thread and removes the spare. Blocks until both are done."""
+        """Ends the thread and removes the preallocated segment. Blocks until both are done."""
         with self._lock:
             self._is_closing = True
             self._changed.notify_all()
@@ -126,7 +128,7 @@ class PreallocatedSegment:
             raise self._failure
         if self._is_stopping and self.is_full:
             raise NoSpaceToStopError(
-                errno.ENOSPC, "no space for the log, and the server is stopping", str(self._folder)
+                errno.ENOSPC, "no disk space for the log while the server is stopping", str(self._folder)
             )
 
     def _run(self) -> None:
@@ -152,7 +154,7 @@ class PreallocatedSegment:
             return not self._is_closing
 
     def _make(self) -> int | None:
-        """None: no space, or no descriptor. The space that flushes need is left alone."""
+        """Returns None without disk space or descriptor. Leaves `disk_free_bytes_min` for flushes."""
         if self._files.free_bytes(self._folder) < self._segment_bytes + self._disk_free_bytes_min:
             return None
         try:

@@ -1,4 +1,4 @@
-"""Records in the bytes of a segment: walked one after the other, and searched for behind bad bytes."""
+"""Finds the records in the bytes of a segment: one after the other, and by a search behind bad bytes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from rowlock_regionserver.wal.record import (
 
 _LENGTH = struct.Struct("<4xI")
 
-# How many offsets are looked at in one vector operation; bounds the memory of a search.
+# How many offsets one vector operation checks; bounds the memory of a search.
 _SEARCH_OFFSETS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentBytes:
-    """A segment as it was read: where it lies, and how its records are to be read."""
+    """The bytes of a segment, with what is needed to read its records."""
 
     path: Path
     number: int
@@ -40,7 +40,7 @@ class SegmentBytes:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Valid records side by side in [start, stop), and the greatest position that they call proven durable."""
+    """Adjacent valid records in [start, stop), and the greatest position that they call proven durable."""
 
     start: int
     stop: int
@@ -48,7 +48,7 @@ class Run:
 
 
 def read_run(data: bytes, start: int, limit: int, seed: int) -> Run:
-    """The valid records from `start` on, up to the first that is bad or reaches beyond `limit`."""
+    """Returns the run of valid records from `start` to the first that is bad or reaches beyond `limit`."""
     offset = start
     proven = Position(0, 0)
     while offset + HEADER_BYTES <= limit:
@@ -62,10 +62,10 @@ def read_run(data: bytes, start: int, limit: int, seed: int) -> Run:
 
 
 def find_runs(data: bytes, start: int, limit: int, seed: int, number: int) -> list[Run]:
-    """All runs of valid records that begin at or after `start`, in order.
+    """Returns all runs of valid records that begin at or after `start`, in order.
 
-    Looks at each aligned offset, in time linear in the bytes: first at what a header can't say, in vector
-    operations, then at the checksums of what is left. `number` is the segment's.
+    Checks each aligned offset, in time linear in the bytes: vector operations exclude impossible headers, then the
+    checksums of the others are computed. `number` is the segment's.
     """
     runs: list[Run] = []
     offset = -(-start // ALIGNMENT) * ALIGNMENT
@@ -73,7 +73,7 @@ def find_runs(data: bytes, start: int, limit: int, seed: int, number: int) -> li
         stop = min(offset + _SEARCH_OFFSETS * ALIGNMENT, limit - HEADER_BYTES + ALIGNMENT)
         for candidate in _candidates(data, offset, stop, limit, number):
             if candidate < offset:
-                continue  # inside the run that was found last
+                continue  # inside the last run
             run = read_run(data, candidate, limit, seed)
             if run.stop > run.start:
                 runs.append(run)
@@ -83,9 +83,9 @@ def find_runs(data: bytes, start: int, limit: int, seed: int, number: int) -> li
 
 
 def cut_run(data: bytes, run: Run, offset: int, seed: int) -> bytes:
-    """The bytes of the records of a run that begin at or after `offset`."""
+    """Returns the bytes of the records of a run that begin at or after `offset`."""
     if run.start < offset < run.stop and read_run(data, offset, run.stop, seed).stop == run.stop:
-        return data[offset : run.stop]  # A record begins there, as one does wherever the log was synced.
+        return data[offset : run.stop]  # A record begins there, as at each position where the log was synced.
     start = run.start
     while start < min(offset, run.stop):
         (length,) = _LENGTH.unpack_from(data, start)
@@ -94,7 +94,7 @@ def cut_run(data: bytes, run: Run, offset: int, seed: int) -> bytes:
 
 
 def unpack_records(data: bytes) -> Iterator[Record]:
-    """The valid records that lie side by side in `data`."""
+    """Yields the adjacent valid records in `data`."""
     offset = 0
     while offset < len(data):
         _, length, region_id, write_number, previous, _, _, kind = RECORD.unpack_from(data, offset)
@@ -104,7 +104,7 @@ def unpack_records(data: bytes) -> Iterator[Record]:
 
 
 def find_candidates(data: bytes, start: int, limit: int, number: int) -> Iterator[int]:
-    """All places at or after `start` where a header is plausible, wherever its record belongs in the segment."""
+    """Yields all offsets at or after `start` with a plausible header, wherever its record belongs in the segment."""
     offset = -(-start // ALIGNMENT) * ALIGNMENT
     while offset + HEADER_BYTES <= limit:
         stop = offset + _SEARCH_OFFSETS * ALIGNMENT

@@ -1,10 +1,10 @@
-"""The record: how one change, marker or reservation lies in a segment.
+"""The record: the format of a change, marker, reservation or generation in a segment.
 
     offset  bytes  field
          0      4  checksum         CRC32C of everything after this field, padding included; see below
          4      4  length           bytes of payload
          8      8  region id        0 for a marker, and for a generation of the catalog
-        16      8  write number     0 for what is no change
+        16      8  write number     0 in all records but changes
         24      8  previous         the region's previous logged write number, 0 when there is none
         32      4  durable segment  how far the log was proven durable when this record was appended:
         36      4  durable offset     everything before this offset of that segment, and all segments before it
@@ -13,8 +13,8 @@
                    zeros up to a multiple of 8
 
 Numbers are little-endian and unsigned. The checksum is CRC32C continued from (seed xor the record's offset in its
-segment), where seed is the CRC32C of the log's id and the segment's number. So a record is valid only at its own
-place of its own segment of its own log: a copy of it, inside a value or in a reused block of the disk, is not.
+segment), where seed is the CRC32C of the log's id and the segment's number. So a record is valid only at its own offset
+in its own segment of its own log: a copy of it, inside a value or in a reused block of the disk, is not.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ GENERATION = 253
 RESERVATION = 254
 MARKER = 255
 
-# Records lie at offsets below this, so that an offset fits its field with a request of the largest size behind it.
+# Records begin at offsets below this, so that the end of the largest possible record still fits an offset's field.
 SEGMENT_BYTES_MAX = 1 << 31
 
 checksum_of: Callable[[bytes], int] = google_crc32c.value
@@ -49,18 +49,18 @@ extend_checksum: Callable[[int, bytes], int] = google_crc32c.extend
 
 
 class Position(NamedTuple):
-    """A place in the log; positions compare as the log is ordered."""
+    """A position in the log; positions compare in log order."""
 
     segment: int
     offset: int
 
 
-# Before every log: as a durable position it says nothing.
+# Before the first position of every log: as a durable position it proves nothing.
 NOWHERE = Position(0, 0)
 
 
 class Record(NamedTuple):
-    """A record without its place."""
+    """A record without its position."""
 
     region_id: int
     write_number: int
@@ -70,12 +70,12 @@ class Record(NamedTuple):
 
 
 def record_size(payload_bytes: int) -> int:
-    """Bytes that a record takes in a segment, padding included."""
+    """The size in bytes of a record in a segment, padding included."""
     return (payload_bytes + SIZE_ROUNDING) & SIZE_MASK
 
 
 def segment_seed(log_id: bytes, number: int) -> int:
-    """What the checksums of a segment's records start from, before the offset is mixed in."""
+    """The seed of the checksums of a segment's records."""
     return checksum_of(log_id + number.to_bytes(4, "little"))
 
 
@@ -89,7 +89,7 @@ def encode_record(
     kind: int,
     payload: bytes,
 ) -> bytes:
-    """The bytes of a record that will lie at `offset` of the segment with this seed."""
+    """Encodes a record for `offset` of the segment with this seed."""
     length = len(payload)
     body = (
         _BODY.pack(length, region_id, write_number, previous, durable[0], durable[1], kind)

@@ -1,16 +1,16 @@
-"""Recovery: what the log holds is delivered, its torn tail is cut, and what it lost is named.
+"""Recovery: delivers the log's records, cuts its torn tail, and names what is lost.
 
-Only the last segment can have a torn tail: a segment exists only once its predecessor is durable up to its final
-length. In the last segment let P be the greatest position that was durable, as valid records say, the file beside the
-log, manifests and catalog, and the length of the segment's own file. A bad place before P is damage: reading goes on
-with the next valid record. The first bad place at or after P is the torn tail: appends that were not synced reach the
-disk in any order, so valid records behind it prove nothing and go with it.
+Only the last segment can have a torn tail: a segment exists only when its predecessor is durable up to its final
+length. In the last segment let P be the greatest position that was durable, by the evidence of valid records, of the
+file `durable`, of manifests and catalog, and of the length of the segment's file. A bad place before P is damage:
+reading continues with the next valid record. The first bad place at or after P is the torn tail: appends that were not
+synced reach the disk in any order, so valid records behind it prove nothing and are cut too.
 
-What lies between P and the cut was perhaps acknowledged and is perhaps only in the page cache. It is delivered, and
-`Log.open` writes it anew: it makes a segment whose header states P as the final length of this one and which
-begins with copies of those records, syncs it, and names it. That rename is the only step that counts. Before it, a
-crash leaves the log as it was, and recovery does the same again; after it, the old copies lie beyond their segment's
-final length and are not read. So no record is delivered twice, and none is lost, wherever a crash falls.
+Records between P and the cut may have been acknowledged, and may be only in the page cache. They are delivered, and
+`Log.open` copies them: it makes a segment whose header states P as the final length of this one and which begins with
+the copies, syncs it, and renames it to its name. That rename is the only step that counts. Before it, a crash leaves
+the log as it was, and recovery repeats its steps; after it, the originals are beyond their segment's final length and
+are not read. So no record is delivered twice, and none is lost, whenever a crash happens.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.wal.durable import DurableFile, DurableNote, read_durable
 from rowlock_regionserver.wal.log_reader import LogReader
+from rowlock_regionserver.wal.log_replay import Apply
 from rowlock_regionserver.wal.record import NOWHERE, Position
 from rowlock_regionserver.wal.recovered import Recovered
-from rowlock_regionserver.wal.replay import Apply
 from rowlock_regionserver.wal.segment import LOG_ID_BYTES, segment_number, segment_path
 
 
 class ReadLog(Protocol):
-    """`recover`, or `read_log`."""
+    """The signature of `recover` and `read_log`."""
 
     def __call__(
         self,
@@ -58,15 +58,15 @@ def recover(
 ) -> Recovered:
     """Reads the log in `folder`, delivers each change to `apply` in log order, and cuts a torn tail.
 
-    `apply(region_id, write_number, kind, payload)` also gets changes that are in store files already, which it has
-    to pass over by their write number; what it raises ends the recovery. Makes the folder when it is missing.
+    `apply(region_id, write_number, kind, payload)` also gets changes that are already in store files; it must skip them
+    by their write number; an exception of `apply` ends the recovery. Makes the folder when it is missing.
 
-    `flushed` is, by region, the write number up to which everything is in store files: what is lost of that breaks
-    no chain. `expected_log_id` is the id that this log had before, and `durable` how far it was durable at some time,
+    `flushed` is, by region, the write number up to which everything is in store files: a loss up to there breaks no
+    chain. `expected_log_id` is the id that this log had before, and `durable` a position up to which it was durable,
     if that is known.
 
-    Raises CorruptionError when a segment or the whole log is missing, its header is damaged, or it is of another log;
-    DataFolderError when it is of another format version. Other damage is named in what is returned.
+    Raises CorruptionError when a segment or the whole log is missing, a header is damaged, or a segment is of another
+    log; DataFolderError when a segment is of another format version. Other damage is in the result.
     """
     try:
         files.list_folder(folder)
@@ -74,7 +74,7 @@ def recover(
         files.make_folder(folder)
         files.fsync_folder(folder.parent)
     recovered = _read_log(folder, files, apply, flushed or {}, expected_log_id, durable)
-    if recovered.is_tail_whole:
+    if recovered.is_tail_intact:
         _cut_tail(folder, files, recovered)
     return recovered
 
@@ -88,7 +88,7 @@ def read_log(
     expected_log_id: bytes | None = None,
     durable: Position = NOWHERE,
 ) -> Recovered:
-    """The same as `recover`, but changes nothing on the disk: to verify or salvage a stopped server's log."""
+    """Reads the log like `recover`, but changes nothing on the disk: to verify or salvage a stopped server's log."""
     return _read_log(folder, files, apply, flushed or {}, expected_log_id, durable)
 
 
@@ -114,7 +114,7 @@ def _read_log(
 
 
 def _note(folder: Path, files: Files) -> DurableNote | None:
-    """What the file beside the log says. It proves what it says; one that is damaged proves nothing."""
+    """Reads the file `durable`; None when it is missing, or damaged and so proves nothing."""
     try:
         return read_durable(folder, files)
     except CorruptionError:
@@ -122,9 +122,9 @@ def _note(folder: Path, files: Files) -> DurableNote | None:
 
 
 def _cut_tail(folder: Path, files: Files, recovered: Recovered) -> None:
-    """Cuts the last segment at the end of its records, which makes room for the next one on a full disk.
+    """Cuts the last segment at the end of its records, which frees space for the next one on a full disk.
 
-    A segment that is shorter than it was made is damage, unless a note that is durable says who made it so.
+    A segment that is shorter than it was made is damage, unless a durable note says that a recovery cut it.
     """
     path = segment_path(folder, recovered.last_segment)
     if recovered.end_bytes >= files.size(path):
@@ -140,7 +140,7 @@ def _cut_tail(folder: Path, files: Files, recovered: Recovered) -> None:
 
 
 def _note_cut(folder: Path, files: Files, recovered: Recovered) -> bool:
-    """False: there is no space for the note."""
+    """Writes a durable note of the cut. Returns False if there is no disk space for it."""
     durable = DurableFile(folder, files, recovered.log_id)
     try:
         is_noted = durable.write(Position(recovered.last_segment, recovered.proven_bytes), recovered.end_bytes)

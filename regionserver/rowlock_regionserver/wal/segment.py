@@ -1,4 +1,4 @@
-"""The segment: its name, its 64-byte header, and how its file comes to be.
+"""The segment: its name, its 64-byte header, and how its file is made.
 
     offset  bytes  field
          0      8  magic             b"rowlkwal"
@@ -6,13 +6,13 @@
         12      4  number            1, 2, 3, ...
         16     16  log id            random, the same in all segments of a log
         32      4  predecessor       the number of the segment before, 0 when this is the log's first
-        36      4  predecessor bytes its final length: records of it beyond that are not part of the log
-        40      4  allocated bytes   the file was made this long before it got its name; 0 in format 1
+        36      4  predecessor bytes its final length: its records beyond that are not part of the log
+        40      4  allocated bytes   the file's length when it got its name; 0 in format 1
         44     16  zeros
         60      4  checksum          CRC32C of the 60 bytes before
 
-A segment is made under the name of the spare, and gets its own name by a rename, once its head (header and first
-marker) is durable and its predecessor is durable up to its final length.
+A segment is made as `spare.wal`, and is renamed to its own name when its head (header and first marker) is durable and
+its predecessor is durable up to its final length.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NAME = re.compile(r"(\d{10})\.wal")
 
 @dataclass(frozen=True, slots=True)
 class SegmentHeader:
-    """What a segment says of itself and of the one before it."""
+    """The header of a segment."""
 
     number: int
     log_id: bytes
@@ -68,14 +68,14 @@ class SegmentHeader:
 
 
 def encode_head(header: SegmentHeader, seed: int, marker: bytes, durable: Position) -> bytes:
-    """How a segment begins: its header and its first marker."""
+    """Encodes the head of a segment: its header and its first marker."""
     record = encode_record(seed, SEGMENT_HEADER_BYTES, 0, 0, 0, durable, MARKER, marker)
     assert len(record) == record_size(len(marker))
     return header.encode() + record
 
 
 def decode_segment_header(path: Path, data: bytes) -> SegmentHeader:
-    """The header at the start of `data`. CorruptionError, or DataFolderError for another format version."""
+    """Decodes the header at the start of `data`. Raises CorruptionError; DataFolderError for another format."""
     if len(data) < SEGMENT_HEADER_BYTES:
         raise CorruptionError(path, 0, f"a segment header of {SEGMENT_HEADER_BYTES} bytes", f"{len(data)} bytes")
     magic, version, number, log_id, predecessor, predecessor_bytes, allocated_bytes = _HEADER.unpack_from(data)
@@ -87,8 +87,8 @@ def decode_segment_header(path: Path, data: bytes) -> SegmentHeader:
         raise CorruptionError(path, _HEADER.size, f"header checksum {computed:#010x}", f"{stated:#010x}")
     if version not in _READABLE_VERSIONS:
         raise DataFolderError(
-            f"{path} is a log segment of format {version}, this server reads formats up to {FORMAT_VERSION}: "
-            "use the rowlock version that wrote it."
+            f"{path} is a log segment of format {version}, but this server reads formats up to {FORMAT_VERSION}: "
+            "use the rowlock version that wrote it"
         )
     if number <= predecessor or predecessor_bytes >= 2 * SEGMENT_BYTES_MAX:
         raise CorruptionError(path, 12, "a segment after its predecessor", f"{number} after {predecessor}")
@@ -100,7 +100,7 @@ def segment_path(folder: Path, number: int) -> Path:
 
 
 def set_aside_path(folder: Path, number: int) -> Path:
-    """Where a segment goes instead of being removed when it holds what may be wanted for repair."""
+    """The new name of a segment that is not removed because it may be needed for a repair."""
     return folder / f"{number:010d}.damaged"
 
 
@@ -111,9 +111,9 @@ def segment_number(name: str) -> int | None:
 
 
 def make_preallocated(files: Files, folder: Path, byte_count: int) -> int:
-    """A descriptor of a new spare of `byte_count` preallocated bytes, synced, its name not yet.
+    """Makes a segment file of `byte_count` preallocated bytes as `spare.wal`, and returns its descriptor.
 
-    Replaces a spare that is there. When it fails, with ENOSPC say, nothing is left that takes space.
+    Syncs the file, but not its name. Replaces an existing one. If it fails, with ENOSPC say, it leaves no file.
     """
     path = folder / PREALLOCATED_NAME
     descriptor = files.create(path)
@@ -128,9 +128,10 @@ def make_preallocated(files: Files, folder: Path, byte_count: int) -> int:
 
 
 def name_preallocated(files: Files, folder: Path, number: int) -> None:
-    """Makes the spare the segment with this number. Its head must be durable, and its predecessor.
+    """Renames `spare.wal` to the segment with this number. Its head and its predecessor must be durable.
 
-    The log already writes to the spare and a failure ends it, so nothing is undone here, as durable_files.py would.
+    The log already writes to the file and a failure ends the log, so nothing is undone here, unlike in
+    durable_files.py.
     """
     files.rename(folder / PREALLOCATED_NAME, segment_path(folder, number))
     files.fsync_folder(folder)

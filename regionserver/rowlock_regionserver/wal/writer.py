@@ -2,14 +2,14 @@
 
 For each batch, in this order:
 
-1. When the batch begins a segment: sync the old segment; write the new segment's head into the spare and sync it;
-   name the spare and sync the folder. Only now can anything of the new segment be acknowledged.
-2. Make sure of space for the batch; then complete the leading callers that wait for nothing.
+1. If the batch begins a segment: sync the old segment; write the new segment's head into the preallocated segment and
+   sync it; rename it to its name and sync the folder. Only now can a record of the new segment be acknowledged.
+2. Allocate space for the batch if needed; then complete the leading callers that wait for nothing.
 3. Write the batch. Complete the callers that wait for the write, up to the first that waits for a sync.
-4. When anybody waits for a sync: sync, tell the file `durable` of it, and complete the rest.
+4. If a caller waits for a sync: sync, note the position in the file `durable`, and complete the remaining callers.
 
-While it syncs, others append: that is the group commit. A sync that fails is never tried again, because the kernel
-may have marked the lost pages clean; nothing completes after it.
+During a sync other threads append: that is the group commit. A failed sync is never repeated, because the kernel may
+have marked the lost pages clean; nothing completes after it.
 """
 
 from __future__ import annotations
@@ -28,24 +28,25 @@ from rowlock_regionserver.wal.preallocated import PreallocatedSegment
 from rowlock_regionserver.wal.record import Position
 from rowlock_regionserver.wal.segment import name_preallocated
 
-# So much behind a short batch is written with it, as zeros, once: what was written before is synced in five sixths of
-# the time that preallocated space takes, which the file system must mark as written first. Longer batches don't care.
+# So many zeros are written behind a short batch, once. To sync bytes that were written before takes five sixths of the
+# time of preallocated space, which the file system must mark as written first. For longer batches it makes no
+# difference.
 _ZEROS_AHEAD = bytes(256 * 1024)
 _SHORT_BYTES_MAX = 16 * 1024
-# How much of the average a sync's time is: after one slow sync nobody waits for the next ten or so.
+# The weight of the newest sync in the average: after one slow sync, callers do not wait for the next ten or so.
 _NEWEST_SHARE = 1 / 8
 
 
 class Writer:
-    """Owns the descriptor of the segment that is written. Its thread ends by `Pending.close` or by a failure."""
+    """Owns the descriptor of the segment that is written. `Pending.close` or a failure ends its thread."""
 
     def __init__(
         self,
         folder: Path,
         files: Files,
         pending: Pending,
-        spare: PreallocatedSegment,
-        trimmer: LogCleaner,
+        preallocated: PreallocatedSegment,
+        cleaner: LogCleaner,
         durable: DurableFile,
         descriptor: int,
         segment_bytes: int,
@@ -56,8 +57,8 @@ class Writer:
         self._folder = folder
         self._files = files
         self._pending = pending
-        self._preallocated = spare
-        self._cleaner = trimmer
+        self._preallocated = preallocated
+        self._cleaner = cleaner
         self._durable = durable
         self._idle_marker_ms = idle_marker_ms
         self._quick_sync_seconds = quick_sync_us / 1e6
@@ -66,15 +67,15 @@ class Writer:
         self._segment_bytes = segment_bytes  # preallocated
         self._written = pending.durable
         self._zeros_until = 0  # in this segment
-        # Written by the thread, read by anybody.
-        self._sync_seconds = 1.0  # on average; slow, until it is known
+        # Written by the thread, read by any thread.
+        self._sync_seconds = 1.0  # on average; slow until it was measured
         self.batch_count = 0
         self.sync_count = 0
         self.thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
 
     @property
     def is_quick(self) -> bool:
-        """The last syncs took so little time, on average, that a caller may wait for the next one."""
+        """Whether the last syncs were so quick, on average, that a caller may block for the next one."""
         return self._sync_seconds <= self._quick_sync_seconds
 
     def _run(self) -> None:
@@ -86,7 +87,7 @@ class Writer:
                 else:
                     self._mark_idle()
             self._finish()
-        except BaseException as error:  # Also what a completion raises: nothing may go on as if it had not happened.
+        except BaseException as error:  # Also an exception of a completion: nothing more may complete.
             self._pending.fail(error)
             self._on_failure(error)
         finally:
@@ -97,7 +98,7 @@ class Writer:
         if batch.head:
             self._roll(batch)
         if batch.data:
-            self._make_room(batch.offset + len(batch.data))
+            self._ensure_space(batch.offset + len(batch.data))
         assert (batch.segment, batch.offset) == self._written, f"{batch.segment}, {batch.offset} at {self._written}"
         completes = batch.completes
         synced_from = len(completes) if batch.synced_from is None else batch.synced_from
@@ -116,8 +117,8 @@ class Writer:
         if self._written.offset * 2 > self._segment_bytes:
             self._preallocated.want()
 
-    def _make_room(self, stop: int) -> None:
-        """Before anything completes: a stop gives up what finds no space, also what waits for no sync."""
+    def _ensure_space(self, stop: int) -> None:
+        """Before any caller completes: a stop fails records without space, also those that wait for no sync."""
         if stop > self._segment_bytes:
             self._preallocated.extend(self._descriptor, self._segment_bytes, stop - self._segment_bytes)
             self._segment_bytes = stop
@@ -132,7 +133,7 @@ class Writer:
         self._pending.written_bytes += len(batch.data)
 
     def _sync(self) -> None:
-        """What is written is durable. Costs nothing when it is already."""
+        """Makes all that is written durable. Costs nothing if it already is."""
         if self._pending.durable != self._written:
             started = time.perf_counter()
             self._files.fdatasync(self._descriptor)
@@ -163,18 +164,18 @@ class Writer:
         self._cleaner.add(sealed)
 
     def _mark_idle(self) -> None:
-        """Makes the last record provable: all is synced first, then a marker says so, and is synced itself."""
+        """Makes the last record provable: syncs all, then appends a marker that says so, to be synced too."""
         self._sync()
         with self._pending.order:
             self._pending.add_marker()
 
     def _finish(self) -> None:
-        """The last marker, and a segment no larger than what it holds."""
+        """Writes the last marker, and truncates the segment to its contents."""
         self._sync()
         marker = self._pending.last_marker()
         stop = self._written.offset + len(marker)
         if stop > self._segment_bytes:
-            # No room, and it is not worth failing for: recovery then writes the last records anew.
+            # Without space for the marker there is no failure: recovery then copies the last records.
             try:
                 self._files.allocate(self._descriptor, self._segment_bytes, stop - self._segment_bytes)
             except OSError as error:

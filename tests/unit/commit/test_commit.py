@@ -1,4 +1,4 @@
-"""BEGIN, APPEND and APPLY with a log that keeps its records in a list."""
+"""BEGIN, APPEND and APPLY with a log that stores its records in a list."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAIT_S = 120.0
 
 
 class FakeLog:
-    """Keeps records, and completes them when the test says so."""
+    """Stores records, and completes them when the test calls `sync`."""
 
     def __init__(self, mvcc: Mvcc) -> None:
         self.order = threading.Lock()
@@ -57,7 +57,7 @@ class FakeLog:
             raise StoppingError("the log is closed")
 
     def sync(self) -> None:
-        """Completes what was appended, as the log's thread does: it takes the buffer under the order lock."""
+        """Completes all appended records as the log's thread does: it takes the buffer under the order lock."""
         with self.order:
             completions, self._completions = self._completions, []
         for complete in completions:
@@ -65,7 +65,7 @@ class FakeLog:
 
 
 class FakeNumbers:
-    """Hands out the numbers of an Mvcc, or refuses to."""
+    """Allocates the numbers of an Mvcc, or refuses to."""
 
     def __init__(self, mvcc: Mvcc, log: FakeLog) -> None:
         self._mvcc = mvcc
@@ -76,14 +76,14 @@ class FakeNumbers:
     def begin(self) -> int:
         assert self._log.order.locked()
         if self.refuses:
-            raise StoppingError("the log takes no reservation")
+            raise StoppingError("the log refuses the reservation")
         number = self._mvcc.begin()
         self.begun(number)
         return number
 
 
 class Fixture:
-    """A commit with its surroundings; `cells` are the numbers whose cells stand in memory."""
+    """A commit with a fake log and fake numbers; `cells` are the numbers whose cells are in memory."""
 
     def __init__(self) -> None:
         self.mvcc = Mvcc(10, ManualClock())

@@ -22,21 +22,21 @@ def in_s(seconds: float) -> float:
     return time.monotonic() + seconds
 
 
-def test_a_locked_row_is_refused_to_whoever_may_not_wait() -> None:
+def test_try_acquire_refuses_a_locked_row() -> None:
     locks = RowLocks(Clock())
     assert locks.try_acquire([b"a", b"b"])
     assert not locks.try_acquire([b"b", b"c"])
     assert locks.try_acquire([b"c"])
 
 
-def test_refused_locks_leave_none_taken() -> None:
+def test_a_refused_try_acquire_takes_no_lock() -> None:
     locks = RowLocks(Clock())
     assert locks.try_acquire([b"b"])
     assert not locks.try_acquire([b"a", b"b"])
     assert locks.try_acquire([b"a"])
 
 
-def test_waiting_past_the_deadline_gives_up_with_nothing_taken() -> None:
+def test_a_wait_that_times_out_takes_no_lock() -> None:
     locks = RowLocks(Clock())
     assert locks.try_acquire([b"b"])
     with pytest.raises(DeadlineError, match=r"timed out after [0-9.]+ s waiting for the lock of row b'b'") as caught:
@@ -91,7 +91,7 @@ def test_writers_of_the_same_rows_never_wait_in_a_circle() -> None:
     assert set(counts.values()) == {1200}
 
 
-def test_the_gate_held_alone_waits_for_those_inside_and_keeps_newcomers_out() -> None:
+def test_an_exclusive_waiter_waits_for_shared_holders_and_bars_new_ones() -> None:
     gate = Gate(7, Clock())
     assert gate.try_enter()
     inside = threading.Event()
@@ -102,7 +102,7 @@ def test_the_gate_held_alone_waits_for_those_inside_and_keeps_newcomers_out() ->
 
     holder = threading.Thread(target=hold)
     holder.start()
-    while gate.try_enter():  # Until the holder waits.
+    while gate.try_enter():  # Until the other thread waits.
         gate.leave()
     assert not inside.is_set()
     with pytest.raises(DeadlineError, match=r"timed out after [0-9.]+ s waiting for region 7: changes of rows held it"):
@@ -114,7 +114,7 @@ def test_the_gate_held_alone_waits_for_those_inside_and_keeps_newcomers_out() ->
     gate.leave()
 
 
-def test_many_pass_the_gate_together() -> None:
+def test_many_threads_hold_the_gate_shared_at_once() -> None:
     gate = Gate(7, Clock())
     assert gate.try_enter()
     assert gate.try_enter()
@@ -122,18 +122,18 @@ def test_many_pass_the_gate_together() -> None:
     gate.leave()
 
 
-def test_who_waits_for_the_gate_is_let_in_between_two_that_hold_it_alone() -> None:
+def test_a_shared_phase_lies_between_two_exclusive_ones() -> None:
     gate = Gate(7, Clock())
-    came_in: list[str] = []
+    entered: list[str] = []
 
     def pass_through() -> None:
         gate.enter(in_s(120))
-        came_in.append("shared")
+        entered.append("shared")
         gate.leave()
 
     def hold() -> None:
         with gate.exclusive():
-            came_in.append("alone")
+            entered.append("alone")
 
     threads = [threading.Thread(target=hold), *[threading.Thread(target=pass_through) for _ in range(3)]]
     with gate.exclusive():
@@ -143,17 +143,17 @@ def test_who_waits_for_the_gate_is_let_in_between_two_that_hold_it_alone() -> No
             threading.Event().wait(0.001)
     for thread in threads:
         thread.join(120)
-    assert came_in == ["shared", "shared", "shared", "alone"]
+    assert entered == ["shared", "shared", "shared", "alone"]
     assert gate.statistics() == GateStatistics(0, 0)
 
 
-def test_those_that_hold_the_gate_alone_come_in_the_order_of_arrival() -> None:
+def test_exclusive_waiters_get_the_gate_in_the_order_of_arrival() -> None:
     gate = Gate(7, Clock())
-    came_in: list[int] = []
+    entered: list[int] = []
 
     def hold(number: int) -> None:
         with gate.exclusive():
-            came_in.append(number)
+            entered.append(number)
 
     threads = [threading.Thread(target=hold, args=(number,)) for number in range(4)]
     with gate.exclusive():
@@ -163,17 +163,17 @@ def test_those_that_hold_the_gate_alone_come_in_the_order_of_arrival() -> None:
                 threading.Event().wait(0.001)
     for thread in threads:
         thread.join(120)
-    assert came_in == [0, 1, 2, 3]
+    assert entered == [0, 1, 2, 3]
 
 
-def test_those_who_waited_behind_one_that_gives_up_the_gate_alone_come_in() -> None:
+def test_shared_waiters_get_the_gate_when_the_exclusive_waiter_before_them_times_out() -> None:
     gate = Gate(7, Clock())
     assert gate.try_enter()
     gave_up: list[DeadlineError] = []
 
     def hold_soon() -> None:
         try:
-            gate.enter_alone(in_s(0.2))
+            gate.enter_exclusive(in_s(0.2))
         except DeadlineError as error:
             gave_up.append(error)
 
@@ -186,10 +186,10 @@ def test_those_who_waited_behind_one_that_gives_up_the_gate_alone_come_in() -> N
     assert len(gave_up) == 1
     gate.leave()
     gate.leave()
-    gate.enter_alone(in_s(120))
+    gate.enter_exclusive(in_s(120))
 
 
-def test_whoever_gives_up_at_the_gate_leaves_nobody_waiting() -> None:
+def test_a_thread_that_times_out_at_the_gate_leaves_no_thread_waiting() -> None:
     gate = Gate(7, Clock())
     seed = drawn_seed()
     inside = {"shared": 0, "alone": 0}
@@ -200,7 +200,7 @@ def test_whoever_gives_up_at_the_gate_leaves_nobody_waiting() -> None:
             inside[kind] += by
             assert not inside["alone"] or (inside["alone"], inside["shared"]) == (1, 0), inside
 
-    def come_and_go(number: int) -> None:
+    def enter_and_leave(number: int) -> None:
         chance = random.Random(seed + number)
         for _ in range(300):
             deadline = in_s(chance.choice([0, 0.0002, 0.001, 120]))
@@ -219,7 +219,7 @@ def test_whoever_gives_up_at_the_gate_leaves_nobody_waiting() -> None:
                 pass
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(come_and_go, range(8)))
+        list(pool.map(enter_and_leave, range(8)))
     assert gate.statistics() == GateStatistics(0, 0)
     with gate.exclusive(in_s(120)):
         pass

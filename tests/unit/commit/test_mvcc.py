@@ -1,4 +1,4 @@
-"""Write numbers, read points, and who is told when."""
+"""Write numbers, read points, and when waiters are notified."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_read_point_does_not_pass_an_incomplete_write() -> None:
     assert mvcc.read_point == third
 
 
-def test_a_waiter_is_told_only_when_the_read_point_has_reached_its_number() -> None:
+def test_a_waiter_is_notified_only_when_the_read_point_has_reached_its_number() -> None:
     mvcc = Mvcc(0, ManualClock())
     first, second = mvcc.begin(), mvcc.begin()
     seen: list[int] = []
@@ -40,70 +40,70 @@ def test_a_waiter_is_told_only_when_the_read_point_has_reached_its_number() -> N
     assert seen == [2]
 
 
-def test_waiters_are_told_in_the_order_of_their_numbers() -> None:
+def test_waiters_are_notified_in_the_order_of_their_numbers() -> None:
     mvcc = Mvcc(0, ManualClock())
     numbers = [mvcc.begin() for _ in range(4)]
-    told: list[int] = []
+    notified: list[int] = []
     for number in reversed(numbers):
-        mvcc.when_published(number, lambda _, number=number: told.append(number))  # type: ignore[misc]
+        mvcc.when_published(number, lambda _, number=number: notified.append(number))  # type: ignore[misc]
     for number in reversed(numbers):
         mvcc.complete(number)
-    assert told == numbers
+    assert notified == numbers
 
 
-def test_who_fails_when_told_keeps_nobody_from_being_told_and_who_completes_hears_nothing(
+def test_a_waiter_that_raises_stops_neither_the_other_waiters_nor_the_completing_thread(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     mvcc = Mvcc(0, ManualClock())
     number = mvcc.begin()
-    told: list[object] = []
+    notified: list[object] = []
 
     def fail(_: object) -> None:
-        raise ZeroDivisionError("a bug in an answer")
+        raise ZeroDivisionError("a bug in a waiter")
 
     mvcc.when_published(number, fail)
-    mvcc.when_published(number, told.append)
+    mvcc.when_published(number, notified.append)
     mvcc.complete(number)
-    assert told == [None]
+    assert notified == [None]
     assert mvcc.read_point == number
-    assert "a bug in an answer" in caplog.text
+    assert "a bug in a waiter" in caplog.text
 
 
-def test_waiting_for_what_is_published_is_told_at_once() -> None:
+def test_a_waiter_for_a_published_number_is_notified_at_once() -> None:
     mvcc = Mvcc(7, ManualClock())
-    told: list[object] = []
-    mvcc.when_published(7, told.append)
-    assert told == [None]
+    notified: list[object] = []
+    mvcc.when_published(7, notified.append)
+    assert notified == [None]
 
 
-def test_completing_twice_is_a_fault() -> None:
+def test_completing_a_number_twice_fails_an_assertion() -> None:
     mvcc = Mvcc(0, ManualClock())
     mvcc.complete(mvcc.begin())
     with pytest.raises(AssertionError):
         mvcc.complete(1)
 
 
-def test_after_a_failure_everybody_who_waits_is_told_unknown_outcome() -> None:
+def test_after_a_failure_all_waiters_get_unknown_outcome() -> None:
     mvcc = Mvcc(0, ManualClock())
     number = mvcc.begin()
-    told: list[UnknownOutcomeError | None] = []
-    mvcc.when_published(number, told.append)
+    notified: list[UnknownOutcomeError | None] = []
+    mvcc.when_published(number, notified.append)
     failure = UnknownOutcomeError("lost")
     mvcc.fail(failure)
-    mvcc.when_published(number, told.append)
-    assert told == [failure, failure]
+    mvcc.when_published(number, notified.append)
+    assert notified == [failure, failure]
     with pytest.raises(UnknownOutcomeError):
         mvcc.wait_until_published(number)
 
 
-def test_what_was_published_before_a_failure_is_still_told_as_published() -> None:
+def test_a_write_that_was_published_before_a_failure_stays_published() -> None:
     mvcc = Mvcc(0, ManualClock())
     mvcc.complete(mvcc.begin())
     mvcc.fail(UnknownOutcomeError("lost"))
     mvcc.wait_until_published(1)
 
 
-def test_a_registered_read_point_is_one_that_may_be_read_at() -> None:
+def test_a_registered_read_point_is_protected() -> None:
     mvcc = Mvcc(5, ManualClock())
     with mvcc.reading() as read_point:
         mvcc.complete(mvcc.begin())
@@ -117,7 +117,7 @@ def test_a_registered_read_point_is_one_that_may_be_read_at() -> None:
     assert mvcc.protected_read_points() == ((7, NEWEST),)
 
 
-def test_of_many_read_points_neighbours_are_put_together() -> None:
+def test_neighbours_of_many_read_points_are_merged() -> None:
     mvcc = Mvcc(0, ManualClock())
     for _ in range(100):
         mvcc.open_read_point()

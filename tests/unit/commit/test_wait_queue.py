@@ -1,4 +1,4 @@
-"""A queue of waiting threads, in a lock of one thread."""
+"""A queue of waiting threads, in a lock for one thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def timed_out(seconds: float) -> DeadlineError:
 
 
 class OneHolder:
-    """What an owner of the queue adds to it."""
+    """The least that an owner of the queue adds to it: a lock."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.mutex = threading.Lock()
@@ -63,7 +63,7 @@ def holder() -> OneHolder:
     return held
 
 
-def test_the_turn_passes_in_the_order_of_arrival(holder: OneHolder) -> None:
+def test_the_lock_passes_on_in_the_order_of_arrival(holder: OneHolder) -> None:
     served: list[int] = []
 
     def take(number: int) -> None:
@@ -79,10 +79,10 @@ def test_the_turn_passes_in_the_order_of_arrival(holder: OneHolder) -> None:
     assert not holder.is_held
 
 
-def test_it_is_taken_for_the_next_thread_before_that_runs(holder: OneHolder) -> None:
+def test_the_lock_stays_held_for_the_next_thread_before_that_runs(holder: OneHolder) -> None:
     thread = holder.started(lambda: holder.acquire(time.monotonic() + WAIT_S))
     holder.release()
-    assert holder.is_held, "a newcomer finds it held, whether the next thread has run or not"
+    assert holder.is_held, "a new thread finds it free, although it was handed over"
     thread.join(WAIT_S)
 
 
@@ -94,7 +94,7 @@ def test_a_thread_that_times_out_is_passed_over(holder: OneHolder) -> None:
     assert not holder.is_held
 
 
-def test_the_error_says_for_how_long_it_waited() -> None:
+def test_the_error_names_the_time_that_was_waited() -> None:
     class SlowClock(ManualClock):
         def monotonic(self) -> float:
             self.advance(2_500)
@@ -106,7 +106,7 @@ def test_the_error_says_for_how_long_it_waited() -> None:
         holder.acquire(0.0)
 
 
-def test_all_get_a_turn_at_once(holder: OneHolder) -> None:
+def test_hand_over_to_all_wakes_all_threads(holder: OneHolder) -> None:
     threads = [holder.started(holder.acquire) for _ in range(3)]
     with holder.mutex:
         assert holder.queue.hand_over_to_all() == 3
@@ -134,12 +134,12 @@ def test_refused_threads_raise_an_error_each(holder: OneHolder) -> None:
         assert not holder.queue.hand_over()
 
 
-def test_no_turn_is_lost_or_given_twice_whoever_times_out() -> None:
+def test_random_timeouts_neither_lose_the_lock_nor_hand_it_to_two_threads() -> None:
     holder = OneHolder()
     seed = drawn_seed()
     inside: list[int] = []
 
-    def come_and_go(number: int) -> None:
+    def acquire_and_release(number: int) -> None:
         chance = random.Random(seed + number)
         for _ in range(500):
             try:
@@ -152,6 +152,6 @@ def test_no_turn_is_lost_or_given_twice_whoever_times_out() -> None:
             holder.release()
 
     with ThreadPoolExecutor(6) as pool:
-        list(pool.map(come_and_go, range(6)))
+        list(pool.map(acquire_and_release, range(6)))
     assert holder.waiting() == 0
     assert not holder.is_held

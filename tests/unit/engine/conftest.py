@@ -1,4 +1,4 @@
-"""Fixtures for the tests of admission: a region that the test controls, workers, a front end of plain values."""
+"""Fixtures for the tests of admission: a controlled region, workers, and a front end of plain values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def region() -> FakeRegion:
 
 @pytest.fixture
 def workers(region: FakeRegion) -> Iterator[Workers]:
-    """Two threads of each kind. The region's gate opens at the end of the test, for those that still wait."""
+    """Two threads of each kind. The region's gate opens at the end of the test, for threads that still wait."""
     workers = Workers(2)
     yield workers
     region.gate.set()

@@ -1,4 +1,4 @@
-"""A region that waits when it is told to, so that tests hold each moment of a request."""
+"""A region that waits on request, so that tests control each step of a request."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FakeRegion:
         self.unpublished: list[Callable[[], None]] = []
         self.begun: list[bytes] = []  # rows, in the order in which their requests were made
         self.changed: list[list[RowMutation]] = []  # by each call
-        self.alone: list[bytes] = []  # of these, the changes that were told to be alone
+        self.alone: list[bytes] = []  # of these, the changes with `is_alone`
         self.value = b"v"
         self.timestamp = 5
         self.results: tuple[AnswerCell, ...] = ()  # of each change
@@ -141,7 +141,7 @@ class FakeRegion:
             yield answer(number)
 
     def _signs_of_life(self, is_slice_over: Callable[[], bool]) -> Iterator[ScanAnswer]:
-        """Windows without end of rows that are not answered."""
+        """Endless windows of rows that are not answered."""
         for window in itertools.count():
             self.after_window(window)
             if is_slice_over():
@@ -160,7 +160,7 @@ class FakeRegion:
 
 
 class FakeAnswers:
-    """The answers of a scan that holds 1000 bytes, whatever it is."""
+    """The answers of any scan, which holds 1000 bytes."""
 
     bytes_held = 1000
 

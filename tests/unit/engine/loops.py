@@ -1,4 +1,4 @@
-"""Running a test on an event loop of its own, where no error gets lost."""
+"""Runs a test on an event loop of its own, and reports errors of callbacks."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Lets the loop turn until it holds."""
+    """Runs the loop until the condition holds."""
     while not holds():
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""A front end without a wire: requests made of values, and a caller that keeps the answers."""
+"""A front end without a protocol: requests of plain values, and a caller that stores the answers."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class PlainChange(PlainRequest):
 
 
 class Caller:
-    """A responder that keeps the answers, and the threads that sent them."""
+    """A responder that stores the answers, and the threads that sent them."""
 
     def __init__(self) -> None:
         self.is_gone = False

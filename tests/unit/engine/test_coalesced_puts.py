@@ -25,7 +25,7 @@ def one_answer(requests: Sequence[PlainChange], outcomes: Sequence[RowOutcome]) 
 
 
 def no_answer(requests: Sequence[PlainChange], outcomes: Sequence[RowOutcome]) -> None:
-    """As if it could not be encoded."""
+    """Refuses to encode."""
 
 
 def send(front_end: FrontEnd, *requests: PlainChange) -> Sequence[PlainChange]:

@@ -1,4 +1,4 @@
-"""Completions: everything that is finished reaches the loop, together with what finishes just after it."""
+"""Completions: all callbacks reach the loop, together with those that are posted just after them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rowlock_regionserver.engine.completions import Completions
 from tests.unit.engine.loops import run, until
 
 
-def test_what_is_posted_from_many_threads_arrives_once_each_and_in_each_threads_order() -> None:
+def test_callbacks_from_many_threads_run_once_each_in_each_threads_order() -> None:
     async def test() -> None:
         completions = Completions(asyncio.get_running_loop(), lambda: 4000)
         arrived: list[tuple[int, int]] = []
@@ -47,7 +47,7 @@ def test_a_poster_that_has_more_is_waited_for_one_turn_of_the_loop() -> None:
     run(test)
 
 
-def test_nobody_waits_when_nothing_more_is_expected() -> None:
+def test_the_loop_drains_at_once_when_no_more_is_expected() -> None:
     async def test() -> None:
         loop = asyncio.get_running_loop()
         turns: list[str] = []
@@ -72,7 +72,7 @@ def test_an_error_in_one_does_not_lose_the_rest(caplog: pytest.LogCaptureFixture
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_closed_loop_is_told_nothing_and_nobody_fails() -> None:
+def test_posting_to_a_closed_loop_does_nothing() -> None:
     loop = asyncio.new_event_loop()
     completions = Completions(loop, lambda: 1)
     loop.close()

@@ -1,4 +1,4 @@
-"""A data folder that a server left, whole or killed, and short ways to open it again."""
+"""A data folder after a stop or a kill of its server, and helpers to open it again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.region.conftest import WAIT_S, abandon, bulk_batch
 
 CONFIG = Config(log_segment_bytes=1 << 16, disk_free_bytes_min=0, bulk_file_bytes_min=1000)
 FAMILIES = [Family(0, b"f"), Family(0, b"g")]
-Rows = dict[bytes, list[bytes]]  # by row, the families that it has cells of
+Rows = dict[bytes, list[bytes]]  # by row, the families with cells
 
 
 def opened(folder: Path, files: Files | None = None, config: Config = CONFIG) -> RegionServer:
@@ -44,20 +44,20 @@ def put(
     families: Sequence[bytes] = (b"f", b"g"),
 ) -> None:
     (region,) = server.regions_of(table)
-    told = threading.Event()
+    done = threading.Event()
     mutations = [RowMutation(row, tuple(Put(family, b"q", b"v") for family in families)) for row in rows]
     options = WriteOptions(Clock().monotonic() + WAIT_S, durability)
-    assert region.mutate(mutations, options, lambda _: told.set(), may_wait=True)
-    assert told.wait(WAIT_S)
+    assert region.mutate(mutations, options, lambda _: done.set(), may_wait=True)
+    assert done.wait(WAIT_S)
 
 
 def put_bulk(server: RegionServer, table: str, row_count: int) -> None:
     """A bulk batch that is large enough for a file of its own."""
     (region,) = server.regions_of(table)
-    told = threading.Event()
+    done = threading.Event()
     batch = bulk_batch(*[(b"bulk%d" % row, b"f", b"q", None, b"v" * 100) for row in range(row_count)])
-    region.bulk_put(batch, None, WriteOptions(Clock().monotonic() + WAIT_S), lambda _: told.set())
-    assert told.wait(WAIT_S)
+    region.bulk_put(batch, None, WriteOptions(Clock().monotonic() + WAIT_S), lambda _: done.set())
+    assert done.wait(WAIT_S)
 
 
 def rows_of(server: RegionServer, table: str) -> Rows:
@@ -71,7 +71,7 @@ def rows_of(server: RegionServer, table: str) -> Rows:
 
 
 def content_of(server: RegionServer) -> dict[str, Rows | str]:
-    """Every table's rows, or the file that it is closed for."""
+    """Every table's rows, or the damaged file for which it is closed."""
     content: dict[str, Rows | str] = {}
     for table in server.tables():
         try:
@@ -82,7 +82,7 @@ def content_of(server: RegionServer) -> dict[str, Rows | str]:
 
 
 def killed(server: RegionServer, folder: Path, target: Path) -> Path:
-    """A copy of the folder as it is while the server runs; the server is ended afterwards."""
+    """Copies the folder while the server runs, and then ends the server."""
     shutil.copytree(folder, target)
     abandon(server)
     return target
@@ -94,7 +94,7 @@ def newest(folder: Path, name: str) -> Path:
 
 
 def as_the_version_before_left_it(folder: Path) -> None:
-    """Takes out of a folder whose server was stopped all that version 0.1.0 did not write.
+    """Removes from the folder of a stopped server everything that version 0.1.0 did not write.
 
     The log is one of format 1 then, in which no generation is noted; catalog and manifests note no position of the log.
     """

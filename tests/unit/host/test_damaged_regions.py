@@ -1,4 +1,4 @@
-"""A region that is closed because of damage, beside others that serve: what it keeps, and what it must not hold up."""
+"""A region that is closed because of damage: its files stay, and other regions are served as before."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def put(server: RegionServer, table: str, row: bytes, value: bytes) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Of a server that was killed: table t with one row that is only in the log, and an empty table u."""
+    """The folder of a killed server: table t with one row that is only in the log, and an empty table u."""
     server = opened(tmp_path)
     for name in ("t", "u"):
         server.create_table(name, [Family(0, b"f")], Durability.OS)
@@ -93,7 +93,7 @@ def increment(server: RegionServer, sequence: int, age_ms: int) -> RowOutcome:
 
 
 @pytest.mark.parametrize("is_started_again", [False, True])
-def test_what_may_have_been_made_before_a_damaged_table_was_truncated_is_not_made_again(
+def test_a_change_that_may_precede_the_truncate_of_a_damaged_table_is_not_repeated(
     folder: Path, is_started_again: bool
 ) -> None:
     (manifest,) = (folder / "regions" / "1").glob("manifest-*")

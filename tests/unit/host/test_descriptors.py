@@ -1,4 +1,4 @@
-"""A server without a free descriptor, and files that go while somebody reads them."""
+"""A server without a free descriptor, and files that are removed while they are read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.unit.wal.log_case import wait_until
 
 T = TypeVar("T")
 SEGMENT_BYTES = 1 << 16
-# A thread that nobody woke is given up after this: a broken build is caught by it.
+# The time limit for a thread that was not woken, as in a broken build.
 _WOKEN_SECONDS = 30.0
 
 
@@ -126,7 +126,7 @@ def _retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_log_that_can_not_open_its_next_segment_refuses_writes_until_it_can(
     engine: Engine, files: ScarceFiles
 ) -> None:
-    """The log tries once its segment is half full. Until it has tried, it takes writes, so the test waits for that."""
+    """The log tries when its segment is half full. Until it has tried, it takes writes, so the test waits for that."""
     files.is_scarce = True
     engine.change(b"first", Put(b"f", b"q", b"v" * (SEGMENT_BYTES * 3 // 4)))
     wait_until(lambda: engine.server.statistics().log.is_full)
@@ -202,7 +202,7 @@ def test_reads_and_bulk_batches_without_a_descriptor_can_be_tried_again(engine: 
     assert len(engine.scan()) == 80
 
 
-def test_what_was_renamed_is_synced_also_if_a_descriptor_must_be_waited_for(engine: Engine, files: ScarceFiles) -> None:
+def test_a_rename_is_synced_also_after_a_wait_for_a_descriptor(engine: Engine, files: ScarceFiles) -> None:
     filled(engine)
     calls = 0
 
@@ -239,7 +239,7 @@ def test_a_scan_reads_a_removed_table_to_its_end_and_then_its_files_go(engine: E
 
 
 def test_a_removed_region_is_never_read_as_an_empty_one(engine: Engine) -> None:
-    """By whom was let in just before: the region is closed, and what it served is gone."""
+    """A get that was admitted just before: the region is closed, and its files are removed."""
     filled(engine)
     reads = engine.region._read_path
     scan = reads.scan(ScanPlan())
@@ -263,7 +263,7 @@ def test_a_scan_that_reads_all_goes_on_without_a_dropped_family_and_its_files_go
     assert len(engine.scan()) == 40
 
 
-def test_a_dropped_table_leaves_nothing_when_nobody_reads_it(engine: Engine) -> None:
+def test_a_dropped_table_without_readers_leaves_no_file(engine: Engine) -> None:
     filled(engine)
     engine.server.drop_table("t")
     assert list((engine.folder / "regions").iterdir()) == []
@@ -275,7 +275,7 @@ def test_a_dropped_table_leaves_nothing_when_nobody_reads_it(engine: Engine) -> 
 def test_a_get_is_answered_by_the_families_that_it_was_judged_by(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An alter comes between the two: the get is refused, and not answered as if the family were empty."""
+    """An alter comes between the two: the get is refused, not answered as if the family were empty."""
     filled(engine)
     path = engine.region._read_path
     selection = ScanPlan().selection

@@ -40,11 +40,11 @@ class Serving:
 
     def put(self, row: bytes, families: Sequence[bytes] = (b"f", b"g")) -> None:
         (region,) = self.server.regions_of("t")
-        told = threading.Event()
+        done = threading.Event()
         mutation = RowMutation(row, tuple(Put(family, b"q", b"v") for family in families))
         options = WriteOptions(Clock().monotonic() + WAIT_S)
-        region.mutate([mutation], options, lambda _: told.set(), may_wait=True)
-        assert told.wait(WAIT_S)
+        region.mutate([mutation], options, lambda _: done.set(), may_wait=True)
+        assert done.wait(WAIT_S)
 
     def stop(self) -> None:
         self.disk.before_call = lambda call: None
@@ -147,7 +147,7 @@ def test_a_failed_sync_of_a_flush_ends_the_server(serving: Serving, file: str) -
 
 
 def failing(serving: Serving, error_number: int, name: str, folder: str) -> list[Call]:
-    """Lets the calls of this name fail in this folder; gives the list of those that did."""
+    """Makes the calls of this name fail in this folder; returns the list of the failed ones."""
     failed: list[Call] = []
 
     def fail(call: Call) -> None:

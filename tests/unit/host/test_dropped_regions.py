@@ -1,4 +1,4 @@
-"""What the log holds of a table that was dropped or truncated: it keeps no segment, however often the server starts."""
+"""Log records of a table that was dropped or truncated pin no segment, however often the server starts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def put(server: RegionServer, table: str, value: bytes) -> None:
 
 def holds_value(folder: Path) -> bool:
     for path in (folder / "log").glob("*.wal"):
-        with contextlib.suppress(FileNotFoundError):  # It was removed just now.
+        with contextlib.suppress(FileNotFoundError):  # It has just been removed.
             if VALUE in path.read_bytes():
                 return True
     return False
@@ -54,12 +54,12 @@ def test_after_a_start_the_log_does_not_keep_the_changes_of_removed_regions(
     server.create_table("u", [Family(0, b"f")])
     put(server, "t", VALUE)
     operation(server, "t")
-    # Its last marker names the removed region no more, and the segment with its change is still there.
+    # The last marker does not name the removed region, and the segment with its change is still there.
     end(server)
     assert holds_value(tmp_path)
 
     server = opened(tmp_path)
-    for _ in range(2):  # Enough for the trimmer to be told of another segment.
+    for _ in range(2):  # Enough for the log cleaner to get another segment.
         put(server, "u", b"v" * 40_000)
     server.flush("u")
     wait_until(lambda: not holds_value(tmp_path))

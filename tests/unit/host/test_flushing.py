@@ -35,7 +35,7 @@ class FakeLog:
 
 
 class Case:
-    """Regions whose flushes the test lets end."""
+    """Regions whose flushes end when the test says so."""
 
     def __init__(self, config: Config, *sizes: int) -> None:
         self.clock = ManualClock()
@@ -84,7 +84,7 @@ class Case:
 
 @pytest.fixture
 def cases() -> Iterator[list[Case]]:
-    """Cases whose threads are ended after the test."""
+    """Makes cases, and ends their threads after the test."""
     started: list[Case] = []
     yield started
     for case in started:
@@ -108,7 +108,7 @@ def test_under_pressure_so_many_of_the_largest_are_due_as_bring_the_memstores_to
     assert 530 * KIB - freed <= 256 * KIB < 530 * KIB - freed + 2 * KIB
 
 
-def test_what_is_freed_soon_counts_as_freed() -> None:
+def test_memory_of_running_flushes_counts_as_freed() -> None:
     case = Case(CONFIG, *[2 * KIB] * 150, 550 * KIB)
     assert case.due == [150], "what is due by itself is enough"
     case.threads._running[150] = 550 * KIB
@@ -126,7 +126,7 @@ def test_several_flushes_run_at_once_and_the_next_begins_when_one_is_done(cases:
     assert len(case.begun) == len(set(case.begun))
 
 
-def test_flushes_wait_for_room_for_what_they_work_on_but_one_always_runs(cases: list[Case]) -> None:
+def test_flushes_wait_for_memory_for_their_work_but_one_always_runs(cases: list[Case]) -> None:
     case = Case(replace(CONFIG, flush_work_bytes_max=1), *[100 * KIB] * 6)
     cases.append(case)
     case.threads.thread.start()
@@ -156,7 +156,7 @@ def test_a_region_that_the_disk_refused_holds_up_no_other_and_comes_again_later(
     case.until(lambda: case.regions[0].memstore_bytes == 0)
 
 
-def test_writes_beyond_the_bound_are_told_to_come_back_when_there_will_be_room() -> None:
+def test_writes_beyond_the_bound_are_refused_with_a_retry_delay() -> None:
     case = Case(replace(CONFIG, retry_after_ms=200), 1000 * KIB)
     with pytest.raises(RegionTooBusyError) as refused:
         case.memory.check(100 * KIB)

@@ -1,4 +1,4 @@
-"""A log that waits for disk space: what it holds up, and what goes on beside it."""
+"""A log that waits for disk space: which operations wait for it, and which go ahead."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def serving(tmp_path: Path) -> Serving:
 
 
 def held_put(serving: Serving) -> list[RowOutcome]:
-    """The outcome, when it comes, of a change of table t for which the log has no space."""
+    """Returns the future outcome of a change of table t for which the log has no space."""
     serving.fill("log")
     outcomes = serving.begin_put("t", b"late", b"v" * SEGMENT_BYTES)  # needs a segment of its own
     wait_until(lambda: serving.server._log.waits_for_space)
@@ -49,7 +49,7 @@ def test_a_table_whose_changes_wait_for_space_can_be_removed(
     in_time(lambda: serving.server.create_table("another", [*serving.server.table("u").families]))
     serving.empty()
     wait_until(lambda: not serving.server.statistics().log.is_full)
-    serving.put("u", b"after")  # The log has gone on, and completed also what nobody waits for.
+    serving.put("u", b"after")  # The log has continued, and completed records without waiting callers too.
     assert len(waiting) == 1
     assert serving.stop() == []
     assert serving.fatal == []
@@ -62,11 +62,11 @@ def test_a_table_whose_changes_wait_for_space_can_be_removed(
 def test_a_table_is_removed_although_its_flush_had_begun_to_wait_for_the_log(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log has space when the flush and the removal begin to wait, and then lacks it."""
-    lacks_space, asked = threading.Event(), threading.Semaphore(0)
+    """The log has space when the flush and the removal begin to wait, and lacks it later."""
+    lacks_space, polled = threading.Event(), threading.Semaphore(0)
 
     def waits_for_space(_: object) -> bool:
-        asked.release()
+        polled.release()
         return lacks_space.is_set()
 
     def flush() -> None:
@@ -77,7 +77,7 @@ def test_a_table_is_removed_although_its_flush_had_begun_to_wait_for_the_log(
     monkeypatch.setattr(type(serving.server._log), "waits_for_space", property(waits_for_space))
     flushing = threading.Thread(target=flush, daemon=True)
     flushing.start()
-    assert asked.acquire(timeout=WAIT_S)
+    assert polled.acquire(timeout=WAIT_S)
     removing = threading.Thread(target=serving.server.drop_table, args=["t"], daemon=True)
     removing.start()
     lacks_space.set()
@@ -95,7 +95,7 @@ def test_a_region_whose_changes_wait_for_space_does_not_hold_up_the_flushes_of_o
     serving.put("u", b"r")
     waiting = held_put(serving)
     server = serving.server
-    with pytest.raises(DiskFullError, match="no space for the log"):
+    with pytest.raises(DiskFullError, match="no disk space for the log"):
         server.flush("t")
     (t,), (u,) = server.regions_of("t"), server.regions_of("u")
     assert server._flusher is not None
@@ -103,7 +103,7 @@ def test_a_region_whose_changes_wait_for_space_does_not_hold_up_the_flushes_of_o
     server._flusher.wake()
     wait_until(lambda: u.memstore_bytes == 0)
     assert waiting == []
-    assert t.statistics().mvcc.waiters == 1, "the change's own: who gave up is not told"
+    assert t.statistics().mvcc.waiters == 1, "only the change's own: the thread that gave up is no waiter"
     serving.empty()
     wait_until(lambda: t.memstore_bytes == 0)
     assert not isinstance(waiting[0], Exception)

@@ -1,4 +1,4 @@
-"""The newest generation of the catalog or of a manifest is missing: it is missed, and nothing is deleted for it."""
+"""A missing newest generation of the catalog or of a manifest is reported, and nothing is deleted because of it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def contents_of(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Of a server that was killed: tables `old` and `young`, each with rows in a store file and in the log."""
+    """The folder of a killed server: tables `old` and `young`, each with rows in a store file and in the log."""
     served = tmp_path / "served"
     served.mkdir()
     server = opened(served)
@@ -45,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def check_refused(folder: Path, path: Path) -> None:
-    """Start and verify name the lost generation, and every byte of the regions stays where it is."""
+    """Checks that start and verify name the lost generation, and that no byte of the regions changes."""
     before = contents_of(folder / "regions")
     with pytest.raises(CorruptionError) as refusal:
         opened(folder)
@@ -103,7 +103,7 @@ def test_a_region_that_the_catalog_has_never_given_shows_that_a_later_one_is_los
     put(server, "young", b"r")
 
     def lost(*region_ids: int) -> str:
-        # As the log of the version before: no generation is noted.
+        # Like the log of the version before: no generation is noted.
         recovered = Recovered(bytes(16), regions=dict.fromkeys(region_ids, RegionState()))
         error = lost_catalog(tmp_path, Files(), 2, older, recovered)
         return error.path.name if error is not None else ""
@@ -173,7 +173,7 @@ def test_no_region_is_flushed_in_recovery_before_a_lost_catalog_is_missed(
     server.stop()
 
 
-def test_an_older_generation_that_is_missing_is_missed_by_nobody(folder: Path) -> None:
+def test_a_missing_older_generation_is_no_damage(folder: Path) -> None:
     for name, where in (("catalog", folder / "catalog"), ("manifest", folder / "regions" / "1")):
         for path in sorted(where.glob(f"{name}-*"))[:-1]:
             path.unlink()

@@ -27,7 +27,7 @@ BLOCK_MS = Config().stamp_leap_ms
 
 
 def as_earlier_versions_wrote_it(folder: Path) -> None:
-    """Takes out of a region's manifest what they did not write."""
+    """Removes from a region's manifest the fields that they did not write."""
     number, body = generations.read_newest(Files(), folder, manifest.NAME, version_max=manifest.FORMAT_VERSION)
     fields = json.loads(body)
     for name in ("answers_files", "forgotten_ms_ago", "stamps_are_own"):
@@ -42,7 +42,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture(params=["in memory", "in files"])
 def affected(tmp_path: Path, clock: ManualClock, request: pytest.FixtureRequest) -> Iterator[Engine]:
-    """Tables `t`, whose row `old` was written 20 hours ahead of the clock, and `idle`, which has nothing but stamps."""
+    """Tables `t`, whose row `old` was written 20 hours ahead of the clock, and `idle`, which has only stamps."""
     engine = Engine(tmp_path, Config(log_segment_bytes=1 << 20), clock, Files(), Durability.OS)
     engine.server.create_table("idle", [Family(0, b"f")], Durability.OS)
     clock.advance(20 * HOUR_MS)
@@ -83,7 +83,7 @@ def test_rows_that_were_not_written_are_stamped_by_the_clock(affected: Engine, c
 
 
 def test_the_new_cells_of_a_row_do_not_lie_behind_its_old_ones(affected: Engine, clock: ManualClock) -> None:
-    """Whatever changes it, over restarts, and each millisecond is a version of its own."""
+    """By any kind of change, over restarts, and each millisecond makes a version of its own."""
     stamps = [affected.change(b"old", Put(b"g", b"q", b"put")).timestamp]
     assert stamps[0] > clock.now_ms() + 19 * HOUR_MS
     for value in (b"1", b"2", b"3"):
@@ -114,7 +114,7 @@ def test_changes_of_one_millisecond_share_a_timestamp_and_a_hot_row_does_not_run
 
 
 @pytest.mark.parametrize("way", ["bulk", "job"])
-def test_who_does_not_read_rows_writes_beyond_all_old_cells_and_so_does_everybody_from_then_on(
+def test_a_write_that_reads_no_rows_is_later_than_all_old_cells_and_so_are_all_later_writes(
     affected: Engine, clock: ManualClock, way: str
 ) -> None:
     time = affected.server.timestamp_range("t", 500) if way == "job" else None
@@ -129,7 +129,7 @@ def test_who_does_not_read_rows_writes_beyond_all_old_cells_and_so_does_everybod
 
 
 def test_a_job_that_writes_on_after_a_restart_hides_no_later_put(affected: Engine, clock: ManualClock) -> None:
-    """The timestamps that it was given lie beyond all cells, and no cell tells of them yet."""
+    """Its timestamps are beyond all cells, and no cell has one of them yet."""
     time = affected.server.timestamp_range("t", 500)
     for _ in range(3):
         affected.crash()
@@ -154,7 +154,7 @@ def test_a_reservation_of_this_version_is_believed_whatever_the_clock_does(
 ) -> None:
     engine = Engine(tmp_path, Config(), clock, Files(), Durability.SKIP if cells == "no cells" else Durability.OS)
     clock.advance(20 * HOUR_MS)
-    stamp = engine.change(b"r", Put(b"f", b"q", b"seen by somebody")).timestamp
+    stamp = engine.change(b"r", Put(b"f", b"q", b"seen by a reader")).timestamp
     clock.advance(-20 * HOUR_MS)
     for _ in range(2):
         engine.crash()
@@ -168,7 +168,7 @@ def test_a_reservation_of_this_version_is_believed_whatever_the_clock_does(
 
 
 def as_soon_as_it_has_its_stamp(engine: Engine, monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
-    """Does something between the stamp of the next call and its changes, as another thread would."""
+    """Runs a function between the stamp of the next call and its changes, as another thread would."""
     numbering = engine.region._numbering
     next_stamp = numbering.next_stamp
 
@@ -186,11 +186,11 @@ def as_soon_as_it_has_its_stamp(engine: Engine, monkeypatch: pytest.MonkeyPatch,
 def test_a_call_whose_stamp_lies_behind_old_cells_reads_its_rows_whatever_others_do_meanwhile(
     affected: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
-    """A request of many rows has its stamp for a while. A put behind an old cell would never be seen."""
+    """A request of many rows uses its stamp for a while. A put behind an old cell would never be seen."""
     numbering = affected.region._numbering
     bulk = bulk_batch((b"bulk", b"f", b"q", None, b"v"))
 
-    def meanwhile() -> None:
+    def interleaved() -> None:
         if by == "a bulk batch":  # It waits for the gate then.
             numbering.pass_over_cells()
         else:
@@ -198,7 +198,7 @@ def test_a_call_whose_stamp_lies_behind_old_cells_reads_its_rows_whatever_others
             numbering.next_stamp()
 
     clock.advance(1)  # A millisecond that gives stamps.
-    as_soon_as_it_has_its_stamp(affected, monkeypatch, meanwhile)
+    as_soon_as_it_has_its_stamp(affected, monkeypatch, interleaved)
     affected.change(b"old", Put(b"f", b"q", b"new"))
     assert affected.values(b"old")[b"f:q"] == b"new"
     affected.bulk(bulk)
@@ -219,7 +219,7 @@ def test_a_stamp_that_reaches_the_newest_old_cell_is_not_given_to_its_row_again(
     assert [cell[3] for cell in affected.cells(b"old", versions=9) if cell[:2] == (b"g", b"q")] == [b"2", b"1"]
 
 
-def test_a_bulk_batch_shares_no_timestamp_with_what_was_written_while_it_waited(
+def test_a_bulk_batch_shares_no_timestamp_with_writes_during_its_wait(
     affected: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bulk_load = affected.region._bulk_load
@@ -230,7 +230,7 @@ def test_a_bulk_batch_shares_no_timestamp_with_what_was_written_while_it_waited(
     assert in_flight is not None
     clock.advance(1)
 
-    def meanwhile(*arguments: Any, **named: Any) -> Any:  # Any: as the method has them
+    def interleaved(*arguments: Any, **named: Any) -> Any:  # Any: as the method has them
         with monkeypatch.context() as patched:
             patched.setattr(bulk_load, "_apply_in_gate", pass_gate)
             patched.setattr(numbering, "next_stamp", lambda: in_flight)
@@ -241,16 +241,16 @@ def test_a_bulk_batch_shares_no_timestamp_with_what_was_written_while_it_waited(
         clock.advance(1)
         return pass_gate(*arguments, **named)
 
-    monkeypatch.setattr(bulk_load, "_apply_in_gate", meanwhile)
+    monkeypatch.setattr(bulk_load, "_apply_in_gate", interleaved)
     affected.bulk(bulk_batch((b"old", b"g", b"q", None, b"bulk")))
     values = [cell[3] for cell in affected.cells(b"old", versions=9) if cell[:2] == (b"g", b"q")]
     assert values == [b"bulk", b"a millisecond later", b"while the batch waits"]
 
 
-def test_a_call_that_takes_its_time_lends_its_timestamp_to_nobody(
+def test_a_slow_call_shares_its_timestamp_with_no_other_call(
     affected: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It shares that of its own millisecond, and is made in the next one, in which another call is there already."""
+    """It shares that of its own millisecond, and is made in the next one, in which another call has begun already."""
     numbering = affected.region._numbering
     stamp_later_than = numbering.stamp_later_than
     clock.advance(1)  # A millisecond that gives stamps.

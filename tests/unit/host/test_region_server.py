@@ -1,4 +1,4 @@
-"""Tables of one folder: made, altered, truncated, dropped, and found again."""
+"""Tables of one folder: created, altered, truncated, dropped, and recovered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.unit.region.conftest import abandon
 
 
 class Open:
-    """Opens the test's folder, after the server that runs there has been ended: called again, it is a restart."""
+    """Opens the test's folder, after it has ended the server that runs there: a second call is a restart."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -37,7 +37,7 @@ class Open:
         return self._running
 
     def end(self, *, crash: bool = False) -> None:
-        """In good order, or as a kill would."""
+        """Ends it in an orderly way, or like a kill."""
         server, self._running = self._running, None
         if server is not None:
             abandon(server) if crash else server.stop()
@@ -260,7 +260,7 @@ def test_damage_in_the_log_closes_the_regions_that_lost_something_and_the_others
         assert cells(server, b"r", table="whole") == [b"v"]
 
 
-def test_a_missing_log_is_not_taken_for_a_new_one(open_server: Open, tmp_path: Path) -> None:
+def test_a_missing_log_is_not_a_new_one(open_server: Open, tmp_path: Path) -> None:
     server = open_server()
     server.create_table("t", FAMILIES)
     open_server.end()
@@ -270,7 +270,7 @@ def test_a_missing_log_is_not_taken_for_a_new_one(open_server: Open, tmp_path: P
         RegionServer.open(tmp_path, Config(), Clock(), Files(), _no_fatal)
 
 
-def test_what_files_keep_in_memory_is_counted_in_the_ledger(open_server: Open) -> None:
+def test_the_ledger_counts_the_memory_of_open_files(open_server: Open) -> None:
     server = open_server()
     server.create_table("t", FAMILIES)
     put(server, b"r")

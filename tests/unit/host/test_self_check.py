@@ -1,4 +1,4 @@
-"""ROWLOCK_VERIFY=1: a sound server passes all checks while it works, and each structure that is not sound is found."""
+"""ROWLOCK_VERIFY=1: an intact server passes all checks while it serves, and each broken invariant is found."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def miscount_the_log(server: RegionServer) -> Callable[[], None]:
 @pytest.mark.parametrize(
     "spoil", [miscount_ledger, miscount_cache, complete_a_number_twice, miscount_cells, miscount_the_log]
 )
-def test_what_does_not_hold_is_found(engine: Engine, spoil: Callable[[RegionServer], Callable[[], None]]) -> None:
+def test_a_broken_invariant_is_found(engine: Engine, spoil: Callable[[RegionServer], Callable[[], None]]) -> None:
     check(engine.server)
     mend = spoil(engine.server)
     found = threading.Event()

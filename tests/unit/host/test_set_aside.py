@@ -1,4 +1,4 @@
-"""What nobody names, and is no leftover by proof, is moved and never deleted; a command removes it."""
+"""Unnamed files that are not proven to be leftovers are moved and never deleted; a command removes them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STORE_FILE = "1-000000000007.store"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """As the version before left it: one table with a row in a store file. No generation is noted anywhere."""
+    """A folder of the version before: one table with a row in a store file, and no noted generation."""
     server = opened(tmp_path)
     server.create_table("t", FAMILIES)
     put(server, "t", b"r")
@@ -66,7 +66,7 @@ def test_a_regions_folder_without_proof_is_set_aside(folder: Path) -> None:
     make_region_folder(Files(), folder / "regions" / "2", 2, Table("lost", 2, ()), Config())
     manifest = newest(folder / "regions" / "2", "manifest").read_bytes()
     (remark,) = remarks_on(folder)
-    assert remark.startswith(f"nobody names: {folder / 'regions' / '2'} (")
+    assert remark.startswith(f"unnamed: {folder / 'regions' / '2'} (")
     assert remark.endswith("the next start sets it aside")
     server = opened(folder)
     assert rows_of(server, "t") == {b"r": [b"f", b"g"]}
@@ -76,7 +76,7 @@ def test_a_regions_folder_without_proof_is_set_aside(folder: Path) -> None:
     assert not (folder / "regions" / "2").exists()
     assert str(folder / "regions" / "2") in aside.note
     assert "UTC" in aside.note
-    # The id is given to the next table, which has nothing to do with it.
+    # The next table gets the id, but has nothing in common with it.
     server.create_table("u", FAMILIES)
     put(server, "u", b"row of u")
     server.stop()
@@ -89,7 +89,7 @@ def test_a_regions_folder_without_proof_is_set_aside(folder: Path) -> None:
 
 
 def test_a_folder_that_holds_more_than_a_create_makes_is_set_aside(tmp_path: Path) -> None:
-    """By the log no such table was ever made, but what is in the file nobody knows."""
+    """By the log no such table was ever made, but the content of the file is unknown."""
     server = opened(tmp_path)
     server.create_table("t", FAMILIES)
     server.stop()
@@ -101,12 +101,12 @@ def test_a_folder_that_holds_more_than_a_create_makes_is_set_aside(tmp_path: Pat
     server = opened(tmp_path)
     (aside,) = server.set_aside
     assert (aside.path / stray.name).read_bytes() == b"rows"
-    assert "more than a create makes" in aside.note
+    assert "more files than a create makes" in aside.note
     server.stop()
 
 
-def test_a_new_region_sets_aside_what_stands_in_its_place(tmp_path: Path) -> None:
-    """The start could not move it, or somebody put it there since."""
+def test_a_new_region_sets_aside_a_folder_of_its_name(tmp_path: Path) -> None:
+    """The start could not move it, or an operator put it there later."""
     server = opened(tmp_path)
     stray = tmp_path / "regions" / "1" / "a copy of my rows"
     stray.parent.mkdir()
@@ -144,7 +144,7 @@ def test_a_second_thing_of_the_same_name_does_not_replace_the_first(folder: Path
 
 
 def test_a_manifest_that_was_lost_before_any_was_noted_costs_no_file(folder: Path) -> None:
-    """The rows of its files are not served, and they are there: they can be put back with the manifest."""
+    """The rows of its files are not served but not lost: they can be restored with the manifest."""
     files = sorted((folder / "regions" / "1").glob("*.store"))
     contents = [path.read_bytes() for path in files]
     lost = newest(folder / "regions" / "1", "manifest")
@@ -187,7 +187,7 @@ def test_beside_damage_in_the_log_nothing_is_removed(tmp_path: Path) -> None:
 
 @pytest.fixture
 def with_aside(folder: Path) -> Path:
-    """A stopped server's folder in which two things are set aside."""
+    """A stopped server's folder with two entries in `set-aside`."""
     (folder / FORMAT).write_text(f"rowlock data folder, format 1, id {'0' * 32}\n")
     make_region_folder(Files(), folder / "regions" / "2", 2, Table("lost", 2, ()), Config())
     (folder / "regions" / "1" / STORE_FILE).write_bytes(b"cells, perhaps")
@@ -200,7 +200,7 @@ def with_aside(folder: Path) -> Path:
     ("arguments", "answer", "code"),
     [(["--yes"], "", 0), ([], "y\n", 0), ([], "Yes\n", 0), ([], "\n", 1), ([], "no\n", 1), ([], "", 2)],
 )
-def test_the_command_removes_it_when_somebody_says_yes(
+def test_the_command_removes_the_files_after_a_yes(
     with_aside: Path, arguments: list[str], answer: str, code: int
 ) -> None:
     stdout, stderr = io.StringIO(), io.StringIO()
@@ -208,7 +208,7 @@ def test_the_command_removes_it_when_somebody_says_yes(
     assert main([str(with_aside), *arguments], io.StringIO(answer), stdout, stderr) == code
     for aside in asides:
         assert f"{aside.path} ({aside.note})\n" in stdout.getvalue()
-    assert ("say --yes" in stderr.getvalue()) == (code == 2)
+    assert ("use --yes" in stderr.getvalue()) == (code == 2)
     assert list_set_aside(with_aside, Files()) == ([] if code == 0 else asides)
     assert (with_aside / SET_ASIDE).exists() == (code != 0)
     server = opened(with_aside)
@@ -232,7 +232,7 @@ def test_the_command_leaves_a_folder_in_use_alone(with_aside: Path, tmp_path: Pa
     assert len(list_set_aside(with_aside, Files())) == 2
 
 
-def test_a_start_says_what_is_damaged_and_what_is_set_aside(with_aside: Path) -> None:
+def test_a_start_reports_damaged_regions_and_files_set_aside(with_aside: Path) -> None:
     path = sorted((with_aside / "regions" / "1").glob("*.store"))[0]
     path.unlink()
     server = opened(with_aside)
@@ -259,7 +259,7 @@ def test_a_start_on_a_whole_folder_says_nothing_more(folder: Path) -> None:
 
 
 class NoSpaceForNotes(Files):
-    """Nothing is set aside: there is no space to say why."""
+    """Nothing is set aside, because there is no space for the note."""
 
     is_full = True
 
@@ -269,7 +269,7 @@ class NoSpaceForNotes(Files):
         return super().open(path, flags, mode)
 
 
-def test_what_could_not_be_set_aside_is_not_removed_by_the_next_table_either(folder: Path) -> None:
+def test_a_folder_that_could_not_be_set_aside_is_not_removed_by_the_next_table_either(folder: Path) -> None:
     make_region_folder(Files(), folder / "regions" / "2", 2, Table("lost", 2, ()), Config())
     manifest = newest(folder / "regions" / "2", "manifest").read_bytes()
     files = NoSpaceForNotes()

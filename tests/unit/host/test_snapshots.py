@@ -1,4 +1,4 @@
-"""Snapshots: what they see, how long they are there, and what ends them."""
+"""Snapshots: what they see, how long they live, and what ends them."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_time_to_live_is_judged_by_the_moment_of_the_snapshot(held: Engine, cloc
     assert [cell[4] for cell in seen(held)] == [b"1"]
 
 
-def test_what_was_acknowledged_is_seen_and_what_is_not_published_is_not(tmp_path: Path) -> None:
+def test_acknowledged_writes_are_seen_and_unpublished_ones_are_not(tmp_path: Path) -> None:
     files = HeldFiles()
     engine = Engine(tmp_path, CONFIG, Clock(), files, Durability.FSYNC)
     engine.change(b"a", Put(b"f", b"q", b"1"))
@@ -240,7 +240,7 @@ def test_there_is_a_bound_for_open_ones(held: Engine) -> None:
 
 
 @pytest.mark.parametrize("snapshot_id", [b"", b"x" * 15, b"x" * 17])
-def test_what_is_no_id_is_refused(held: Engine, snapshot_id: bytes) -> None:
+def test_an_invalid_id_is_refused(held: Engine, snapshot_id: bytes) -> None:
     calls: list[Callable[[], object]] = [
         lambda: make(held.server, snapshot_id),
         lambda: held.server.snapshots.renew(snapshot_id),
@@ -264,7 +264,7 @@ def test_a_lease_longer_than_allowed_and_an_unknown_table_are_refused(held: Engi
 # ---- how it ends
 
 
-def test_one_that_ended_is_told_so_and_never_made_again(held: Engine) -> None:
+def test_an_ended_snapshot_is_reported_as_ended_and_its_id_never_reused(held: Engine) -> None:
     make(held.server)
     held.server.snapshots.end(ID)
     held.server.snapshots.end(ID)
@@ -312,14 +312,14 @@ def test_an_id_that_was_chosen_before_a_restart_is_not_made(held: Engine) -> Non
     before = held.server.incarnation_id
     make(held.server)
     held.crash()
-    with pytest.raises(SnapshotEndedError, match="started anew"):
+    with pytest.raises(SnapshotEndedError, match="restarted"):
         seen(held)
-    with pytest.raises(SnapshotEndedError, match="started anew"):
+    with pytest.raises(SnapshotEndedError, match="restarted"):
         held.server.make_snapshot("t", ID, 0, before)
     held.server.make_snapshot("t", ID, 0, held.server.incarnation_id)
 
 
-def test_it_ends_when_nobody_used_it_for_its_lease(held: Engine, clock: ManualClock) -> None:
+def test_a_snapshot_that_is_not_used_for_its_lease_ends(held: Engine, clock: ManualClock) -> None:
     held.change(b"r", Put(b"f", b"q", b"1"))
     make(held.server, lease_ms=1000)
     for _ in range(3):
@@ -329,7 +329,7 @@ def test_it_ends_when_nobody_used_it_for_its_lease(held: Engine, clock: ManualCl
         assert len(seen(held)) == 1
     clock.advance(1000)
     for call in (make, lambda server: server.snapshots.renew(ID), lambda _: seen(held)):
-        with pytest.raises(SnapshotEndedError, match="nobody used it for its lease of 1 s"):
+        with pytest.raises(SnapshotEndedError, match="it was not used for its lease of 1 s"):
             call(held.server)
     assert held.region.statistics().mvcc.registered_readers == 0
     assert held.server.statistics().snapshots.expired_count == 1
@@ -377,16 +377,16 @@ def test_a_scan_that_has_begun_goes_on_when_it_ends(held: Engine) -> None:
     assert held.region.statistics().mvcc.registered_readers == 0
 
 
-def test_a_thread_ends_what_nobody_used(held: Engine, clock: ManualClock) -> None:
-    """It waits by the machine's clock, and looks at this one when it has."""
+def test_the_thread_ends_unused_snapshots(held: Engine, clock: ManualClock) -> None:
+    """The thread waits by the machine's clock, and then reads this one."""
     snapshots = held.server.snapshots
     make(held.server, lease_ms=HOUR_MS)
-    make(held.server, OTHER_ID, lease_ms=1)  # sooner than the thread was going to look
+    make(held.server, OTHER_ID, lease_ms=1)  # sooner than the thread's next check
     clock.advance(1)
     wait_until(lambda: snapshots.statistics().open_count == 1)
     assert held.region.statistics().mvcc.registered_readers == 1
     snapshots.end(ID)
-    # While a scan reads, the thread waits for nothing; the end of the scan wakes it.
+    # While a scan reads, the thread has no deadline; the end of the scan wakes it.
     make(held.server, b"held by a scan..", lease_ms=1)
     with held.server.region_at(held.region.region_id, b"held by a scan..").scan(ScanPlan()):
         clock.advance(1)
@@ -397,7 +397,7 @@ def test_a_thread_ends_what_nobody_used(held: Engine, clock: ManualClock) -> Non
     assert snapshots.statistics().expired_count == 2
 
 
-def test_a_flush_drops_what_only_an_ended_one_saw(held: Engine) -> None:
+def test_a_flush_drops_cells_that_only_an_ended_snapshot_saw(held: Engine) -> None:
     held.change(b"r", Put(b"f", b"q", b"0"))
     make(held.server)
     held.change(b"r", Put(b"f", b"q", b"1"))
@@ -436,7 +436,7 @@ def test_it_ends_with_its_table(held: Engine, what: str) -> None:
     held.server.snapshots.renew(OTHER_ID)
 
 
-def test_a_region_that_is_not_of_it_is_told_as_ended(held: Engine) -> None:
+def test_a_region_that_is_not_of_the_snapshot_is_reported_as_ended(held: Engine) -> None:
     held.server.create_table("u", [Family(0, b"f")])
     (other,) = held.server.regions_of("u")
     make(held.server)
@@ -465,7 +465,7 @@ def test_a_table_that_goes_while_its_snapshot_is_made_leaves_none(held: Engine) 
         wait_until(lambda: making.done() or ID in held.server.snapshots._making)
         gate.leave()
         dropping.result(WAIT_S)
-        # Whichever of the two had the gate first.
+        # The thread that had the gate first.
         failure = making.exception(WAIT_S)
     assert failure is None or isinstance(failure, NotServingRegionError)
     statistics = held.server.statistics().snapshots
@@ -481,7 +481,7 @@ def test_stopping_ends_all_and_makes_no_more(held: Engine) -> None:
     held.restart()
     assert server.statistics().snapshots.open_count == 0
     assert region.statistics().mvcc.registered_readers == 0
-    assert held.region.statistics().store_file_cells == 1, "the last flush kept what nobody can read"
+    assert held.region.statistics().store_file_cells == 1, "the last flush kept cells that no reader can see"
     with pytest.raises(SnapshotEndedError, match="stopping"):
         server.snapshots.renew(ID)
     with pytest.raises(StoppingError):

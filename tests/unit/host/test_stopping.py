@@ -1,4 +1,4 @@
-"""An orderly stop on a full disk: it waits for no space, says what it left, and loses nothing."""
+"""An orderly stop on a full disk: it does not wait for space, reports unflushed regions, and loses nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import UnknownOutcomeError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.host.region_server import RegionServer
-from rowlock_regionserver.host.stopping import Unflushed, told
+from rowlock_regionserver.host.stopping import Unflushed, unflushed_text
 from rowlock_regionserver.operations import Put, RowMutation, RowOutcome, Selection, WriteOptions
 from rowlock_regionserver.wal.preallocated import PreallocatedSegment
 
@@ -40,7 +40,7 @@ class Serving:
         return RegionServer.open(folder, config, Clock(), self.disk, self.fatal.append)
 
     def fill(self, *folders: str) -> None:
-        """No new file or allocation in these folders of the data folder from now on."""
+        """Refuses new files and allocations in these folders of the data folder from now on."""
 
         def refuse(call: Call) -> None:
             parts = call.path.relative_to(self.disk.root).parts
@@ -53,7 +53,7 @@ class Serving:
         self.disk.before_call = lambda call: None
 
     def begin_put(self, table: str, row: bytes, value: bytes) -> list[RowOutcome]:
-        """The list that gets the outcome."""
+        """Begins a put; returns the list that gets its outcome."""
         (region,) = self.server.regions_of(table)
         outcomes: list[RowOutcome] = []
         mutation = RowMutation(row, (Put(b"f", b"q", value),))
@@ -66,7 +66,7 @@ class Serving:
         assert not isinstance(outcomes[0], Exception)
 
     def stop(self) -> list[Unflushed]:
-        """Fails if that takes longer than a stop may."""
+        """Stops the server. Fails if that takes longer than a stop may."""
         left: list[list[Unflushed]] = []
         stopping = threading.Thread(target=lambda: left.append(self.server.stop()), daemon=True)
         stopping.start()
@@ -86,7 +86,7 @@ def serving(tmp_path: Path) -> Serving:
     return Serving(tmp_path / "data")
 
 
-def test_what_a_stop_can_not_flush_is_told_and_stays_in_the_log(serving: Serving) -> None:
+def test_regions_that_a_stop_can_not_flush_are_reported_and_stay_in_the_log(serving: Serving) -> None:
     serving.put("t", b"r")
     serving.put("u", b"r")
     serving.server.flush("u")
@@ -117,7 +117,7 @@ def test_a_stop_does_not_wait_for_a_log_segment(serving: Serving, *, is_flushing
         wait_until(lambda: region.segment_count == 1)
     assert waiting == []
     (left,) = serving.stop()
-    assert (left.table, "no space for the log" in left.why) == ("t", True)
+    assert (left.table, "no disk space for the log" in left.why) == ("t", True)
     assert isinstance(waiting[0], UnknownOutcomeError)
     assert serving.fatal == []
     serving.empty()
@@ -129,7 +129,7 @@ def test_a_stop_does_not_wait_for_a_log_segment(serving: Serving, *, is_flushing
 
 
 @pytest.mark.parametrize("durability", [Durability.ASYNC, Durability.OS])
-def test_what_was_answered_before_its_sync_survives_a_stop_without_space(
+def test_writes_that_were_answered_before_their_sync_survive_a_stop_without_space(
     tmp_path: Path, durability: Durability
 ) -> None:
     serving = Serving(tmp_path / "data", durability)
@@ -152,9 +152,9 @@ def test_a_stop_waits_for_a_segment_that_is_only_not_ready_yet(
     may_go_on, in_allocation, looked_again = threading.Event(), threading.Event(), threading.Event()
     check = PreallocatedSegment._check
 
-    def watched(spare: PreallocatedSegment) -> None:
-        check(spare)  # Raises if the writer is to give up.
-        if spare._is_stopping:
+    def watched(preallocated: PreallocatedSegment) -> None:
+        check(preallocated)  # Raises if the writer is to give up.
+        if preallocated._is_stopping:
             looked_again.set()
 
     monkeypatch.setattr(PreallocatedSegment, "_check", watched)
@@ -175,9 +175,9 @@ def test_a_stop_waits_for_a_segment_that_is_only_not_ready_yet(
     assert serving.fatal == []
 
 
-def test_many_tables_are_told_in_one_line() -> None:
+def test_many_tables_are_reported_in_one_line() -> None:
     left = [Unflushed(f"table{number}", 100, "no space in /data; free some.") for number in range(8)]
-    line = told(left)
+    line = unflushed_text(left)
     assert "'table0' (100 bytes in memory)" in line
     assert "and 3 more" in line
-    assert "no space in /data; free some; what" in line
+    assert "no space in /data; free some; acknowledged" in line

@@ -38,11 +38,11 @@ OPERATIONS: Mapping[str, tuple[Callable[[RegionServer], object], Content]] = {
 
 def put(server: RegionServer, table: str, row: bytes) -> None:
     (region,) = server.regions_of(table)
-    told = threading.Event()
+    done = threading.Event()
     mutation = RowMutation(row, tuple(Put(family, b"q", b"v") for family in (b"f", b"g")))
     options = WriteOptions(Clock().monotonic() + WAIT_S, Durability.FSYNC)
-    assert region.mutate([mutation], options, lambda _: told.set(), may_wait=True)
-    assert told.wait(WAIT_S)
+    assert region.mutate([mutation], options, lambda _: done.set(), may_wait=True)
+    assert done.wait(WAIT_S)
 
 
 def content_of(server: RegionServer) -> Content:

@@ -25,7 +25,7 @@ BLOCK_MS = Config().stamp_leap_ms
 @pytest.fixture
 def clock() -> ManualClock:
     clock = ManualClock()
-    clock.advance(1)  # One of those that give stamps also ahead of the clock.
+    clock.advance(1)  # A millisecond that gives stamps even when they are ahead of the clock.
     return clock
 
 
@@ -52,7 +52,7 @@ def put_into(region: Region, engine: Engine) -> int:
     outcomes: list[object] = []
     options = WriteOptions(engine.clock.monotonic() + 60)
     assert region.mutate([RowMutation(b"r", (Put(b"f", b"q", b"v"),))], options, outcomes.extend, may_wait=True)
-    region.flush()  # Which waits until it is published.
+    region.flush()  # Waits until the put is published.
     (result,) = outcomes
     assert isinstance(result, RowResult)
     return result.timestamp
@@ -75,7 +75,7 @@ def test_a_range_for_a_table_is_never_below_a_stamp_of_it(engine: Engine, clock:
 
 
 def test_a_write_that_comes_after_a_range_is_later_than_it(engine: Engine, clock: ManualClock) -> None:
-    """Also in the same millisecond, and while stamps stand ahead of the clock, as after a restart."""
+    """Also in the same millisecond, and while stamps are ahead of the clock, as after a restart."""
     now_ms = engine.server.timestamp_range("t").now_ms
     assert engine.server.timestamp_range("t").now_ms == engine.server.timestamp_range().now_ms == now_ms, (
         "asking moved the time"
@@ -121,7 +121,7 @@ def test_ranges_end_less_than_a_block_ahead_and_share_no_millisecond(
 
 
 def test_a_range_of_one_table_affects_no_other(engine: Engine, clock: ManualClock) -> None:
-    """Nor do stamps that are ahead of the clock, or clients that connect and ask for the time."""
+    """Nor do stamps that are ahead of the clock, or clients that connect and request the time."""
     engine.server.create_table("other", [Family(0, b"f")], Durability.OS)
     clock.advance(1)
     engine.server.timestamp_range("t", 900)

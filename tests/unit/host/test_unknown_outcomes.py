@@ -1,4 +1,4 @@
-"""A table operation that fails after its commit has an unknown outcome; only before it has nothing been changed."""
+"""A table operation that fails after its commit has an unknown outcome; one that fails before has changed nothing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Serving:
         ]
 
     def fail_after_commit(self, call_name: str, folder: str, error_number: int) -> None:
-        """Once the catalog's next generation is there, calls of this name fail in this folder."""
+        """Makes calls of this name fail in this folder after the catalog's next generation."""
         committed: list[Call] = []
 
         def fail(call: Call) -> None:
@@ -79,9 +79,9 @@ def test_a_log_that_fails_just_after_the_commit_leaves_the_outcome_unknown(
     serving: Serving, tmp_path: Path, operation: str, call_name: str
 ) -> None:
     serving.fail_after_commit(call_name, "log", errno.EIO)
-    with pytest.raises(UnknownOutcomeError) as told:
+    with pytest.raises(UnknownOutcomeError) as raised:
         OPERATIONS[operation](serving.server)
-    assert "nothing was changed" not in told.value.message
+    assert "nothing was changed" not in raised.value.message
     assert len(serving.fatal) == 1, "the server ends"
     assert serving.after_restart(tmp_path) != serving.before, "it was done"
     with pytest.raises(StoppingError):
@@ -110,7 +110,7 @@ def test_whatever_fails_just_after_the_commit_leaves_the_outcome_unknown_and_end
     step: str,
     error: Exception,
 ) -> None:
-    """Also what no one thought of, or the server would go on with tables that are not those of its catalog."""
+    """Unexpected errors too: else the server would continue with tables that differ from its catalog."""
 
     def fails(*_: object) -> None:
         raise error
@@ -130,7 +130,7 @@ def test_whatever_fails_just_after_the_commit_leaves_the_outcome_unknown_and_end
 def test_a_log_that_has_failed_before_the_commit_leaves_it_undone_or_unknown(
     serving: Serving, tmp_path: Path, operation: str
 ) -> None:
-    serving.server._log._pending.fail(OSError(errno.EIO, "the log failed, and nobody knows yet"))
+    serving.server._log._pending.fail(OSError(errno.EIO, "the log failed, and no caller knows yet"))
     try:
         OPERATIONS[operation](serving.server)
     except UnknownOutcomeError:
@@ -165,7 +165,7 @@ def test_a_new_region_that_can_not_be_opened_changes_nothing(
 
 @pytest.mark.parametrize("operation", ["truncate", "drop"])
 @pytest.mark.parametrize("error_number", [errno.EIO, errno.ENOSPC, errno.EACCES])
-def test_what_can_not_be_removed_afterwards_is_left_to_the_next_start(
+def test_the_next_start_removes_files_that_could_not_be_removed(
     serving: Serving, tmp_path: Path, operation: str, error_number: int
 ) -> None:
     serving.fail_after_commit("remove", "regions", error_number)

@@ -1,4 +1,4 @@
-"""A file or folder that is missing, or that the system can't read, costs its region and no other; and it is named.
+"""A file or folder that is missing or unreadable closes its region and no other, and is named.
 
 Asked of the start, of verify and of salvage alike.
 """
@@ -26,7 +26,7 @@ Spoil = Callable[[Path], Files]
 
 
 class RefusingFiles(Files):
-    """The system refuses to open one file, or to list one folder."""
+    """A system that refuses to open one file, or to list one folder."""
 
     def __init__(self, path: Path, error_number: int) -> None:
         self._path = path
@@ -76,7 +76,7 @@ def unreadable(path: Path) -> Files:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Of a server that was killed: tables `t` and `whole` with rows in files and in the log; `t` has a bulk file."""
+    """The folder of a killed server: tables `t` and `whole` with rows in files and in the log; `t` has a bulk file."""
     served = tmp_path / "served"
     served.mkdir()
     server = opened(served)
@@ -138,7 +138,7 @@ def test_it_costs_its_own_region_and_is_named_by_start_verify_and_salvage(
 
 
 @pytest.mark.parametrize("spoil", [missing, forbidden, unreadable])
-def test_what_is_put_back_is_served_again(folder: Path, spoil: Spoil) -> None:
+def test_a_restored_file_is_served_again(folder: Path, spoil: Spoil) -> None:
     path = CASES["a store file"](folder)
     kept = path.read_bytes()
     server = opened(folder, spoil(path))
@@ -192,7 +192,7 @@ def test_the_newest_catalog_that_can_not_be_read_is_named(folder: Path, tmp_path
     assert path in [error.path for error in salvaged]
 
 
-def test_an_error_says_what_to_do(folder: Path) -> None:
+def test_the_error_says_what_to_do(folder: Path) -> None:
     path = CASES["a store file"](folder)
     server = opened(folder, missing(path))
     (damage,) = server.damaged_regions().values()

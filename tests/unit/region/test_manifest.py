@@ -94,7 +94,9 @@ def test_fields_of_a_newer_version_are_ignored_and_dropped_from_the_next_manifes
 def test_a_server_of_version_1_refuses_it(tmp_path: Path) -> None:
     """It reads version 1, and would report the missing fields as damage."""
     write_manifest(Files(), tmp_path, 1, Manifest(1, 1))
-    with pytest.raises(DataFolderError, match=f"version {FORMAT_VERSION}; this rowlock reads up to 1. Use a newer one"):
+    with pytest.raises(
+        DataFolderError, match=f"version {FORMAT_VERSION}, but this rowlock reads up to 1; use a newer one"
+    ):
         generations.read_newest(Files(), tmp_path, NAME)
 
 

@@ -128,7 +128,7 @@ def test_a_store_file_inside_a_value_is_not_taken_for_blocks(case: Case) -> None
 def test_more_than_a_segment_should_hold_becomes_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(salvaged_cells, "_SEGMENT_BYTES_MAX", 2000)
     bench = flipping.make(tmp_path)
-    segments = salvaged_cells._whole_part(bench.path, Files(), [])
+    segments = salvaged_cells._intact_part(bench.path, Files(), [])
     chunks = [segment.read_rows(b"", b"", NO_LIMIT) for segment in segments]
     assert len(chunks) > 2
     assert all(chunk.table.nbytes < 4000 for chunk in chunks), "a block more at most"

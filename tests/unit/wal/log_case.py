@@ -31,7 +31,7 @@ def small_config(**limits: int) -> Config:
 
 @dataclass
 class LogCase:
-    """One log, what was appended to it, and what was completed. The clock stands, so no idle marker comes by itself."""
+    """One log, what was appended to it, and what was completed. The clock does not move, so there is no idle marker."""
 
     folder: Path
     files: Files
@@ -75,7 +75,7 @@ class LogCase:
             self.log.reserve(region_id, numbers_until, stamps_until)
 
     def wait(self, condition: Callable[[], bool]) -> None:
-        """Until a completion or failure makes the condition true."""
+        """Waits until a completion or failure makes the condition true."""
         with self._changed:
             assert self._changed.wait_for(condition, WAIT_SECONDS), "the log did not get there"
 
@@ -98,13 +98,13 @@ def deliver_to(changes: list[Change]) -> Callable[[int, int, int, bytes], None]:
 
 
 def read_all(folder: Path) -> tuple[Recovered, list[Change]]:
-    """What a recovery of the folder would find, without changing it."""
+    """Returns what a recovery of the folder would find, without changing it."""
     delivered: list[Change] = []
     return read_log(folder, Files(), deliver_to(delivered)), delivered
 
 
 class NoteMissing(UnsyncedFiles):
-    """Hides the file beside the log that says how far it is durable."""
+    """Hides the file `durable`."""
 
     def read(self, path: Path) -> bytes:
         if path.name == durable.NAME:
@@ -113,7 +113,7 @@ class NoteMissing(UnsyncedFiles):
 
 
 def read_alone(folder: Path) -> tuple[Recovered, list[Change]]:
-    """The same by what the segments alone tell."""
+    """Returns what a recovery without the file `durable` would find."""
     delivered: list[Change] = []
     return read_log(folder, NoteMissing(), deliver_to(delivered)), delivered
 
@@ -124,7 +124,7 @@ def segment_names(folder: Path) -> list[str]:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
-    """For states that the log reaches without telling anybody."""
+    """For states that the log reaches without a notification."""
     pause = threading.Event()
     for _ in range(int(seconds * 500)):
         if condition():

@@ -1,4 +1,4 @@
-"""What is appended is completed in order, as durable as asked, many with one sync; a failure is final."""
+"""Appended records complete in order, as durable as requested, many with one sync; a failure is final."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Gate:
             assert self.opened.wait(WAIT_SECONDS)
 
 
-def test_completions_come_in_log_order_whatever_durability_they_ask(case: LogCase) -> None:
+def test_completions_of_all_durabilities_come_in_log_order(case: LogCase) -> None:
     durabilities = [Durability.SKIP, Durability.ASYNC, Durability.OS, Durability.FSYNC]
     for number in range(200):
         case.append(1 + number % 3, b"%d" % number, durabilities[number * 7 % 4])
@@ -36,7 +36,7 @@ def test_completions_come_in_log_order_whatever_durability_they_ask(case: LogCas
     assert case.completed == case.appended
 
 
-def test_a_completion_without_a_record_comes_in_its_turn(case: LogCase) -> None:
+def test_a_completion_without_a_record_comes_in_log_order(case: LogCase) -> None:
     order: list[str] = []
     with case.log.order:
         case.log.append(1, 1, 1, b"a", Durability.FSYNC, lambda: order.append("append"))
@@ -107,7 +107,7 @@ def test_os_does_not_wait_for_a_sync(case: LogCase, disk: SimulatedFiles) -> Non
     assert case.log.statistics().sync_count == 0
 
 
-def test_one_sync_carries_what_was_appended_during_the_last(case: LogCase, disk: SimulatedFiles) -> None:
+def test_one_sync_carries_all_records_appended_during_the_last(case: LogCase, disk: SimulatedFiles) -> None:
     gate = Gate(disk, "fdatasync")
     case.append(1, b"first")
     assert gate.reached.wait(WAIT_SECONDS)
@@ -187,7 +187,7 @@ def test_a_failed_sync_that_drops_its_pages_loses_nothing_that_was_completed(
     after.log.close()
 
 
-def test_who_waits_for_a_sync_is_told_when_the_log_fails(case: LogCase, disk: SimulatedFiles) -> None:
+def test_a_thread_that_waits_for_a_sync_gets_the_failure_of_the_log(case: LogCase, disk: SimulatedFiles) -> None:
     gate = Gate(disk, "fdatasync")
     case.append(1, b"first")
     assert gate.reached.wait(WAIT_SECONDS)
@@ -243,7 +243,7 @@ def test_the_idle_marker_makes_the_last_record_provable(case: LogCase, disk: Sim
     case.clock.advance(1000)
     wait_until(lambda: read_alone(case.folder)[0].proven_bytes == offset, seconds=5)
     wait_until(lambda: case.log.statistics().pending_bytes == 0)
-    # Once: a clock that goes on brings no second one.
+    # Once: when the clock moves on, there is no second one.
     end = case.log.statistics().appended_bytes
     case.clock.advance(1000)
     case.append_synced(1, b"next")
@@ -253,7 +253,7 @@ def test_the_idle_marker_makes_the_last_record_provable(case: LogCase, disk: Sim
     assert recovered.gaps == ()
 
 
-def test_closing_completes_what_was_appended_and_leaves_a_segment_of_its_contents_size(case: LogCase) -> None:
+def test_closing_completes_all_records_and_leaves_a_segment_of_its_contents_size(case: LogCase) -> None:
     changes = [case.append(1, b"%d" % number, Durability.OS) for number in range(5)]
     case.log.close()
     case.log.close()

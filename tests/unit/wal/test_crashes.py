@@ -1,4 +1,4 @@
-"""A crash at each changing call of append, roll, trim, close and recovery, with and without what was not synced.
+"""A crash at each changing call of append, roll, clean, close and recovery, with and without what was not synced.
 
 One thread appends and the log's own threads follow, so which call a number means differs a little from run to run;
 the invariants hold for each. Every case is followed by two restarts, and the first of them is crashed at each of its
@@ -23,9 +23,9 @@ LOSSES = [(Loss.NOTHING, 0), (Loss.ALL, 0), (Loss.SOME, 1), (Loss.SOME, 2)]
 
 
 class Cycle(LogCase):
-    """A life of a log: appends of all durabilities that roll, flushes that trim, a reservation, a close.
+    """A life of a log: appends of all durabilities that roll, flushes that free segments, a reservation, a close.
 
-    What it was told is durable must be found again: `synced` changes, and the greatest bounds that were reserved
+    Everything that was durable must be found again: `synced` changes, and the greatest bounds that were reserved
     before a completed change.
     """
 
@@ -64,7 +64,7 @@ class Cycle(LogCase):
                 self._flush()
 
     def _flush(self) -> None:
-        """Store files have everything; waits until all segments but the last are gone."""
+        """Store files get everything; waits until all segments but the last are removed."""
         self.flushed = dict(self.numbers)
         for region_id, write_number in self.numbers.items():
             self.log.flushed(region_id, write_number)
@@ -74,7 +74,7 @@ class Cycle(LogCase):
         self.wait(lambda: self.completed == self.appended or bool(self.failures))
 
     def check(self, after: LogCase, loss: Loss) -> None:
-        """What a restart found is a prefix of what was appended, with all that may not be missing."""
+        """Checks that a restart found a prefix of the appended changes, with all that must not be lost."""
         assert after.recovered.gaps == ()
         assert after.recovered.broken == {}
         kept = self.not_flushed(after.delivered)
@@ -89,7 +89,7 @@ class Cycle(LogCase):
 
 
 def restarted(folder: Path) -> LogCase:
-    """What a restart finds; it closes in good order."""
+    """Returns what a restart finds, after an orderly close."""
     case = LogCase(folder, UnsyncedFiles(), small_config(log_segment_bytes=512)).open()
     case.log.close()
     return case
@@ -161,7 +161,7 @@ def test_a_crash_at_each_call_of_a_recovery_is_harmless(tmp_path: Path, loss: Lo
 
 
 def tear(folder: Path, disk: SimulatedFiles) -> None:
-    """Spoils the last record, as a write does of which only some sectors arrived."""
+    """Damages the last record like a write of which only some sectors reached the disk."""
     path = folder / segment_names(folder)[-1]
     data = path.read_bytes()
     place = data.rindex(b"torn")

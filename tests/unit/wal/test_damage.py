@@ -1,4 +1,4 @@
-"""Damage is named, with its place, and nothing that is wrong or incomplete is served."""
+"""Damage is named, with its position, and no wrong or incomplete data is served."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Built:
         path.write_bytes(data)
 
     def damage(self, index: int) -> tuple[int, int]:
-        """Flips a bit in the payload of this change. Where its record begins: segment and offset."""
+        """Flips a bit in the payload of this change. Returns the start of its record: segment and offset."""
         segment, start, _ = self.places[index]
         self.flip(segment, start + 45)
         return segment, start
@@ -108,8 +108,8 @@ def test_a_damaged_region_stays_damaged_after_a_restart(tmp_path: Path) -> None:
     assert delivered_of(read_all(built.folder)[1], 2) == built.of(2)
 
 
-class NothingTrimmed(UnsyncedFiles):
-    """No segment is removed or set aside before it is let go: else one goes while its folder is copied."""
+class NothingRemoved(UnsyncedFiles):
+    """Blocks the removal of segments until it is released: else one is removed while its folder is copied."""
 
     def __init__(self) -> None:
         self.may_trim = threading.Event()
@@ -129,7 +129,7 @@ def test_damage_is_not_forgotten_when_the_server_is_killed_right_after_its_recov
     built = build(tmp_path, [1, 2, 1, 2], close=False)
     built.damage(0)  # region 1's first: its second shows the break, nothing proves region 2 or any other
     for life in range(3):
-        files = NothingTrimmed()
+        files = NothingRemoved()
         case = LogCase(built.folder, files, small_config()).open()
         killed = copy_folder(built.folder, tmp_path / f"killed-{life}")
         files.may_trim.set()
@@ -182,7 +182,7 @@ def test_doubt_about_unknown_regions_outlives_restarts_and_new_regions_are_not_d
     assert delivered_of(delivered, 50) == case.appended
 
 
-def test_what_is_lost_but_flushed_breaks_no_chain(tmp_path: Path) -> None:
+def test_lost_records_that_are_flushed_break_no_chain(tmp_path: Path) -> None:
     built = build(tmp_path, [1, 2, 1, 2, 1, 2])
     built.damage(2)  # region 1, write number 2
     delivered: list[Change] = []
@@ -194,7 +194,7 @@ def test_what_is_lost_but_flushed_breaks_no_chain(tmp_path: Path) -> None:
     assert read_log(built.folder, UnsyncedFiles(), deliver_to([]), flushed={1: 1}).damage_of(1) is not None
 
 
-def test_a_bad_record_in_a_segment_with_a_successor_is_damage_whatever_follows_it(tmp_path: Path) -> None:
+def test_a_bad_record_in_a_segment_with_a_successor_is_always_damage(tmp_path: Path) -> None:
     built = build(tmp_path, [1] * 12 + [2] * 12, log_segment_bytes=512)
     last_of_first = max(index for index, place in enumerate(built.places) if place[0] == 1)
     built.damage(last_of_first)
@@ -234,7 +234,7 @@ def test_a_missing_segment_in_the_middle_is_named(tmp_path: Path) -> None:
     assert damage.value.path == segment_path(built.folder, 2)
 
 
-def test_missing_oldest_segments_are_seen_by_what_was_flushed(tmp_path: Path) -> None:
+def test_missing_oldest_segments_show_by_the_flushed_write_numbers(tmp_path: Path) -> None:
     built = build(tmp_path, [1] * 30, log_segment_bytes=512)
     segment_path(built.folder, 1).unlink()
     (start,) = read_all(built.folder)[0].starts.values()
@@ -242,7 +242,7 @@ def test_missing_oldest_segments_are_seen_by_what_was_flushed(tmp_path: Path) ->
     assert read_log(built.folder, UnsyncedFiles(), deliver_to([]), flushed={1: start - 1}).damage_of(1) is not None
 
 
-def test_a_missing_log_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+def test_a_missing_log_is_not_a_new_one(tmp_path: Path) -> None:
     built = build(tmp_path, [1])
     log_id = read_all(built.folder)[0].log_id
     recover(built.folder, UnsyncedFiles(), deliver_to([]), expected_log_id=log_id)
@@ -316,7 +316,7 @@ def test_dropping_a_damaged_region_ends_its_damage(tmp_path: Path) -> None:
 
 
 def check_flipped(built: Built, recovered: Recovered, delivered: list[Change], lost_from: int) -> None:
-    """Nothing wrong was delivered, and a region that is served has everything but what `lost_from` on may be cut."""
+    """Checks that nothing wrong was delivered, and that served regions have all changes before `lost_from`."""
     for region_id in (1, 2, 3):
         of_region = delivered_of(delivered, region_id)
         whole = built.of(region_id)
@@ -332,7 +332,7 @@ def test_a_flipped_bit_anywhere_is_named_or_lies_in_the_unproven_tail(tmp_path: 
     built = build(tmp_path, [1, 2, 3] * 7, close=close, log_segment_bytes=768)
     pristine, _ = read_all(built.folder)
     assert pristine.last_segment >= 3
-    # Of a closed log nothing may be lost. Of a killed one the last change was synced, but nothing proves it.
+    # A closed log must lose nothing. In a killed one the last change was synced, but nothing proves it.
     lost_from = len(built.changes) - (0 if close else 1)
     seed = drawn_seed()
     chance = random.Random(seed)

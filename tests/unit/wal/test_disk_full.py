@@ -1,4 +1,4 @@
-"""A full disk refuses writes at CHECK, loses nothing, and lets writes go on by itself."""
+"""On a full disk CHECK refuses writes, nothing is lost, and writes resume without an operator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fill(disk: SimulatedFiles) -> None:
-    """Nothing can be allocated any more."""
+    """Makes every allocation fail."""
 
     def refuse(call: Call) -> None:
         if call.name == "allocate":
@@ -32,7 +32,7 @@ def empty(disk: SimulatedFiles) -> None:
     disk.before_call = lambda call: None
 
 
-def test_writes_are_refused_when_the_next_segment_can_not_be_made_and_go_on_when_it_can(
+def test_writes_are_refused_when_the_next_segment_can_not_be_made_and_resume_when_it_can(
     case: LogCase, disk: SimulatedFiles
 ) -> None:
     case.log.check_space(100)
@@ -43,7 +43,7 @@ def test_writes_are_refused_when_the_next_segment_can_not_be_made_and_go_on_when
         case.log.check_space(1)
     assert refusal.value.can_retry
     assert refusal.value.retry_after_ms > 0
-    # What passed CHECK before still finds its place.
+    # A write that passed CHECK before still gets its space.
     case.append_synced(1, b"x" * 100)
     empty(disk)
     wait_until(lambda: not case.log.statistics().is_full)
@@ -76,9 +76,7 @@ def test_space_that_flushes_need_is_left_alone(disk: SimulatedFiles, monkeypatch
     case.log.close()
 
 
-def test_what_was_appended_before_the_refusal_waits_for_space_and_completes(
-    case: LogCase, disk: SimulatedFiles
-) -> None:
+def test_records_appended_before_the_refusal_wait_for_space_and_complete(case: LogCase, disk: SimulatedFiles) -> None:
     fill(disk)
     case.append_synced(1, b"x" * 600)
     late = [case.append(1, b"y" * 600), case.append(1, b"z" * 5000)]
@@ -118,7 +116,7 @@ def test_closing_on_a_full_disk_ends_and_leaves_unwritten_changes_unacknowledged
     assert read_all(case.folder)[1] == [kept]
 
 
-def test_a_server_starts_on_a_full_disk_refuses_writes_and_goes_on_when_there_is_space(
+def test_a_server_starts_on_a_full_disk_refuses_writes_and_resumes_when_there_is_space(
     case: LogCase, disk: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(10):

@@ -1,4 +1,4 @@
-"""Logs of format 1, as the version before wrote them: read, gone on with, and judged by their own rules."""
+"""Logs of format 1, as the version before wrote them: read, continued, and judged by their own rules."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Log1:
         self.begin()
 
     def begin(self) -> None:
-        """The next segment."""
+        """Begins the next segment."""
         predecessor, final_bytes = self._number, len(self._data)
         self._write()
         self._number += 1
@@ -62,11 +62,11 @@ class Log1:
         self.stops.append(len(self._data))
 
     def mark(self) -> None:
-        """As when it fell idle."""
+        """Writes the marker of an idle log."""
         self._add(0, 0, 0, MARKER, marker_1(self.regions))
 
     def end(self, *, is_closed: bool = False) -> Path:
-        """Ends as by a kill, in a preallocated file, or in good order."""
+        """Ends the log: as a kill does, in a preallocated file, or in an orderly way."""
         if is_closed:
             self.mark()
         self._write(len(self._data) if is_closed else SEGMENT)
@@ -97,7 +97,7 @@ def log(tmp_path: Path) -> Log1:
 
 
 @pytest.mark.parametrize("is_closed", [False, True], ids=["killed", "stopped"])
-def test_all_of_it_is_found_and_gone_on_with(log: Log1, is_closed: bool) -> None:
+def test_a_whole_log_is_found_and_continued(log: Log1, is_closed: bool) -> None:
     folder = log.end(is_closed=is_closed)
     recovered, delivered = read_all(folder)
     assert delivered == log.changes
@@ -136,7 +136,7 @@ def test_a_marker_of_all_regions_proves_those_that_lost_nothing(log: Log1) -> No
     assert [recovered.damage_of(region_id) is None for region_id in (1, 2, 3)] == [False, True, True]
 
 
-def test_a_page_cut_out_of_its_last_segment_is_told_by_what_was_moved(log: Log1) -> None:
+def test_a_page_cut_out_of_its_last_segment_shows_by_the_displaced_records(log: Log1) -> None:
     folder = log.end()
     path = segment_path(folder, 2)
     data = path.read_bytes()
@@ -146,7 +146,7 @@ def test_a_page_cut_out_of_its_last_segment_is_told_by_what_was_moved(log: Log1)
         assert [gap.path for gap in recovered.gaps] == [path]
 
 
-def test_a_torn_tail_is_cut_and_its_end_is_proven_by_nothing(log: Log1) -> None:
+def test_a_torn_tail_is_cut_and_nothing_proves_its_end(log: Log1) -> None:
     folder = log.end()
     path = segment_path(folder, 2)
     data = path.read_bytes()

@@ -1,4 +1,4 @@
-"""docs/wal_format.md says what the code writes."""
+"""The example in docs/wal_format.md is what the code writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rowlock_regionserver.wal.segment import SegmentHeader, encode_head
 DOCUMENT = Path(__file__).parents[3] / "docs" / "wal_format.md"
 
 
-def test_the_example_in_the_document_is_what_is_written() -> None:
+def test_the_code_writes_the_example_in_the_document() -> None:
     text = DOCUMENT.read_text()
     dump = re.findall(r"^ *\d+  ((?:[0-9a-f]{2} *)+)$", text, re.MULTILINE)
     log_id = bytes(range(16))

@@ -96,7 +96,7 @@ def test_records_behind_bad_bytes_are_found_and_copies_inside_values_are_not() -
     assert [(run.start, run.stop) for run in runs] == [(stops[2], stops[5])]
 
 
-def test_the_search_sees_what_a_walk_over_each_offset_sees() -> None:
+def test_the_search_finds_the_same_as_a_walk_over_each_offset() -> None:
     for seed_number in range(30):
         chance = generator_of(seed_number)
         data = bytearray(64)
@@ -157,7 +157,7 @@ def test_a_segment_of_another_format_version_says_so() -> None:
         decode_segment_header(PATH, bytes(data))
 
 
-def test_segments_are_known_by_their_names() -> None:
+def test_segments_are_recognised_by_their_names() -> None:
     assert segment_number(segment_path(Path("log"), 12).name) == 12
     for name in ["spare.wal", "0000000012.damaged", "12.wal", "0000000012.wal.bak", "x"]:
         assert segment_number(name) is None
@@ -176,7 +176,7 @@ def test_a_marker_is_read_as_it_was_written() -> None:
     "payload",
     [b"", bytes(7), bytes(9), b"\x02" + bytes(7), bytes(4) + b"\x01" + bytes(34), bytes(4) + b"\xff" * 4 + bytes(32)],
 )
-def test_what_is_no_marker_is_refused(payload: bytes) -> None:
+def test_an_invalid_marker_is_refused(payload: bytes) -> None:
     with pytest.raises(ValueError, match="marker"):
         decode_marker(payload, 2)
 

@@ -1,4 +1,4 @@
-"""Markers of an idle log name what is new, and prove no less for it."""
+"""Markers of an idle log name the regions with new records, and prove as much as full ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANY = 2000
 
 
 def idle(case: LogCase) -> None:
-    """Lets the log fall idle, and waits until its marker is durable, if there is a new one and room for it."""
+    """Makes the log idle, and waits until its marker is durable, if there is a new one and space for it."""
     case.clock.advance(1000)
     pending = case.log._pending
     wait_until(lambda: pending._marker_end == pending.end() == case.log.durable)
@@ -58,7 +58,7 @@ def test_a_put_with_many_tables_adds_no_more_to_the_log_than_with_one(case: LogC
     assert read_all(case.folder)[0].regions.keys() == set(range(1, MANY + 1))
 
 
-def test_a_partial_marker_names_what_is_new_since_the_one_before(case: LogCase) -> None:
+def test_a_partial_marker_names_the_regions_with_records_since_the_one_before(case: LogCase) -> None:
     for region_id in range(1, 60):
         case.reserve(region_id, 10, 20)
     case.log.sync()
@@ -93,7 +93,7 @@ def test_a_log_that_has_grown_names_all_again(case: LogCase) -> None:
     assert [marker.is_partial for marker in markers(case.folder)] == [False, False, True, False, True]
 
 
-def test_after_a_recovery_the_first_partial_marker_names_what_was_written_anew(tmp_path: Path) -> None:
+def test_after_a_recovery_the_first_partial_marker_names_the_regions_of_copied_records(tmp_path: Path) -> None:
     disk = SimulatedFiles(tmp_path / "disk")
     case = LogCase(disk.root / "log", disk, small_config(log_segment_bytes=1 << 20)).open()
     for region_id in range(1, 60):
@@ -113,7 +113,7 @@ def test_after_a_recovery_the_first_partial_marker_names_what_was_written_anew(t
 
 
 class Busy:
-    """A log with many regions, and what is true of each: changes, bounds, generation."""
+    """A log with many regions, and the true state of each: changes, bounds, generation."""
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
         self.disk = SimulatedFiles(folder / "disk")
@@ -156,7 +156,7 @@ class Busy:
         log.sync()
 
     def check(self, recovered: Recovered, delivered: list[Change], place: str) -> int:
-        """Every region that would be served has all that it had. How many would be."""
+        """Checks that every region that would be served is complete. Returns their number."""
         whole = 0
         for region_id in self.bounds.keys() - self.dropped:
             of_region = [change for change in self.case.appended if change[0] == region_id]
@@ -175,13 +175,13 @@ class Busy:
 
 
 @pytest.mark.parametrize("life", range(8))
-def test_whatever_is_lost_no_region_is_served_with_less_than_it_had(tmp_path: Path, life: int) -> None:
+def test_no_region_is_served_with_lost_records(tmp_path: Path, life: int) -> None:
     seed = drawn_seed()
     chance = random.Random(f"{seed} {life}")
     busy = Busy(tmp_path, chance)
     recovered, delivered = read_all(busy.folder)
     assert busy.check(recovered, delivered, "undamaged") == len(busy.bounds.keys() - busy.dropped)
-    served = asked = 0
+    served = existing = 0
     for _ in range(150):
         segment = chance.randint(1, recovered.last_segment)
         path = segment_path(busy.folder, segment)
@@ -197,6 +197,6 @@ def test_whatever_is_lost_no_region_is_served_with_less_than_it_had(tmp_path: Pa
         path.write_bytes(spoiled)
         found, changes = read_all(busy.folder)
         served += busy.check(found, changes, f"seed {seed}, life {life}: segment {segment}, {places}")
-        asked += len(busy.bounds.keys() - busy.dropped)
+        existing += len(busy.bounds.keys() - busy.dropped)
         path.write_bytes(data)
-    assert served > asked // 10, "hardly anything was proven whole"
+    assert served > existing // 10, "hardly anything was proven whole"

@@ -1,4 +1,4 @@
-"""The end of the log, lost by something else than a power failure: it is damage, and never a torn tail."""
+"""An end of the log that is lost, but not by a power failure, is damage and never a torn tail."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def damaged(image: Path, target: Path, damage: Damages) -> Path:
 
 
 def check_named(folder: Path, changes: list[Change], stops: list[int], place: int) -> None:
-    """The damage is named where it begins, no region is served with less than it had, and a restart says the same."""
+    """Checks that the damage is named, that no region is served with lost changes, and that a restart agrees."""
     recovered, delivered = read_all(folder)
     check_gap(folder, recovered.gaps[0].offset, stops, place)
     for region_id in (1, 2, 3, 99):
@@ -82,7 +82,7 @@ def check_named(folder: Path, changes: list[Change], stops: list[int], place: in
     assert delivered == changes[: len(delivered)]
     before = segment_path(folder, 1).read_bytes()
     LogCase(folder, UnsyncedFiles(), small_config(log_segment_bytes=SEGMENT)).open().log.close()
-    # Nobody needs it any more, so it may have been set aside by now.
+    # No region needs it any more, so it may have been set aside by now.
     (kept,) = [path for path in folder.iterdir() if path.stem == "0000000001"]
     assert kept.read_bytes() == before, "what its repair may need was cut"
     for region_id in (1, 2, 3, 99):
@@ -90,12 +90,12 @@ def check_named(folder: Path, changes: list[Change], stops: list[int], place: in
 
 
 def check_gap(folder: Path, offset: int, stops: list[int], place: int) -> None:
-    """It begins with the first record that is not whole."""
+    """The damage begins with the first incomplete record."""
     assert offset == max([stop for stop in stops if stop <= place], default=offset), folder
 
 
 @pytest.mark.parametrize("damage", [cut_short, page_cut_out, page_cut_out_and_filled_up, page_put_in, end_zeroed])
-def test_what_a_killed_server_had_synced_is_missed_and_named(
+def test_lost_records_that_a_killed_server_had_synced_are_named(
     killed: tuple[Path, list[Change], list[int]], tmp_path: Path, damage: Damages
 ) -> None:
     image, changes, stops = killed
@@ -104,7 +104,7 @@ def test_what_a_killed_server_had_synced_is_missed_and_named(
 
 
 @pytest.mark.parametrize("damage", [cut_short, page_cut_out, page_cut_out_and_filled_up, page_put_in])
-def test_the_segment_alone_tells_of_what_was_cut_out_of_it(
+def test_the_segment_alone_shows_a_piece_cut_out_of_it(
     killed: tuple[Path, list[Change], list[int]], tmp_path: Path, damage: Damages
 ) -> None:
     image, changes, stops = killed
@@ -131,7 +131,7 @@ def test_a_file_cut_at_any_byte_is_shorter_than_it_was_made(
         assert recovered.gaps[-1].path == path
 
 
-def test_the_last_record_of_a_killed_server_is_proven_by_the_file_beside_the_log(
+def test_the_file_durable_proves_the_last_record_of_a_killed_server(
     killed: tuple[Path, list[Change], list[int]], tmp_path: Path
 ) -> None:
     image, changes, stops = killed
@@ -145,7 +145,7 @@ def test_the_last_record_of_a_killed_server_is_proven_by_the_file_beside_the_log
 
 
 @pytest.mark.parametrize("has_note", [True, False], ids=["with note", "without"])
-def test_the_log_of_a_server_that_was_stopped_is_missed_to_its_end(tmp_path: Path, has_note: bool) -> None:
+def test_a_loss_at_the_end_of_the_log_of_a_stopped_server_is_named(tmp_path: Path, has_note: bool) -> None:
     folder, changes, stops = image_of(tmp_path, SEGMENT, close=True)
     whole, delivered = read_all(folder)
     assert (whole.gaps, whole.torn, delivered) == ((), None, changes)
@@ -175,7 +175,7 @@ def test_a_log_that_ends_with_another_marker_was_cut(disk: SimulatedFiles, tmp_p
 
 
 @pytest.mark.parametrize("close", [True, False], ids=["stopped", "killed"])
-def test_a_newest_segment_that_is_gone_is_named(tmp_path: Path, close: bool) -> None:
+def test_a_missing_newest_segment_is_named(tmp_path: Path, close: bool) -> None:
     folder, _, _ = image_of(tmp_path, 4096, close=close)
     names = segment_names(folder)
     gone = folder / names[-1]
@@ -187,7 +187,7 @@ def test_a_newest_segment_that_is_gone_is_named(tmp_path: Path, close: bool) -> 
         assert damage.value.found == "no file"
 
 
-def test_a_newest_segment_that_is_gone_is_known_after_a_power_failure(disk: SimulatedFiles, tmp_path: Path) -> None:
+def test_a_missing_newest_segment_is_named_after_a_power_failure(disk: SimulatedFiles, tmp_path: Path) -> None:
     case = LogCase(disk.root / "log", disk, small_config()).open()
     for _ in range(3):
         case.append(1, b"x" * 700, Durability.OS)
@@ -201,7 +201,7 @@ def test_a_newest_segment_that_is_gone_is_known_after_a_power_failure(disk: Simu
     assert damage.value.path == segment_path(folder, 3)
 
 
-def test_a_newest_segment_that_is_gone_is_known_to_whoever_noted_a_position_in_it(tmp_path: Path) -> None:
+def test_a_missing_newest_segment_shows_by_a_noted_position_in_it(tmp_path: Path) -> None:
     folder, _, _ = image_of(tmp_path, 4096)
     names = segment_names(folder)
     (folder / names[-1]).unlink()
@@ -225,7 +225,7 @@ def test_a_position_noted_elsewhere_proves_the_log_up_to_it(
         assert bool(recovered.gaps) == is_damage
 
 
-def test_all_segments_gone_is_no_new_log(killed: tuple[Path, list[Change], list[int]], tmp_path: Path) -> None:
+def test_a_log_without_segments_is_not_a_new_one(killed: tuple[Path, list[Change], list[int]], tmp_path: Path) -> None:
     folder = copy_folder(killed[0], tmp_path / "log", [durable.NAME])
     with pytest.raises(CorruptionError, match="missing"):
         LogCase(folder, UnsyncedFiles()).open()
@@ -257,7 +257,7 @@ def test_a_note_that_is_older_of_another_log_or_damaged_proves_nothing(
     assert len(read_all(folder)[0].gaps) == 1
 
 
-def test_a_note_is_written_anew_at_the_next_start(killed: tuple[Path, list[Change], list[int]], tmp_path: Path) -> None:
+def test_the_next_start_rewrites_the_note(killed: tuple[Path, list[Change], list[int]], tmp_path: Path) -> None:
     for content in (None, b"x" * 100, b""):
         folder = copy_folder(killed[0], tmp_path / f"log-{content!r:.5}")
         path = folder / durable.NAME
@@ -273,7 +273,7 @@ def test_a_note_is_written_anew_at_the_next_start(killed: tuple[Path, list[Chang
         case.log.close()
 
 
-def test_a_position_is_noted_before_what_it_proves_is_acknowledged(disk: SimulatedFiles) -> None:
+def test_a_position_is_noted_before_the_records_that_it_proves_are_acknowledged(disk: SimulatedFiles) -> None:
     case = LogCase(disk.root / "log", disk, small_config(log_segment_bytes=2048)).open()
     for number in range(60):
         change = case.append(1, b"x" * 50)
@@ -320,7 +320,9 @@ def test_a_tail_that_a_recovery_cuts_is_no_damage_whenever_the_next_one_begins(
         assert delivered == case.appended
 
 
-def test_a_segment_says_how_long_it_was_made(killed: tuple[Path, list[Change], list[int]], tmp_path: Path) -> None:
+def test_a_segment_header_has_the_allocated_length(
+    killed: tuple[Path, list[Change], list[int]], tmp_path: Path
+) -> None:
     folder, _, _ = image_of(tmp_path, 4096)
     for name in segment_names(folder):
         data = (folder / name).read_bytes()

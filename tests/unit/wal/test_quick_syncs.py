@@ -1,4 +1,4 @@
-"""What a caller that waits for a quick disk relies on: whether syncs are quick, and when the writer is woken."""
+"""For callers that block for a quick sync: whether syncs are quick, and when the writer is woken."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tests.crash.simulated_files import SimulatedFiles
 from tests.unit.wal.log_case import WAIT_SECONDS, LogCase, small_config, wait_until
 from tests.unit.wal.test_appending import Gate
 
-# A thread that nobody woke is given up after this: a broken build is caught by it.
+# The time limit for a thread that was not woken, as in a broken build.
 _WOKEN_SECONDS = 10.0
-# The writer looks at nothing by itself: it must be woken.
+# The writer does not wake up for a marker: it must be woken.
 _NEVER_IDLE = {"log_idle_marker_ms": 3_600_000}
 
 
-def test_a_disk_counts_as_slow_until_it_is_known_and_as_quick_after_some_quick_syncs(disk: SimulatedFiles) -> None:
+def test_a_disk_counts_as_slow_until_it_is_measured_and_as_quick_after_some_quick_syncs(disk: SimulatedFiles) -> None:
     case = LogCase(disk.root / "log", disk, small_config(log_quick_sync_us=900_000)).open()
     assert not case.log.is_quick
     case.append_synced(1, b"one sync of a disk that takes less")
@@ -22,46 +22,48 @@ def test_a_disk_counts_as_slow_until_it_is_known_and_as_quick_after_some_quick_s
     case.log.close()
 
 
-def test_no_disk_is_quick_when_the_limit_is_nothing(disk: SimulatedFiles) -> None:
+def test_no_disk_is_quick_when_the_limit_is_zero(disk: SimulatedFiles) -> None:
     case = LogCase(disk.root / "log", disk, small_config(log_quick_sync_us=0)).open()
     case.append_synced(1, b"x")
     assert not case.log.is_quick
     case.log.close()
 
 
-def test_what_is_appended_while_the_log_is_held_is_written_when_it_is_released(disk: SimulatedFiles) -> None:
+def test_a_record_that_was_appended_while_the_wakeup_was_deferred_is_written_when_it_resumes(
+    disk: SimulatedFiles,
+) -> None:
     case = LogCase(disk.root / "log", disk, small_config(**_NEVER_IDLE)).open()
-    waiting = case.log._pending
+    pending = case.log._pending
     case.append_synced(1, b"before")
-    wait_until(lambda: waiting._is_waiting)
-    case.log.hold()
-    change = case.append(1, b"held")
-    assert waiting._is_waiting, "the writer was woken"
-    case.log.release()
+    wait_until(lambda: pending._is_waiting)
+    case.log.defer_wakeup()
+    change = case.append(1, b"deferred")
+    assert pending._is_waiting, "the writer was woken"
+    case.log.resume_wakeup()
     wait_until(lambda: change in case.completed, _WOKEN_SECONDS)
     case.log.close()
 
 
-def test_what_others_append_while_the_log_is_held_is_written_too(disk: SimulatedFiles) -> None:
+def test_records_of_other_threads_while_the_wakeup_is_deferred_are_written_too(disk: SimulatedFiles) -> None:
     case = LogCase(disk.root / "log", disk, small_config(**_NEVER_IDLE)).open()
     case.append_synced(1, b"before")
-    case.log.hold()
+    case.log.defer_wakeup()
     other = threading.Thread(target=case.append, args=(2, b"other's"))
     other.start()
     other.join()
-    case.log.release()
+    case.log.resume_wakeup()
     wait_until(lambda: case.completed == case.appended, _WOKEN_SECONDS)
     case.log.close()
 
 
-def test_to_release_a_log_while_it_syncs_waits_for_nothing(disk: SimulatedFiles) -> None:
+def test_resuming_the_wakeup_during_a_sync_does_not_block(disk: SimulatedFiles) -> None:
     case = LogCase(disk.root / "log", disk, small_config(**_NEVER_IDLE)).open()
     gate = Gate(disk, "fdatasync")
     case.append(1, b"first")
     assert gate.reached.wait(WAIT_SECONDS)
-    case.log.hold()
+    case.log.defer_wakeup()
     case.append(2, b"second")
-    case.log.release()
+    case.log.resume_wakeup()
     assert case.completed == []
     gate.opened.set()
     case.wait(lambda: case.completed == case.appended)

@@ -1,4 +1,4 @@
-"""Segments: how the next one begins, which one goes, and what of it stays known."""
+"""Segments: how the next one begins, which one is removed, and what later segments repeat of it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_old_segment_and_the_new_name_are_durable_before_a_record_of_the_new
     last = case.appended[-1]
     case.wait(lambda: last in case.completed)
     recovered, delivered = read_all(disk.power_failure(disk.root.parent / "after", Loss.ALL) / "log")
-    # The first record of the new segment was not synced; all before it were, though nobody asked for it.
+    # The first record of the new segment was not synced; all before it were, although no caller waited for it.
     assert recovered.last_segment == 2
     assert delivered == case.appended[:-1]
 
@@ -53,7 +53,7 @@ def test_a_record_larger_than_a_segment_gets_a_segment_of_its_own(case: LogCase)
     assert max(sizes) > 5000
 
 
-def test_a_segment_goes_when_every_region_in_it_is_flushed_and_the_oldest_goes_first(case: LogCase) -> None:
+def test_a_segment_is_removed_when_every_region_in_it_is_flushed_oldest_first(case: LogCase) -> None:
     first = case.append_synced(1, b"x" * 500)
     second = case.append_synced(2, b"x" * 700)  # segment 2
     third = case.append_synced(1, b"x" * 700)  # segment 3
@@ -92,7 +92,7 @@ def test_each_removal_is_durable_before_the_next_so_there_is_never_a_hole(case: 
     ]
 
 
-def test_changes_that_were_written_anew_pin_their_new_segment(case: LogCase, disk: SimulatedFiles) -> None:
+def test_copied_changes_pin_their_new_segment(case: LogCase, disk: SimulatedFiles) -> None:
     change = case.append(1, b"x" * 500, Durability.OS)
     case.wait(lambda: change in case.completed)
     image = disk.power_failure(disk.root.parent / "image", Loss.NOTHING) / "log"
@@ -139,7 +139,7 @@ def test_a_reservation_outlives_the_segment_that_it_was_made_in(case: LogCase) -
     again.log.close()
 
 
-def test_what_follows_a_reservation_completes_once_it_is_durable(case: LogCase, disk: SimulatedFiles) -> None:
+def test_records_after_a_reservation_complete_when_it_is_durable(case: LogCase, disk: SimulatedFiles) -> None:
     case.reserve(1, 1 << 20, 77)
     change = case.append(1, b"x", Durability.ASYNC)
     case.wait(lambda: change in case.completed)
@@ -165,7 +165,7 @@ def test_the_regions_that_pin_are_named_when_there_are_too_many_segments(disk: S
     case.log.close()
 
 
-def test_what_was_flushed_may_go_after_a_restart(case: LogCase) -> None:
+def test_flushed_segments_are_removed_after_a_restart(case: LogCase) -> None:
     for _ in range(3):
         case.append_synced(1, b"x" * 700)
     case.log.close()
@@ -188,7 +188,7 @@ def test_a_removal_that_fails_ends_the_log(case: LogCase, disk: SimulatedFiles) 
     case.wait(lambda: bool(case.failures))
 
 
-def test_numbers_that_go_back_are_a_bug(case: LogCase) -> None:
+def test_write_numbers_that_go_back_fail_an_assertion(case: LogCase) -> None:
     case.append_synced(1, b"x")
     log: Log = case.log
     with pytest.raises(AssertionError, match="write number 1 after 1"), log.order:

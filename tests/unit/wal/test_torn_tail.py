@@ -1,4 +1,4 @@
-"""A torn tail is cut: exactly the whole records before it are found, also by the next restart and the one after."""
+"""A torn tail is cut: exactly the complete records before it are found, also by the next restart and the one after."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def garbage(count: int) -> bytes:
 def killed_image(disk: SimulatedFiles, durability: Durability, target: Path) -> tuple[Path, list[Change], list[int]]:
     """The folder of a log with RECORDS records whose machine lost its power, the records, and where each of them ends.
 
-    All of the segments had reached the disk by then, but what is said beside them had not: so nothing proves the end.
+    All segments had reached the disk by then, but the file `durable` had not: so nothing proves the end.
     """
     case = LogCase(disk.root / "log", disk, small_config(log_segment_bytes=2048)).open()
     stops = []
@@ -42,7 +42,7 @@ def killed_image(disk: SimulatedFiles, durability: Durability, target: Path) -> 
 
 
 def reopened_twice(folder: Path) -> tuple[list[Change], list[Change], Recovered]:
-    """What the first and the second restart deliver, a kill between them, and what the first one said."""
+    """What the first and the second restart deliver, a kill between them, and the first one's result."""
     first = LogCase(folder, UnsyncedFiles(), small_config()).open()
     again = copy_folder(folder, folder.parent / f"{folder.name}-again")
     first.log.close()
@@ -71,7 +71,7 @@ def test_a_log_torn_at_every_byte_of_its_last_three_records_has_exactly_the_whol
         assert recovered.broken == {}
 
 
-def test_valid_records_behind_a_bad_one_that_prove_nothing_go_with_the_tail(
+def test_valid_records_behind_a_bad_one_that_prove_nothing_are_cut_with_the_tail(
     disk: SimulatedFiles, tmp_path: Path
 ) -> None:
     image, changes, stops = killed_image(disk, Durability.OS, tmp_path / "image")
@@ -99,14 +99,14 @@ def test_the_cut_is_done_before_a_new_segment_exists(disk: SimulatedFiles, tmp_p
     assert os.stat(segment_path(folder, 1)).st_size == stops[5]
 
 
-def test_what_was_valid_but_not_proven_is_written_anew_and_synced(disk: SimulatedFiles, tmp_path: Path) -> None:
+def test_valid_records_that_are_not_proven_are_copied_and_synced(disk: SimulatedFiles, tmp_path: Path) -> None:
     image, changes, _ = killed_image(disk, Durability.OS, tmp_path / "image")
     work = SimulatedFiles(tmp_path / "work")
     folder = copy_folder(image, work.root / "log")
     case = LogCase(folder, work, numbers={1: 4, 2: 4}).open()
     assert case.delivered == changes
     assert len(list(case.recovered.unproven_changes())) == RECORDS
-    # The first segment's file was never synced on this disk: only what was written anew is left of it.
+    # The first segment's file was never synced on this disk: only the copies of its records are left.
     os.truncate(segment_path(folder, 1), case.recovered.proven_bytes)
     after = copy_folder(folder, tmp_path / "after")
     recovered, delivered = read_all(after)
@@ -133,7 +133,7 @@ def test_an_empty_folder_and_a_missing_one_are_a_new_log(tmp_path: Path) -> None
     other.log.close()
 
 
-def test_a_log_of_many_restarts_without_writes_stays_whole(tmp_path: Path) -> None:
+def test_a_log_of_many_restarts_without_writes_stays_intact(tmp_path: Path) -> None:
     case = LogCase(tmp_path / "log", UnsyncedFiles()).open()
     case.reserve(1, 10, 10)
     case.append_synced(1, b"x")

@@ -115,11 +115,11 @@ class WritePath:
         if may_wait or not options.is_alone or not self._log.is_quick:
             return self._mutate(mutations, options, done, may_wait=may_wait)
         wait = BriefWait(done)
-        self._log.hold()
+        self._log.defer_wakeup()
         try:
             is_begun = self._mutate(mutations, options, wait.set_outcome, may_wait=False)
         finally:
-            self._log.release()
+            self._log.resume_wakeup()
         if is_begun:
             wait.end()
         return is_begun
@@ -265,7 +265,7 @@ class WritePath:
     def _lock(self, rows: Sequence[bytes], deadline: float, *, may_wait: bool, is_exclusive: bool) -> bool:
         """2 LOCK. Returns False if it would have to wait and may not. With the gate held exclusively, locks no row."""
         if is_exclusive:
-            self._gate.enter_alone(deadline)
+            self._gate.enter_exclusive(deadline)
             return True
         if may_wait:
             self._gate.enter(deadline)
@@ -285,7 +285,7 @@ class WritePath:
     def _unlock(self, rows: Sequence[bytes], *, is_exclusive: bool) -> None:
         """7 UNLOCK."""
         if is_exclusive:
-            self._gate.leave_alone()
+            self._gate.leave_exclusive()
             return
         self._row_locks.release(rows)
         self._gate.leave()

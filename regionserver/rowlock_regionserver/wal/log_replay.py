@@ -1,12 +1,11 @@
-"""The replay: records delivered in log order, and what they say about their regions' chains.
+"""The replay: delivers records in log order, and checks the chains of their regions.
 
 Each change names its region's previous logged write number, so a lost record breaks a chain at the region's next one.
-After damage, a region is proven whole only by a marker or a reservation that names the end of its chain as it was
-read: a change alone does not show that no reservation was lost. What is not proven is named as damaged.
+After damage, only a marker or a reservation that names the end of a region's chain as it was read proves the region
+intact: a change alone does not show that no reservation was lost. A region that is not proven intact counts as damaged.
 
-A partial marker proves more than the regions that it names. All that was logged since the position that it gives is of
-these. So when the oldest damage that is unresolved begins at or after that position, no other region can have lost
-anything in it.
+A partial marker proves more than the regions that it names. All records since its position `since` are of these. So
+when the oldest unresolved damage begins at or after that position, no other region can have lost a record in it.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ from rowlock_regionserver.wal.record import (
 
 Apply = Callable[[int, int, int, bytes], None]
 
-# As an end of a chain: no write number equals it, so each later record of the region leaves the short path.
+# As the end of a chain: no write number equals it, so each later record of the region takes the slow path.
 _BROKEN_CHAIN = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Where the log lost something that was proven durable, and how that shows."""
+    """Where the log lost records that were proven durable, and the evidence."""
 
     path: Path
     offset: int
@@ -55,7 +54,7 @@ class Damage:
         return CorruptionError(self.path, self.offset, self.expected, self.found)
 
 
-class Replay:
+class LogReplay:
     """The state of all chains while the log is read from its oldest segment on. For one thread."""
 
     def __init__(self, apply: Apply, flushed: Mapping[int, int]) -> None:
@@ -65,10 +64,10 @@ class Replay:
         self._reserved: dict[int, tuple[int, int]] = {}
         self._generations: dict[int, int] = {}
         self._starts: dict[int, int] | None = None  # the chains' ends before the oldest segment
-        self._proven: set[int] = set()  # regions proven whole since the last gap
+        self._proven: set[int] = set()  # regions proven intact since the last gap
         self._gap: Damage | None = None
-        self._doubt: Position | None = None  # where the oldest gap begins that some region is not proven whole after
-        self._hidden: Damage | None = None
+        self._unresolved_from: Position | None = None  # where the oldest unresolved gap begins
+        self._unknown_damage: Damage | None = None
         self.broken: dict[int, Damage] = {}
         self.catalog_generation = 0
         self.record_count = 0
@@ -76,8 +75,8 @@ class Replay:
     def read(self, segment: SegmentBytes, start: int, limit: int, touched: dict[int, int]) -> tuple[int, Position]:
         """Delivers the valid records from `start` on, up to the first bad one or `limit`.
 
-        Returns where it stopped, and what the last record calls proven durable, which is the greatest such position
-        as positions never go back. Adds each region with its last write number to `touched`.
+        Returns where it stopped, and the position that the last record calls proven durable, which is the greatest one
+        because these never go back. Adds each region with its last write number to `touched`.
         """
         path, data, seed, version = segment.path, segment.data, segment.seed, segment.version
         first_of_log = GENERATION if version > 1 else RESERVATION
@@ -98,7 +97,7 @@ class Replay:
             durable_segment, durable_offset = proven_segment, proven_offset
             if kind < first_of_log:
                 touched[region_id] = write_number
-                if last_of(region_id, 0) == previous or self._mends(path, offset, region_id, previous):
+                if last_of(region_id, 0) == previous or self._gap_is_flushed(path, offset, region_id, previous):
                     last[region_id] = write_number
                     apply(region_id, write_number, kind, payload)
                     count += 1
@@ -113,13 +112,13 @@ class Replay:
         return offset, Position(durable_segment, durable_offset)
 
     def gap(self, damage: Damage, start: Position) -> None:
-        """Proven records are lost from `start` on: nothing is whole until it is proven again."""
-        self._gap = self._hidden = damage
-        self._doubt = self._doubt or start
+        """Notes that proven records are lost from `start` on: no region is intact until that is proven again."""
+        self._gap = self._unknown_damage = damage
+        self._unresolved_from = self._unresolved_from or start
         self._proven = set()
 
     def finish(self) -> None:
-        """The log has ended: what was not proven whole since the last gap is damaged."""
+        """Ends the replay: regions that were not proven intact since the last gap are damaged."""
         if self._gap is None:
             return
         for region_id in self._last:
@@ -127,11 +126,11 @@ class Replay:
                 self.broken[region_id] = self._gap
 
     def damage_of_unknown(self) -> Damage | None:
-        """Why a region that the log does not know may have lost records; None when it can't have."""
-        return self._hidden
+        """Why a region that the log does not know may have lost records; None if it can't have."""
+        return self._unknown_damage
 
     def regions(self) -> dict[int, RegionState]:
-        """The regions whose chains are whole."""
+        """The regions whose chains are intact."""
         return {
             region_id: RegionState(last, *self._reserved.get(region_id, (0, 0)), self._generations.get(region_id, 0))
             for region_id, last in self._last.items()
@@ -139,22 +138,24 @@ class Replay:
         }
 
     def starts(self) -> Mapping[int, int]:
-        """What must be in store files, because the log begins after it: region and write number."""
+        """By region, the write number up to which store files must have everything: the log begins after it."""
         return self._starts or {}
 
     def _break(self, path: Path, offset: int, region_id: int, expected: str, found: str) -> None:
         self._last[region_id] = _BROKEN_CHAIN
         self.broken.setdefault(region_id, self._gap or Damage(path, offset, expected, found))
 
-    def _mends(self, path: Path, offset: int, region_id: int, end: int) -> bool:
-        """Whether a chain that should end at `end` is whole although it was not read so: what is missing is flushed.
+    def _gap_is_flushed(self, path: Path, offset: int, region_id: int, end: int) -> bool:
+        """Whether the records that are missing before `end`, where the chain should end, are all flushed.
 
-        If not, the region is damaged.
+        If not, the region is marked as damaged.
         """
         known = self._last.get(region_id, 0)
         if known != _BROKEN_CHAIN and known < end <= self._flushed.get(region_id, 0):
             return True
-        self._break(path, offset, region_id, f"region {region_id} to go on after write number {known}", f"after {end}")
+        self._break(
+            path, offset, region_id, f"region {region_id} to continue after write number {known}", f"after {end}"
+        )
         return False
 
     def _reservation(self, path: Path, offset: int, region_id: int, end: int, payload: bytes) -> None:
@@ -174,8 +175,8 @@ class Replay:
             self.catalog_generation = max(generation, self.catalog_generation)
             return
         self._note_generation(region_id, generation)
-        # As little as a change it shows that no reservation was lost.
-        if self._last.setdefault(region_id, 0) == end or self._mends(path, offset, region_id, end):
+        # Like a change, it does not show that no reservation was lost.
+        if self._last.setdefault(region_id, 0) == end or self._gap_is_flushed(path, offset, region_id, end):
             self._last[region_id] = end
 
     def _marker(self, path: Path, offset: int, payload: bytes, version: int) -> None:
@@ -188,26 +189,26 @@ class Replay:
         self.catalog_generation = max(marker.catalog_generation, self.catalog_generation)
         for region_id, state in marker.regions.items():
             if state.last_logged == BROKEN:
-                self._break(path, offset, region_id, "a whole chain", "a region that was damaged before")
+                self._break(path, offset, region_id, "an intact chain", "a region that was damaged before")
                 continue
             self._reserve(region_id, state.numbers_until, state.stamps_until)
             self._note_generation(region_id, state.manifest_generation)
             self._prove(path, offset, region_id, state.last_logged)
         if not marker.is_partial:
             self._forget(self._last.keys() - marker.regions.keys())
-        elif self._doubt is not None and marker.since <= self._doubt:
+        elif self._unresolved_from is not None and marker.since <= self._unresolved_from:
             self._proven.update(self._last)
-        elif self._doubt is not None:
-            return  # It does not tell of the others, nor of those that are unknown.
-        self._doubt = None
-        self._hidden = (
+        elif self._unresolved_from is not None:
+            return  # It proves nothing for other regions, nor for unknown ones.
+        self._unresolved_from = None
+        self._unknown_damage = (
             Damage(path, offset, "a complete marker", "one that knows of unknown lost records")
             if marker.is_incomplete
             else None
         )
 
     def _forget(self, region_ids: Iterable[int]) -> None:
-        """A region that is not in a full marker was dropped, or never logged anything."""
+        """Removes regions that are not in a full marker: they were dropped, or never logged a record."""
         for region_id in list(region_ids):
             del self._last[region_id]
             self._reserved.pop(region_id, None)
@@ -215,7 +216,7 @@ class Replay:
             self.broken.pop(region_id, None)
 
     def _begin(self, path: Path, offset: int, marker: Marker) -> None:
-        """The first marker of the log: what it names lies before the log, in store files if they know of it."""
+        """Reads the first marker of the log: the chains that it names end before the log, in store files."""
         self._starts = {}
         for region_id, state in marker.regions.items():
             start = state.last_logged
@@ -240,8 +241,8 @@ class Replay:
         self._generations[region_id] = max(generation, self._generations.get(region_id, 0))
 
     def _prove(self, path: Path, offset: int, region_id: int, end: int) -> None:
-        """A record says that the region's chain ends at `end` here."""
+        """Checks a record that names `end` as the end of the region's chain."""
         known = self._last.setdefault(region_id, 0)
-        if known == end or self._mends(path, offset, region_id, end):
+        if known == end or self._gap_is_flushed(path, offset, region_id, end):
             self._last[region_id] = end
             self._proven.add(region_id)
