@@ -1,4 +1,4 @@
-"""What the demo compares with, computed by Spark from CSV files, and the demo itself on a part of the flights."""
+"""The demo's expected values, computed by Spark from CSV files, and the demo itself on a part of the flights."""
 
 from __future__ import annotations
 
