@@ -174,7 +174,7 @@ def test_a_check_reports_the_processes_that_do_not_reach_the_server(spark: Spark
     assert len(report.problems) == 3
     for problem, place in zip(report.problems, ("driver", "planning", "executor"), strict=True):
         assert problem.startswith(f"{place} on ")
-        assert "the server was not reached: ServerUnavailableError: no rowlock server answers at 127.0.0.1:1" in problem
+        assert "server not reached: ServerUnavailableError: no rowlock server answers at 127.0.0.1:1" in problem
     assert str(report).count("not reached") == 6
 
 
