@@ -71,7 +71,7 @@ def test_tasks_that_fail_half_way_leave_the_table_as_if_each_had_run_once(
     assert not account.problems, account.problems
 
 
-def test_a_task_with_a_timestamp_of_its_own_would_be_found_out(
+def test_a_separate_timestamp_for_each_attempt_is_detected(
     upstream_of: Callable[[Trouble, int], Upstream], rowlock_client: rowlock.Client
 ) -> None:
     """It overwrites changes of other clients between its attempts."""
@@ -84,7 +84,7 @@ def test_a_task_with_a_timestamp_of_its_own_would_be_found_out(
         upstream = upstream_of("fail", job)
         _run(upstream, _plan(upstream), stamped)
         judge(rowlock_client, model, upstream, account)
-    assert any("should hold" in problem for problem in account.problems)
+    assert any(", expected {" in problem for problem in account.problems)
 
 
 def test_two_attempts_of_a_task_at_a_time_leave_the_table_as_if_one_had_run(
