@@ -79,6 +79,6 @@ def test_every_comparison_of_the_demo_with_spark_passes(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "comparisons passed" in ran.stdout
-    assert "one moment over all writers" in ran.stdout
+    assert "saw one read point of all writers" in ran.stdout
     assert "✗" not in ran.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -92,7 +92,7 @@ class _Parser:
 
     def parse(self) -> list[Condition]:
         found = [self._condition()]
-        while self._taken("AND"):
+        while self._accept("AND"):
             found.append(self._condition())
         if self._next < len(self._tokens):
             raise self._unreadable()
@@ -107,26 +107,26 @@ class _Parser:
     def _filters(self) -> tuple[spark.Filter, ...]:
         column = self._column()
         path = (column.name,)
-        if self._taken("IS"):
-            made: spark.Filter = spark.IsNotNull(path) if self._taken("NOT") else spark.IsNull(path)
-            if not self._taken("NULL"):
+        if self._accept("IS"):
+            condition: spark.Filter = spark.IsNotNull(path) if self._accept("NOT") else spark.IsNull(path)
+            if not self._accept("NULL"):
                 raise self._unreadable()
-            return (made,)
-        if self._taken("BETWEEN"):
+            return (condition,)
+        if self._accept("BETWEEN"):
             low = self._literal(column)
-            if not self._taken("AND"):
+            if not self._accept("AND"):
                 raise self._unreadable()
             return spark.GreaterThanOrEqual(path, low), spark.LessThanOrEqual(path, self._literal(column))
-        is_negated = self._taken("NOT")
-        if self._taken("IN"):
-            made = spark.In(path, tuple(self._literals(column)))
-        elif self._taken("LIKE"):
-            made = self._like(column)
+        is_negated = self._accept("NOT")
+        if self._accept("IN"):
+            condition = spark.In(path, tuple(self._literals(column)))
+        elif self._accept("LIKE"):
+            condition = self._like(column)
         elif not is_negated:
             return (self._comparison(column),)
         else:
             raise self._unreadable()
-        return (spark.Not(made) if is_negated else made,)
+        return (spark.Not(condition) if is_negated else condition,)
 
     def _comparison(self, column: FrameColumn) -> spark.Filter:
         sign = self._token()
@@ -137,8 +137,8 @@ class _Parser:
             raise self._unreadable(sign)
         # The stubs know no constructor of them all.
         make: Any = _COMPARISONS[sign.text]
-        made: spark.Filter = make(path, self._literal(column, may_be_null=sign.text == "<=>"))
-        return made
+        condition: spark.Filter = make(path, self._literal(column, may_be_null=sign.text == "<=>"))
+        return condition
 
     def _column(self) -> FrameColumn:
         token = self._token()
@@ -196,7 +196,7 @@ class _Parser:
                 f"{token.text}{reason}"
             ) from None
 
-    def _taken(self, word: str) -> bool:
+    def _accept(self, word: str) -> bool:
         """Consumes the next token if it is that word. Returns whether it was."""
         is_next = self._next < len(self._tokens) and self._tokens[self._next].is_word(word)
         self._next += is_next
