@@ -235,7 +235,9 @@ def _row_range(given: Dict[str, str]) -> RowRange:
             raise InvalidArgumentError("the option prefix excludes start and stop: give one or the other")
         return prefix, prefix_stop(prefix)
     if stop and start > stop:
-        raise InvalidArgumentError(f"the option stop, {stop[:100]!r}, sorts before start, {start[:100]!r}")
+        raise InvalidArgumentError(
+            f"the option stop, {stop[:100]!r}, sorts before start, {start[:100]!r}: give the smaller key as start"
+        )
     return start, stop
 
 
@@ -246,7 +248,8 @@ def _where(text: str | None) -> Filter | None:
         return where(part.strip() for part in _AND.split(text))
     except (ArgumentError, TypeError) as error:
         raise InvalidArgumentError(
-            rf"the option where can't be parsed: {error}. Join conditions by 'and'; in a value ' and ' is \x20and "
+            f"the option where can't be parsed: {error}. Join conditions by 'and'; in a value write ' and ' as "
+            r"\x20and\x20"
         ) from error
 
 
