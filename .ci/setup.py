@@ -15,8 +15,8 @@ import sys
 # Fails where prepare_environment would have to fall back on the packaged Java.
 ASK_FOR_JAVA = """
 import os, sys
-from rowlock.spark.java import javas
-sys.exit(not any(java.fits for java in javas(os.environ)))
+from rowlock.spark.java import find_javas
+sys.exit(not any(java.fits for java in find_javas(os.environ)))
 """
 
 FITTING = [(3, 11), (3, 12), (3, 13), (3, 14)]

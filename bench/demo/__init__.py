@@ -1,4 +1,4 @@
-"""The main job on real data, from nothing to proof: every step compares what the server says with the source.
+"""A demonstration with real data. Each step compares the server's data with the source.
 
-__main__.py is the story; steps.py lists its steps in order, and each step is a module of its own.
+__main__.py runs the steps; steps/__init__.py lists them in order, and each step is a module.
 """

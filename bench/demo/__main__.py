@@ -1,8 +1,8 @@
-"""`make demo`: the main job on real data, from an empty folder to proof.
+"""`make demo`: rowlock on real data, from an empty folder to a comparison of every value.
 
     python -m bench.demo [--flights N] [--without-spark] [--picture PATH]
 
-Exits 0 only if every comparison held, else says what differed and exits 1.
+Exits with 0 if every comparison passed; otherwise prints the differences and exits with 1.
 """
 
 from __future__ import annotations
@@ -16,63 +16,71 @@ import rowlock
 from rich.console import Console
 
 from bench.bench import temporary_folder
-from bench.demo.account import Account
 from bench.demo.flights import evenly, read_flights, sorted_by_key
-from bench.demo.stage import CALL_SECONDS, Stage, Stopwatch
+from bench.demo.output import Output
+from bench.demo.state import CALL_SECONDS, DemoState, Stopwatch
 from bench.demo.steps import STEPS
 from bench.processes import end_in_order_when_told, start_rowlock
 
-# Of fewer flights too few came late, and there is nothing to correct.
+# With fewer flights too few are late, and there is nothing to correct.
 SPARK_FLIGHTS_MIN = 100
 PICTURE = Path("build/demo.png")
 
 
 def arguments(given: list[str]) -> argparse.Namespace:
-    """What the command line asks for."""
-    parser = argparse.ArgumentParser(prog="python -m bench.demo", description="The main job, on the flights of 2013.")
-    parser.add_argument("--flights", type=int, metavar="N", help="only so many, spread over the year (default all)")
-    parser.add_argument("--without-spark", action="store_true", help="end before the steps that need Spark")
-    parser.add_argument("--picture", type=Path, metavar="PATH", default=PICTURE, help="the PNG (default %(default)s)")
+    """Parses the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.demo", description="Demonstrates rowlock on the flights from New York City in 2013."
+    )
+    parser.add_argument(
+        "--flights", type=int, metavar="N", help="use only N flights, spread over the year (default: all)"
+    )
+    parser.add_argument("--without-spark", action="store_true", help="skip the steps that need Spark")
+    parser.add_argument(
+        "--picture", type=Path, metavar="PATH", default=PICTURE, help="where to write the PNG (default: %(default)s)"
+    )
     parsed = parser.parse_args(given)
-    least = 1 if parsed.without_spark else SPARK_FLIGHTS_MIN
-    if parsed.flights is not None and parsed.flights < least:
-        parser.error(f"--flights must be at least {least}")
+    minimum = 1 if parsed.without_spark else SPARK_FLIGHTS_MIN
+    if parsed.flights is not None and parsed.flights < minimum:
+        parser.error(f"--flights must be at least {minimum}")
     return parsed
 
 
 def source(count: int | None) -> pa.Table:
-    """The flights in the order of their keys, with a column for who corrected them: nobody yet."""
+    """Returns the flights in key order, with an empty column for the writer that corrects a flight."""
     flights = read_flights()
     flights = sorted_by_key(flights if count is None else evenly(flights, count))
     return flights.append_column("corrected_by", pa.nulls(len(flights), pa.string()))
 
 
 def main(given: list[str]) -> int:
-    """The command; its exit code."""
-    asked = arguments(given)
-    account = Account(Console())
-    whole = Stopwatch()
-    account.step("Read the flights and start a server on an empty folder")
+    """Runs the demo. Returns the exit code."""
+    options = arguments(given)
+    output = Output(Console())
+    total = Stopwatch()
+    output.step("Read the flights and start a server on an empty folder")
     watch = Stopwatch()
-    flights = source(asked.flights)
-    account.say(f"{len(flights):,} flights of 2013 read in {watch.seconds:.1f} s")
+    flights = source(options.flights)
+    output.line(f"{len(flights):,} flights of 2013 read in {watch.seconds:.1f} s")
     with temporary_folder("demo") as folder:
         server = start_rowlock(folder / "data")
-        account.say(f"server ready after {server.ready_seconds:.2f} s")
-        stage = Stage(folder / "data", account, server, rowlock.connect(server.address, timeout=CALL_SECONDS), flights)
+        output.line(f"server ready after {server.ready_seconds:.2f} s")
+        state = DemoState(
+            folder / "data", output, server, rowlock.connect(server.address, timeout=CALL_SECONDS), flights
+        )
         try:
             for title, step in STEPS:
-                account.step(title)
-                step(stage)
-            if not asked.without_spark:
-                # Imported here: each process of a crew imports this module too, and does without Spark.
+                output.step(title)
+                step(state)
+            if not options.without_spark:
+                # Imported here, because each worker process imports this module too, and does not need Spark.
                 from bench.demo.with_spark import with_spark
 
-                with_spark(stage, flights, asked.flights, folder, asked.picture)
+                with_spark(state, flights, options.flights, folder, options.picture)
         finally:
-            stage.close()
-    account.close(whole.seconds)
-    return 1 if account.differences else 0
+            state.close()
+    output.close(total.seconds)
+    return 1 if output.differences else 0
 
 
 if __name__ == "__main__":

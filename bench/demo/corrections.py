@@ -1,12 +1,13 @@
-"""What a writer corrects, in which order, and what a reader at one moment may have seen of it.
+"""The writers' corrections, their order, and which of them a consistent read can see.
 
-A writer goes through its flights in order, and begins anew at the end. Its corrections have numbers, 0, 1, 2, ...: the
-number n is of its flight n modulo their count, and halves the delay that this flight has by then. Whoever reads at one
-moment sees of each writer exactly its first k corrections, for some k: none before the k-th is missing, none after it
-is there. The k of a read gives the exact state of every flight, so all else that the read says can be judged.
+A writer corrects its flights in order, and starts again after the last one. Its corrections are numbered 0, 1, 2, ...:
+number n corrects flight n modulo the number of flights, and halves the flight's current delay. A read at one read point
+sees exactly the first k corrections of each writer, for some k: all before the k-th, and none after it. The k of a read
+determines the expected state of every flight.
 
-One moment over all writers is more: there is a time by which each writer had sent its last correction that is seen,
-and its first one that is not seen had not been answered. Times are time.monotonic_ns(), one clock for all processes.
+A read point for all writers together requires more: there is a time at which each writer had sent the last correction
+that the read saw, and had no answer yet for the first one that it did not see. Times are time.monotonic_ns(), one clock
+for all processes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """What is seen of a corrected flight: its delay, and the writer's newest correction of it."""
+    """The state of a corrected flight: its delay, and the writer and the number of its newest correction."""
 
     delay: int
     by: str
@@ -36,7 +37,7 @@ class Corrected:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """All that one writer will ever do: its name, its flights' rows in order, and their delays in the source."""
+    """The work of one writer: its name, its flights' rows in order, and their delays in the source."""
 
     writer: str
     rows: Sequence[bytes]
@@ -44,29 +45,29 @@ class Rounds:
 
     def __post_init__(self) -> None:
         assert len(self.rows) == len(self.delays) > 0, f"{len(self.rows)} rows, {len(self.delays)} delays"
-        assert min(self.delays) >= 0, "only a delay that is not below zero comes to zero by halving"
+        assert min(self.delays) >= 0, "halving brings only delays of at least zero to zero"
 
     def correction(self, number: int) -> Correction:
-        """The one of this number."""
+        """Returns the correction of this number."""
         done, place = divmod(number, len(self.rows))
         return Correction(number, self.rows[place], self.delays[place] >> done, self.delays[place] >> (done + 1))
 
     def first(self, count: int) -> dict[bytes, Corrected]:
-        """The corrected flights, after so many corrections."""
+        """Returns the corrected flights after the first `count` corrections."""
         newest = map(self.correction, range(max(0, count - len(self.rows)), count))
-        return {made.row: Corrected(made.new, self.writer, made.number) for made in newest}
+        return {change.row: Corrected(change.new, self.writer, change.number) for change in newest}
 
 
 @dataclass(slots=True)
 class Journal:
-    """When each correction was sent, and when it was acknowledged; the place is the number."""
+    """When each correction was sent and acknowledged; the index is the correction's number."""
 
     sent: list[int] = field(default_factory=list)
     acknowledged: list[int] = field(default_factory=list)
 
 
 def seen_count(rounds: Rounds, seen: Mapping[bytes, Corrected]) -> int | None:
-    """How many of the writer's corrections were seen, None if those are not exactly its first ones.
+    """Returns how many of the writer's corrections a read saw; None if they are not exactly its first ones.
 
     `seen`: the flights that have a correction of this writer.
     """
@@ -75,7 +76,7 @@ def seen_count(rounds: Rounds, seen: Mapping[bytes, Corrected]) -> int | None:
 
 
 def one_moment(journals: Sequence[Journal], counts: Sequence[int], begun: int, ended: int) -> bool:
-    """Whether there is a moment from `begun` to `ended` at which so many of each writer's corrections could be seen."""
+    """Returns whether a read point from `begun` to `ended` can have exactly these counts of corrections."""
     pairs = list(zip(journals, counts, strict=True))
     if any(count > len(journal.sent) for journal, count in pairs):
         return False

@@ -88,7 +88,7 @@ def test_rows_are_changed(run: Run, orders: rowlock.Table[bytes]) -> None:
     assert run("append", "orders", "r", "info:a", "cd") == (0, "abcd\n", "")
     assert run("check-and-put", "orders", "r", "info:a", "info:a=x", "--expected", "no")[:2] == (
         1,
-        "not met: info:a is abcd\n",
+        "not applied: info:a is abcd\n",
     )
     assert run("check-and-put", "orders", "r", "info:a", "info:a=x", "--expected", "abc", "--op", ">") == (0, "", "")
     assert run("check-and-put", "orders", "r", "info:new", "info:new=1", "--absent") == (0, "", "")
@@ -105,7 +105,7 @@ def test_rows_are_changed(run: Run, orders: rowlock.Table[bytes]) -> None:
         (["get", "nosuch", "r"], "nosuch"),
         (["put", "orders", "r", "nosuch:a=1"], "nosuch"),
         (["increment", "orders", "text", "info:a"], "8 bytes"),
-        (["scan", "orders", "--start", "b", "--stop", "a"], "comes before --start"),
+        (["scan", "orders", "--start", "b", "--stop", "a"], "sorts before --start"),
         (["scan", "orders", "--where", "info:a as int > 1"], "not an integer"),
         (["create", "../x", "info"], "../x"),
         (["put", "orders", "", "info:a=1"], "row"),
@@ -143,7 +143,7 @@ def rows_of(out: str) -> list[str]:
 def test_scan_stops_at_100_rows_and_says_so(run: Run, many: rowlock.Table[bytes]) -> None:
     exit_code, out, err = run("scan", "orders")
     assert (exit_code, rows_of(out)) == (0, [f"r{number:03}" for number in range(100)])
-    assert err == "stopped at 100 rows; --limit ROWS or --all for more\n"
+    assert err == "stopped after 100 rows; give --limit ROWS or --all for more\n"
     exit_code, out, err = run("scan", "orders", "--stop", "r100")
     assert (exit_code, len(rows_of(out)), err) == (0, 100, "")
     exit_code, out, err = run("scan", "orders", "--all")
@@ -232,13 +232,11 @@ def test_an_export_has_every_row_whatever_columns_it_maps(
     assert target.read_text().splitlines()[1:] == ['"a",1']
 
 
-def test_an_import_says_which_rows_are_not_in_the_table_for_want_of_a_value(
-    run: Run, orders: rowlock.Table[bytes], tmp_path: Path
-) -> None:
+def test_an_import_says_which_rows_are_not_in_the_table(run: Run, orders: rowlock.Table[bytes], tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("key,n,m\na,1,\nb,,2\nc,,\n")
     words = ["import", "orders", str(source), "-m"]
-    none = "not in the table, because they have no value but their key: 1"
+    none = "1 rows have no values except the key, so they are not in the table"
     assert run(*words, "key STRING :key, n INT info:n, m INT info:m") == (0, f"3 rows, 2 cells; {none}\n", "")
     assert [row for row, _ in orders.scan()] == [b"a", b"b"]
 
@@ -246,9 +244,9 @@ def test_an_import_says_which_rows_are_not_in_the_table_for_want_of_a_value(
 @pytest.mark.parametrize(
     ("content", "mapping", "message"),
     [
-        (b"key,n\na,x\n", "key STRING :key, n INT info:n", "line 2, column 'n': 'x' is no INT"),
+        (b"key,n\na,x\n", "key STRING :key, n INT info:n", "line 2, column 'n': 'x' is not a valid INT"),
         (b"key,n\na,1\n", "key STRING :key, m INT info:n", "'m'"),
-        (b"key,n\n,1\n", "key STRING :key, n INT info:n", "line 2, column 'key': '' is no key"),
+        (b"key,n\n,1\n", "key STRING :key, n INT info:n", "line 2, column 'key': '' is not a valid key"),
         (b"key,n\na,1\n", "key STRING", "mapping"),
         (b"key,n\na,1\n", "key STRING :key, n INT nosuch:n", "nosuch"),
         (b"key,n\na,\\q\n", "key STRING :key, n BINARY info:n", "bad escape"),
@@ -280,11 +278,11 @@ def test_a_file_that_is_wrong_in_the_middle_is_told_with_what_was_written(
     written = sum(1 for _ in orders.scan())
     assert 0 < written < 6_000
     assert err.startswith(
-        f"rowlock: {source} can't be read as csv with this mapping: line 6002, column 'n': 'many' is "
+        f"rowlock: {source} can't be read as csv with this mapping: line 6002, column 'n': 'many' is not "
     )
     assert err.endswith(
-        f" say --null many. {written} rows were written: mend the file and import again, the same rows end up the "
-        "same\n"
+        f" give --null many. {written} rows were written: correct the file and repeat the import; it "
+        "writes the same rows again\n"
     )
 
 
@@ -296,8 +294,8 @@ def test_fields_are_separated_as_told(run: Run, orders: rowlock.Table[bytes], tm
     assert target.read_text() == '"key"\t"n"\n"a;b"\t"1"\n'
     assert run("import", "orders", str(target), *mapping, "--separator", "\t") == (0, "1 rows, 1 cells\n", "")
     for separator, file, problem in [
-        ("-", "out.csv", r"--separator is one of , ; | or \t, not '-'"),
-        (";", "out.parquet", "--separator is for csv, and the format is parquet"),
+        ("-", "out.csv", r"--separator must be one of , ; | or \t, not '-'"),
+        (";", "out.parquet", "--separator is for csv, but the format is parquet"),
     ]:
         for command in ("import", "export"):
             found = run(
@@ -310,7 +308,7 @@ def test_an_export_does_not_replace_a_device(run: Run, many: rowlock.Table[bytes
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)
     exit_code, _, err = run("export", "many", str(pipe), "-m", "id STRING :key, n STRING f:n", "--overwrite")
-    assert (exit_code, err) == (2, f"rowlock: {pipe} is no regular file; name one\n")
+    assert (exit_code, err) == (2, f"rowlock: {pipe} is not a regular file; give a path of one\n")
     assert pipe.is_fifo()
 
 
@@ -319,8 +317,8 @@ def test_a_file_that_cannot_be_imported_is_told(run: Run, many: rowlock.Table[by
     file.write_text('id,other,"a, b"\n1,2,3\n')
     mapping = ("-m", "id STRING :key, n STRING f:n")
     for path, problem in [
-        (file, f"{file} has no column 'n', which the mapping names; it has id, other, a, b"),
-        (tmp_path, f"{tmp_path} is no regular file"),
+        (file, f"{file} has no column 'n', which the mapping names; its columns are id, other, a, b"),
+        (tmp_path, f"{tmp_path} is not a regular file"),
         (tmp_path / "nosuch", f"there is no file {tmp_path / 'nosuch'}"),
     ]:
         assert run("import", "many", str(path), "--format", "csv", *mapping) == (2, "", f"rowlock: {problem}\n")

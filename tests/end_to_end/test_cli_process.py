@@ -140,7 +140,7 @@ def test_output_that_is_not_taken_is_one_line(
     with open("/dev/full", "w") as full:
         ran = subprocess.run([ROWLOCK, *words], env=environment, stdout=full, stderr=subprocess.PIPE, text=True)
     assert ran.returncode == 2
-    assert "standard output can't be written: No space left on device; " in ran.stderr
+    assert "can't write to standard output: No space left on device; " in ran.stderr
     assert ran.stderr.count("\n") == 1
 
 

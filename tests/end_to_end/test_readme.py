@@ -58,7 +58,7 @@ def test_the_tour_of_the_command_line_and_of_python_works(tmp_path: Path, enviro
         ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "not applied: somebody was faster" in run.stdout
+    assert "not applied: the value has changed" in run.stdout
     assert run.stdout.count("rowlock-server ready") == 2
     after_the_plug = run.stdout.rsplit("rowlock-server ready", 1)[1]
     assert "info:delay" in after_the_plug

@@ -1,7 +1,7 @@
-"""A program of somebody who reads and writes with a session of their own, and asks whether all is well. Prints JSON.
+"""A user's program that makes its own session, runs rowlock.spark.check, writes and reads. Prints JSON.
 
-Arguments: the master ("connect" for Spark Connect), the server, a folder for files, then what to do first:
-"pyfile=FILE", "archive=FILE", "configure", before which it asks as well.
+Arguments: the master ("connect" for Spark Connect), the server, a folder for files, then the preparations:
+"pyfile=FILE", "archive=FILE", "configure", before which it also runs a check.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def session(master: str, folder: Path, archive: str | None) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
-    # Not by the project's own way to a local session, which chooses the Python.
+    # Not with the project's local_session, which chooses the Python.
     builder = builder.remote("local[1]") if master == "connect" else builder.master(master)
     for key, value in {
         "spark.driver.bindAddress": "127.0.0.1",

@@ -1,4 +1,4 @@
-"""One Spark session for all tests, started when the first one asks for it. It needs no network and no host name."""
+"""One Spark session for all tests, started by the first one that uses it. It needs no network and no host name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Two local task slots; what a test sets in its configuration it sets back."""
+    """Two local task slots. A test that changes its configuration restores it."""
     session = local_session(tmp_path_factory.mktemp("spark"), "local[2]")
     yield session
     session.stop()

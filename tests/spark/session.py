@@ -1,4 +1,4 @@
-"""A quiet Spark session on this machine alone, and how a job survives a machine that is too busy."""
+"""A quiet Spark session on this machine, and retries of jobs on a machine that is too busy."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-# What Spark says of a worker that the machine gave no time to start.
+# Errors of Spark for a worker that did not start in time.
 _STARVED = ("failed to connect back", "Timed out while waiting for the Python worker")
 
 
 def local_session(folder: Path, master: str, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """The process's session; its files go to `folder`. Blocks for Java to start, many seconds on a busy machine."""
+    """Returns the process's session; its files go to `folder`. Blocks while Java starts, which may take long."""
     ours = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2", **quiet_logging(folder)}
     builder = local_builder(folder, master, "rowlock's tests", {**ours, **(settings or {})})
     interrupted = signal.getsignal(signal.SIGINT)
     session = builder.getOrCreate()
-    # Spark takes Ctrl-C for itself, and would keep it from all tests that come after.
+    # Spark installs a handler of SIGINT, which would hide Ctrl-C from all later tests.
     signal.signal(signal.SIGINT, interrupted)
     session.sparkContext.setLogLevel("ERROR")
-    # Spark would find the format by itself, but looks once only: where that fails, it goes on without it.
+    # Spark finds the format by itself, but looks only once: if that fails, it continues without it.
     from rowlock.spark.source import RowlockSource
 
     session.dataSource.register(RowlockSource)
@@ -35,7 +35,7 @@ def local_session(folder: Path, master: str, settings: Mapping[str, str] | None 
 
 
 def retried(action: Callable[[], _Result], attempts: int = 3) -> _Result:
-    """What the action gives; it is repeated when Spark's Python worker did not come up in time, and only then."""
+    """Returns the action's result. Repeats it only if Spark's Python worker did not start in time."""
     for _ in range(attempts - 1):
         try:
             return action()

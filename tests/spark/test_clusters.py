@@ -1,4 +1,4 @@
-"""How rowlock may be brought to executors, each way as docs/spark.md says, and what `check` reports."""
+"""Each way of docs/spark.md to install rowlock on executors, and the report of `check`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def server(rowlock_server: RowlockServer) -> Iterator[str]:
 
 
 def _environment(folder: Path, *, has_rowlock: bool) -> Path:
-    """An environment of links that has what this one has, but for rowlock unless it is wanted."""
+    """Makes an environment of links to this one's packages, with rowlock only if it is wanted."""
     venv.create(folder, with_pip=False, symlinks=True)
     inside = sysconfig.get_path("purelib", "venv", {"base": str(folder)})
     paths = [sysconfig.get_path("purelib")]
@@ -55,7 +55,7 @@ def _environment(folder: Path, *, has_rowlock: bool) -> Path:
 
 
 def _zip(folder: Path) -> Path:
-    """rowlock as one file, as its wheel is one."""
+    """Packs rowlock into one file, like its wheel."""
     packed = folder / "rowlock.zip"
     with zipfile.ZipFile(packed, "w") as file:
         for package, source in _PACKAGES.items():
@@ -65,9 +65,11 @@ def _zip(folder: Path) -> Path:
 
 
 def _run(folder: Path, python: Path | str, master: str, server: str, *words: str, workers: str = "") -> Any:
-    """What the program tells that is started in that folder by that Python."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_", "PYTHONPATH"))}
-    environment = {**kept, "PYTHONPATH": str(ROOT)}
+    """Runs the program in that folder with that Python. Returns its output."""
+    inherited = {
+        key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_", "PYTHONPATH"))
+    }
+    environment = {**inherited, "PYTHONPATH": str(ROOT)}
     if workers:
         environment["PYSPARK_PYTHON"] = workers
     command = [str(python), str(ROOT / "tests/spark/cluster_program.py"), master, server, str(folder), *words]
@@ -107,7 +109,7 @@ def test_an_archived_environment_runs_on_executors_and_beside_the_driver(tmp_pat
 
 
 @pytest.mark.parametrize("master", ["local[1]", "connect"])
-def test_a_zip_that_the_session_sends_is_enough_with_configure(tmp_path: Path, server: str, master: str) -> None:
+def test_a_zip_of_the_session_works_with_configure(tmp_path: Path, server: str, master: str) -> None:
     bare = _environment(tmp_path / "bare", has_rowlock=False)
     if importlib.util.find_spec("rowlock").origin.startswith(sysconfig.get_path("purelib")):  # type: ignore[union-attr]
         pytest.skip("rowlock is installed where the environments of this test find all other packages")
@@ -143,7 +145,7 @@ def test_a_thread_that_configures_the_session_writes(spark: SparkSession, server
         assert client.table("shipped").row("k") == {b"f:q": b"1"}
 
 
-def test_a_check_tells_of_each_process_and_prints_as_a_table(spark: SparkSession, server: str) -> None:
+def test_a_check_describes_each_process_and_prints_as_a_table(spark: SparkSession, server: str) -> None:
     report = retried(lambda: rowlock.spark.check(spark, server))
     assert report.is_well
     assert [place.place for place in report.places] == ["driver", "planning", "executor"]
@@ -164,19 +166,19 @@ def test_a_check_tells_of_each_process_and_prints_as_a_table(spark: SparkSession
         "server",
         "executable",
     ]
-    assert table.endswith("all is well")
+    assert table.endswith("no problems found")
 
 
-def test_a_check_tells_which_processes_do_not_reach_the_server(spark: SparkSession) -> None:
+def test_a_check_reports_the_processes_that_do_not_reach_the_server(spark: SparkSession) -> None:
     report = retried(lambda: rowlock.spark.check(spark, "127.0.0.1:1", timeout=1))
     assert len(report.problems) == 3
     for problem, place in zip(report.problems, ("driver", "planning", "executor"), strict=True):
         assert problem.startswith(f"{place} on ")
-        assert "the server was not reached: ServerUnavailableError: no rowlock server answers at 127.0.0.1:1" in problem
+        assert "server not reached: ServerUnavailableError: no rowlock server answers at 127.0.0.1:1" in problem
     assert str(report).count("not reached") == 6
 
 
-def test_a_check_without_a_server_asks_none(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_without_a_server_contacts_none(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROWLOCK_SERVER", raising=False)
     report = retried(lambda: rowlock.spark.check(spark))
     assert report.is_well

@@ -1,4 +1,4 @@
-"""docs/spark.md and the README's block, followed word by word, on a server that the page's own command starts.
+"""Runs docs/spark.md and the README's block as they are, on a server that the page's own command starts.
 
 Only the port, folders and the session are others; pip's line is compared with what pyproject.toml offers.
 """
@@ -53,15 +53,15 @@ def free_port() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Somebody who follows the pages, with a server on another port; `names` is what the blocks have defined."""
+    """Runs the blocks of the pages, with a server on another port; `names` is the namespace of the blocks."""
 
     port: int
     folder: Path
     names: dict[str, object]
 
     def run(self, page: str, block: Block) -> None:
-        """Runs a Python block; what it raises names the page and the line."""
-        # Lines before it are left empty, so that they count as in the page.
+        """Runs a Python block; its tracebacks have the page and the line."""
+        # Empty lines before it make the line numbers those of the page.
         code = "\n" * (block.line - 1) + re.sub(f"{_PORT}|{_README_PORT}", str(self.port), block.text)
         # Java stays in the folder that it was started in.
         code = re.sub(f'"({_ARRIVALS}|{_WRITTEN})"', lambda name: repr(str(self.folder / name[1])), code)
@@ -69,7 +69,7 @@ class Reader:
 
 
 def server_line() -> str:
-    """The command that the page says, without the & that leaves it running."""
+    """Returns the page's command without the & at its end."""
     [line] = [
         line
         for block in blocks_of(PAGE)
@@ -81,7 +81,7 @@ def server_line() -> str:
 
 @pytest.fixture
 def reader(tmp_path: Path, spark: SparkSession) -> Iterator[Reader]:
-    """With the suite's session active, `builder.getOrCreate()` gives that one."""
+    """While the suite's session is active, `builder.getOrCreate()` returns that one."""
     port = free_port()
     arrivals = tmp_path / _ARRIVALS
     arrivals.mkdir()
@@ -101,7 +101,7 @@ def reader(tmp_path: Path, spark: SparkSession) -> Iterator[Reader]:
             spark.conf.set("spark.app.name", name_of_session)
 
 
-def test_the_page_can_be_followed_word_by_word(reader: Reader, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_block_of_the_page_works(reader: Reader, capsys: pytest.CaptureFixture[str]) -> None:
     # The first one shows where the page leads to.
     first, *others = [block for block in blocks_of(PAGE) if block.language == "python"]
     said = []
@@ -127,13 +127,13 @@ def test_the_page_can_be_followed_word_by_word(reader: Reader, capsys: pytest.Ca
         assert client.table("flights").row("B6|0725")[b"info:dest"] == b"BQN"
 
 
-def test_the_readme_s_block_works_when_it_is_pasted(reader: Reader, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readme_s_block_works(reader: Reader, capsys: pytest.CaptureFixture[str]) -> None:
     [block] = [block for block in blocks_of("README.md") if "pyspark" in block.text]
     reader.run("README.md", block)
     assert "| IAH|      15.5|" in capsys.readouterr().out
 
 
-def test_what_the_page_tells_pip_to_install_is_offered() -> None:
+def test_the_extras_that_the_page_installs_exist() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     [line] = [line for block in blocks_of(PAGE) for line in block.text.splitlines() if line.startswith("pip install")]
     command, comment = line.split("#")

@@ -1,4 +1,4 @@
-"""What explain() shows of a DataFrame that rowlock.spark.load gives."""
+"""The output of explain() for a DataFrame of rowlock.spark.load."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _plan(capsys: pytest.CaptureFixture[str], frame: DataFrame, mode: str | None
     return capsys.readouterr().out
 
 
-def test_explain_shows_what_the_server_leaves_out(
+def test_explain_shows_the_server_s_filters(
     spark: SparkSession, options: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     frame = retried(lambda: rowlock.spark.load(spark, "t", start="k05", filter="delay > 15", **options))
@@ -53,10 +53,10 @@ def test_explain_shows_what_the_server_leaves_out(
 def test_each_load_is_shown_by_its_own_options(
     spark: SparkSession, options: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Spark looks for formats whatever their letters' case, in which two filters may differ."""
+    """Spark ignores the letter case of format names, and two filters may differ only in case."""
     filters = ("dest = 'a/b.c[d];'", "dest = 'A/B.C[D];'", "dest = 'a/b.c[d];'")
-    asked = [{"filter": given} for given in filters] + [{"schema": "Delay INT"}]
-    frames = [retried(partial(rowlock.spark.load, spark, "t", **options, **given)) for given in asked]
+    arguments = [{"filter": given} for given in filters] + [{"schema": "Delay INT"}]
+    frames = [retried(partial(rowlock.spark.load, spark, "t", **options, **given)) for given in arguments]
     for frame, given in zip(frames, filters, strict=False):
         assert f"BatchScan rowlock t, filter {given}[" in _plan(capsys, frame)
         assert {row["dest"] for row in retried(frame.collect)} == {given[8:-1]}
@@ -64,6 +64,6 @@ def test_each_load_is_shown_by_its_own_options(
     assert retried(frames[-1].count) == 20
 
 
-def test_what_can_not_be_loaded_is_refused_as_by_the_format(spark: SparkSession, options: dict[str, Any]) -> None:
-    with pytest.raises(Exception, match="names the column 'dellay', and there is none"):
+def test_an_invalid_load_is_refused_as_by_the_format(spark: SparkSession, options: dict[str, Any]) -> None:
+    with pytest.raises(Exception, match="names the column 'dellay', which does not exist"):
         retried(lambda: rowlock.spark.load(spark, "t", filter="dellay > 15", **options))

@@ -1,4 +1,4 @@
-"""The data source as Spark uses it, in this process and without a session: quick, and it shows what Spark hides."""
+"""The data source as Spark uses it, but in this process and without a session: fast, and errors are visible."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from rowlock.pytest_plugin import RowlockServer
 from rowlock.scan import Scan
 from rowlock.snapshot import renew_snapshot
 from rowlock.spark.loading import load
-from rowlock.spark.planning import PART_BYTES_MAX, PART_BYTES_MIN, ScanPartition, suited
-from rowlock.spark.read_points import snapshot as held_snapshot
+from rowlock.spark.planning import PART_BYTES_MAX, PART_BYTES_MIN, ScanPartition, suitable_part_bytes
+from rowlock.spark.snapshots import snapshot as held_snapshot
 from rowlock.spark.source import RowlockSource
 
 _MAPPING = "id STRING :key, a STRING f:a, b STRING f:b"
@@ -63,7 +63,7 @@ def _reader(source: DefaultSource, schema: StructType | None = None) -> DataSour
 
 
 def _planned(reader: DataSourceReader) -> tuple[DataSourceReader, list[ScanPartition]]:
-    """The reader and its partitions as they arrive in a task."""
+    """Returns the reader and its partitions as a task unpickles them."""
     partitions = reader.partitions()
     arrived: tuple[DataSourceReader, list[ScanPartition]] = pickle.loads(pickle.dumps((reader, partitions)))
     return arrived
@@ -85,18 +85,18 @@ def _names(batch: pa.RecordBatch) -> list[str]:
 
 
 def _count(planned: tuple[DataSourceReader, list[ScanPartition]]) -> int:
-    """The rows that all tasks of what was planned read."""
+    """Returns the rows that all tasks of a plan read."""
     reader, partitions = planned
     return sum(batch.num_rows for partition in partitions for batch in _batches(reader, partition))
 
 
 def _query() -> UUID:
-    """The id of a query that begins now, as Spark draws it: a UUID of version 7."""
+    """Returns the id of a query that begins now, as Spark draws it: a UUID of version 7."""
     return UUID(int=int(time.time() * 1000) << 80 | secrets.randbits(80))
 
 
 def _task_of(monkeypatch: pytest.MonkeyPatch, query: UUID | None, attempt: int = 0) -> None:
-    """From here on this process is a task of that query."""
+    """Makes this process a task of that query."""
     # Made in the usual way it would be the process's for ever.
     context = object.__new__(TaskContext)
     context._attemptNumber = attempt
@@ -108,7 +108,7 @@ _MAPPED = [f"{number:04d}" for number in range(1000)] + ["only b"]
 _ALL = sorted([*_MAPPED, "neither"])
 
 
-def test_the_default_source_is_the_whole_one(rowlock_server: RowlockServer, table: str) -> None:
+def test_the_default_source_is_the_full_source(rowlock_server: RowlockServer, table: str) -> None:
     assert isinstance(_source(rowlock_server), RowlockSource)
 
 
@@ -125,7 +125,7 @@ def test_a_narrow_schema_or_mapping_reads_the_same_rows(rowlock_server: RowlockS
     assert _ids(_reader(_source(rowlock_server, mapping="id STRING :key, b STRING f:b"))) == _ALL
 
 
-def test_rows_without_any_mapped_column_are_left_out_on_request(rowlock_server: RowlockServer, table: str) -> None:
+def test_rows_without_any_mapped_column_are_omitted_on_request(rowlock_server: RowlockServer, table: str) -> None:
     assert _ids(_reader(_source(rowlock_server, rows="mapped"))) == _MAPPED
     only_b = _source(rowlock_server, rows="mapped", mapping="id STRING :key, b STRING f:b")
     assert _ids(_reader(only_b)) == ["only b"]
@@ -138,9 +138,9 @@ def test_nothing_to_read_is_one_part_without_ranges(rowlock_server: RowlockServe
     assert _ids(reader) == []
 
 
-def test_the_option_of_a_check_is_none_of_a_table_s(rowlock_server: RowlockServer) -> None:
-    """The DataFrame had a column "place", and reading it ended with a TypeError."""
-    with pytest.raises(InvalidArgumentError, match="no option 'check'; the options for reading are"):
+def test_the_option_of_a_check_is_not_an_option_of_a_read(rowlock_server: RowlockServer) -> None:
+    """The DataFrame once had a column "place", and reading it raised a TypeError."""
+    with pytest.raises(InvalidArgumentError, match="no option 'check'; the read options are"):
         _source(rowlock_server, check="true")
 
 
@@ -151,7 +151,7 @@ def test_a_schema_may_have_its_own_letters_case(rowlock_server: RowlockServer, t
 
 
 def test_a_format_under_a_name_that_plans_show_reads_the_same(rowlock_server: RowlockServer, table: str) -> None:
-    """It arrives in other processes by value, as Spark pickles it, and is registered once."""
+    """Spark pickles it by value for other processes, and it is registered once."""
     spark = Mock(version="4.3.0", _sc=None)
     given = {"server": rowlock_server.address, "mapping": _MAPPING, "filter": "b IS NOT NULL"}
     for _ in range(2):
@@ -174,27 +174,25 @@ def test_a_filter_narrows_what_is_read(rowlock_server: RowlockServer, table: str
     assert _ids(reader) == [f"{number:04d}" for number in range(500, 510)]
 
 
-def test_a_filter_is_of_any_column_of_the_mapping_whatever_the_schema_names(
+def test_a_filter_may_use_columns_of_the_mapping_that_the_schema_omits(
     rowlock_server: RowlockServer, table: str
 ) -> None:
     narrow = StructType([StructField("id", StringType())])
     assert _ids(_reader(_source(rowlock_server, filter="b IS NOT NULL"), narrow)) == ["only b"]
 
 
-def test_a_filter_that_is_wrong_is_refused_when_the_dataframe_is_made(
-    rowlock_server: RowlockServer, table: str
-) -> None:
-    for wrong, message in (("a > ", "can't be read at its end"), ("id LIKE '%5'", r"\.where\(\"id LIKE '%5'\"\)")):
+def test_an_invalid_filter_is_refused_when_the_dataframe_is_made(rowlock_server: RowlockServer, table: str) -> None:
+    for wrong, message in (("a > ", "can't be parsed at its end"), ("id LIKE '%5'", r"\.where\(\"id LIKE '%5'\"\)")):
         with pytest.raises(InvalidArgumentError, match=message):
             _source(rowlock_server, filter=wrong).schema()
 
 
 def test_a_reader_pushes_no_filters(rowlock_server: RowlockServer, table: str) -> None:
-    """PySpark would keep what one query pushes for every other query of the DataFrame."""
+    """PySpark would apply the filters that one query pushes to every other query of the DataFrame."""
     assert type(_reader(_source(rowlock_server, filter="b IS NULL"))).pushFilters is DataSourceReader.pushFilters
 
 
-def test_a_scan_that_is_left_early_is_closed(
+def test_a_scan_that_ends_early_is_closed(
     rowlock_server: RowlockServer, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed: list[Scan[bytes]] = []
@@ -226,7 +224,7 @@ def test_scans_of_one_dataframe_see_one_moment(
     assert "new" in _ids(_reader(made_first))
 
 
-def test_an_ended_moment_is_told_in_the_words_of_spark(
+def test_the_error_for_an_ended_snapshot_has_advice_for_spark(
     rowlock_server: RowlockServer, rowlock_client: Client, table: str
 ) -> None:
     with held_snapshot(None, "read", server=rowlock_server.address) as moment:  # type: ignore[arg-type]  # not used
@@ -234,17 +232,19 @@ def test_an_ended_moment_is_told_in_the_words_of_spark(
         reader, [partition] = _planned(_reader(source))
         assert _ids(_reader(source)) == _ALL
     for action in (_reader(source).partitions, lambda: list(_batches(reader, partition))):
-        with pytest.raises(SnapshotEndedError, match=r"its with block was left.* rowlock\.spark\.snapshot"):
+        with pytest.raises(SnapshotEndedError, match=r"its with block ended.* rowlock\.spark\.snapshot"):
             action()
 
 
-def test_a_held_moment_of_another_table_is_told_as_that(
+def test_a_held_snapshot_of_another_table_is_refused(
     rowlock_server: RowlockServer, rowlock_client: Client, table: str
 ) -> None:
     rowlock_client.create_table("other", ["f"])
     with (
         held_snapshot(None, "other", server=rowlock_server.address) as moment,  # type: ignore[arg-type]  # not used
-        pytest.raises(InvalidArgumentError, match="is of the table 'other', and the DataFrame is of 'read'"),
+        pytest.raises(
+            InvalidArgumentError, match="names a snapshot of table 'other', but the DataFrame reads table 'read'"
+        ),
     ):
         _reader(_source(rowlock_server, snapshot=moment.id)).partitions()
 
@@ -252,7 +252,7 @@ def test_a_held_moment_of_another_table_is_told_as_that(
 def test_latest_is_one_moment_for_each_query_of_what_was_planned_once(
     rowlock_server: RowlockServer, rowlock_client: Client, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark plans once, and uses the same partitions for every query after it."""
+    """Spark plans once, and reuses the partitions for every later query."""
     planned = _planned(_reader(_source(rowlock_server, snapshot="latest", partition_bytes="8192")))
     first, second = _query(), _query()
     _task_of(monkeypatch, first)
@@ -278,10 +278,10 @@ def test_latest_without_a_query_is_the_moment_of_the_first_job(
     assert _count(planned) == 1003
 
 
-def test_latest_goes_on_after_a_start_of_the_server_with_the_queries_that_begin_then(
+def test_latest_works_after_a_restart_of_the_server_for_queries_that_begin_later(
     rowlock_server: RowlockServer, rowlock_client: Client, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tasks of one that began before may have read already, and must not come to two moments."""
+    """Tasks of an earlier query may have read already, and must not read at two read points."""
     planned = _planned(_reader(_source(rowlock_server, snapshot="latest")))
     before, unused = _query(), _query()
     _task_of(monkeypatch, before)
@@ -295,10 +295,10 @@ def test_latest_goes_on_after_a_start_of_the_server_with_the_queries_that_begin_
     assert _count(planned) == 1002
 
 
-def test_the_moment_of_one_query_is_kept_for_minutes_and_a_dataframe_s_for_an_hour(
+def test_the_lease_of_a_query_is_minutes_and_that_of_a_dataframe_an_hour(
     rowlock_server: RowlockServer, rowlock_client: Client, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A dashboard takes a new one several times a second, and a server keeps so many only."""
+    """A dashboard takes several snapshots a second, and the server limits their number."""
     _task_of(monkeypatch, None)
     for snapshot, lease_ms in (("token", 3_600_000), ("latest", 600_000)):
         planned = _planned(_reader(_source(rowlock_server, snapshot=snapshot)))
@@ -310,11 +310,11 @@ def test_the_moment_of_one_query_is_kept_for_minutes_and_a_dataframe_s_for_an_ho
 def test_a_dataframe_does_not_outlive_its_server(rowlock_server: RowlockServer, table: str) -> None:
     source = _source(rowlock_server)
     rowlock_server.restart()
-    with pytest.raises(SnapshotEndedError, match="the server was started anew"):
+    with pytest.raises(SnapshotEndedError, match="or the server restarted"):
         _reader(source).partitions()
 
 
-def test_a_server_that_is_gone_is_named_when_a_scan_is_planned(rowlock_server: RowlockServer, table: str) -> None:
+def test_planning_a_scan_names_an_unreachable_server(rowlock_server: RowlockServer, table: str) -> None:
     source = _source(rowlock_server, timeout="1")
     reader = _reader(source)
     rowlock_server.kill()
@@ -326,38 +326,40 @@ def test_a_server_that_is_gone_is_named_when_a_scan_is_planned(rowlock_server: R
         rowlock_server.restart()
 
 
-def test_a_repeated_task_waits_for_a_server_that_is_away_a_share_of_the_timeout(
+def test_a_retried_task_waits_a_quarter_of_the_timeout_for_an_unreachable_server(
     rowlock_server: RowlockServer, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first attempt has waited for all of it."""
+    """The first attempt has waited the full timeout."""
     reader, [partition] = _planned(_reader(_source(rowlock_server, timeout="2")))
     rowlock_server.kill()
     try:
         for attempt, waited in ((0, "2 s"), (1, "0.5 s"), (3, "0.5 s")):
             _task_of(monkeypatch, None, attempt)
-            told = f"no rowlock server answered at {rowlock_server.address} within {waited}: "
-            with pytest.raises(ServerUnavailableError, match=told):
+            message = f"no rowlock server answered at {rowlock_server.address} within {waited}: "
+            with pytest.raises(ServerUnavailableError, match=message):
                 list(_batches(reader, partition))
     finally:
         rowlock_server.restart()
 
 
-def test_a_family_that_is_not_there_is_refused(rowlock_server: RowlockServer, table: str) -> None:
-    with pytest.raises(FamilyNotFoundError, match="names 'g', which is no family of table 'read'; its families are f"):
+def test_a_missing_family_is_refused(rowlock_server: RowlockServer, table: str) -> None:
+    with pytest.raises(
+        FamilyNotFoundError, match="names 'g', which is not a family of table 'read'; its families are f"
+    ):
         _source(rowlock_server, mapping="id STRING :key, a INT g:a").schema()
 
 
-def test_options_that_are_wrong_for_reading_and_writing_are_refused_at_once(rowlock_server: RowlockServer) -> None:
+def test_options_that_are_invalid_for_reading_and_writing_are_refused_at_once(rowlock_server: RowlockServer) -> None:
     with pytest.raises(InvalidArgumentError, match="no option 'tabel'"):
         _source(rowlock_server, tabel="x")
     # Which of the two it will be is not known yet.
     with pytest.raises(
-        InvalidArgumentError, match=r"'durabilty'; .*for reading are server,.*only for writing .*durability"
+        InvalidArgumentError, match=r"'durabilty'; .*read options are server,.*write-only options .*durability"
     ):
         _source(rowlock_server, durabilty="os")
 
 
-def test_a_sample_that_was_taken_travels_with_the_dataframe(
+def test_an_inferred_mapping_is_pickled_with_the_dataframe(
     rowlock_server: RowlockServer, rowlock_client: Client, table: str
 ) -> None:
     source = DefaultSource({"server": rowlock_server.address, "table": "read", "infer": "5"})
@@ -367,10 +369,10 @@ def test_a_sample_that_was_taken_travels_with_the_dataframe(
     assert again.schema() == schema
 
 
-def test_a_sample_is_taken_once_also_where_the_user_gives_the_schema(
+def test_a_mapping_is_inferred_once_even_if_the_user_gives_the_schema(
     rowlock_server: RowlockServer, rowlock_client: Client, table: str
 ) -> None:
-    """Spark asks for none then, and plans with copies of the source."""
+    """Spark then requests no schema, and plans with copies of the source."""
     source = DefaultSource({"server": rowlock_server.address, "table": "read", "infer": "5"})
     rowlock_client.table("read").put("0000", {"f:a": b"\xff"})
     again: DefaultSource = pickle.loads(pickle.dumps(source))
@@ -378,13 +380,13 @@ def test_a_sample_is_taken_once_also_where_the_user_gives_the_schema(
     assert len(_planned(_reader(again, given))[1]) == 1
 
 
-def test_a_source_that_is_written_to_has_no_need_of_a_sample(rowlock_server: RowlockServer) -> None:
+def test_a_source_that_is_only_written_needs_no_inferred_mapping(rowlock_server: RowlockServer) -> None:
     options = {"server": rowlock_server.address, "table": "away", "infer": "5"}
     with pytest.raises(TableNotFoundError):
         DefaultSource(options).schema()
 
 
 def test_parts_are_neither_too_small_nor_too_large() -> None:
-    assert suited(0, 2) == PART_BYTES_MIN
-    assert suited(1 << 30, 2) == PART_BYTES_MAX
-    assert suited(1 << 30, 8) == 1 << 26
+    assert suitable_part_bytes(0, 2) == PART_BYTES_MIN
+    assert suitable_part_bytes(1 << 30, 2) == PART_BYTES_MAX
+    assert suitable_part_bytes(1 << 30, 8) == 1 << 26

@@ -1,4 +1,4 @@
-"""What a query of a table gives, and what it gives of a Parquet file of the same rows, whatever the mapping names."""
+"""A query of a table has the same result as a query of a Parquet file with the same rows, for every mapping."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Both:
         retried(lambda: frame.coalesce(1).write.mode("overwrite").parquet(self._file))
 
     def read(self, *names: str, **options: str) -> tuple[DataFrame, DataFrame]:
-        """With a mapping of these columns alone; and the same columns of the file."""
+        """Reads with a mapping of only these columns; and the same columns of the file."""
         mapping = ", ".join(["id STRING :key", *(f"{name} {_COLUMNS[name]}" for name in names)])
         given = {"server": self._server.address, "table": "same", "mapping": mapping, **options}
         table: DataFrame = retried(lambda: self._spark.read.format("rowlock").options(**given).load())
@@ -104,6 +104,6 @@ def test_joins_of_narrow_mappings_lose_no_row(both: Both, spark: SparkSession, h
     assert _sorted(delays.join(with_value, "id", how)) == _sorted(delays_of_file.join(with_value_in_file, "id", how))
 
 
-def test_rows_without_any_mapped_column_are_left_out_on_request(both: Both) -> None:
+def test_rows_without_any_mapped_column_are_omitted_on_request(both: Both) -> None:
     table, file = both.read("delay", "seen", rows="mapped")
     assert _sorted(table) == _sorted(file.where("delay IS NOT NULL OR seen IS NOT NULL"))

@@ -38,7 +38,7 @@ def test_session_is_bound_to_loopback_alone(spark: SparkSession) -> None:
 
 
 def test_spark_would_find_the_format_by_itself() -> None:
-    """As it looks for formats: every module named pyspark_* with a DefaultSource."""
+    """Spark looks for every module named pyspark_* with a DefaultSource."""
     from rowlock.spark.source import RowlockSource
 
     assert "pyspark_rowlock" in {module.name for module in pkgutil.iter_modules()}
@@ -47,7 +47,7 @@ def test_spark_would_find_the_format_by_itself() -> None:
     assert issubclass(RowlockSource, found)
 
 
-def test_only_a_starved_worker_is_tried_again() -> None:
+def test_only_a_starved_worker_is_retried() -> None:
     calls: list[str] = []
 
     def failing(message: str, failures: int) -> str:

@@ -27,7 +27,7 @@ def table(rowlock_client: rowlock.Client) -> rowlock.Table[bytes]:
 
 @pytest.fixture
 def writer(rowlock_server: RowlockServer) -> Callable[..., DataFrameWriter]:
-    """Of a DataFrame into the table t, as every user writes it."""
+    """Makes the writer of a DataFrame to table t, as a user does."""
 
     def made(frame: DataFrame, **options: Any) -> DataFrameWriter:
         given = {"server": rowlock_server.address, "table": "t", "mapping": _MAPPING, **options}
@@ -37,27 +37,27 @@ def writer(rowlock_server: RowlockServer) -> Callable[..., DataFrameWriter]:
 
 
 def _refusal(action: Callable[[], object]) -> str:
-    """What Spark's user is told."""
+    """Returns the error that a Spark user sees."""
     from pyspark.errors import PySparkException
 
     def tried() -> str:
         with pytest.raises(PySparkException) as raised:
             action()
-        told = str(raised.value)
-        if "connect back" in told:
+        message = str(raised.value)
+        if "connect back" in message:
             raise raised.value
-        return told
+        return message
 
     return retried(tried)
 
 
-def test_a_dataframe_of_every_type_is_written_at_a_timestamp_for_each_batch_of_a_task(
+def test_a_dataframe_of_every_type_is_written_with_a_timestamp_for_each_batch_of_a_task(
     spark: SparkSession,
     rowlock_server: RowlockServer,
     rowlock_client: rowlock.Client,
     writer: Callable[..., DataFrameWriter],
 ) -> None:
-    """And reads back by the mapping as what Spark had."""
+    """It reads back through the mapping with the same values."""
     from pyspark.sql.functions import expr
 
     columns = {
@@ -92,7 +92,7 @@ def test_a_dataframe_of_every_type_is_written_at_a_timestamp_for_each_batch_of_a
     assert rowlock_client.table("t").cells("00200", "f:binary")[0][1] == timestamps[0]
 
 
-def test_maps_are_written_as_they_are_into_the_table_that_save_names(
+def test_maps_are_written_into_the_table_that_save_names(
     spark: SparkSession, table: rowlock.Table[bytes], rowlock_server: RowlockServer
 ) -> None:
     frame = spark.createDataFrame(
@@ -115,10 +115,10 @@ def test_views_and_tables_are_inserted_into(
         retried(lambda: spark.sql("INSERT INTO sink_view VALUES ('v', 5, 'JFK')"))
         with_options = options.replace(" '", " = '")
         retried(lambda: spark.sql(f"INSERT INTO sink_table WITH ({with_options}) SELECT 'w', 6, 'LGA'"))
-        told = _refusal(lambda: spark.sql("INSERT INTO sink_table VALUES ('x', 7, 'EWR')"))
-        assert "INSERT INTO t WITH" in told
-        told = _refusal(lambda: spark.sql("INSERT OVERWRITE sink_view VALUES ('x', 7, 'EWR')"))
-        assert "rowlock can't overwrite" in told
+        message = _refusal(lambda: spark.sql("INSERT INTO sink_table VALUES ('x', 7, 'EWR')"))
+        assert "INSERT INTO t WITH" in message
+        message = _refusal(lambda: spark.sql("INSERT OVERWRITE sink_view VALUES ('x', 7, 'EWR')"))
+        assert "rowlock can't overwrite" in message
     finally:
         spark.sql("DROP VIEW sink_view")
         spark.sql("DROP TABLE sink_table")
@@ -138,7 +138,7 @@ def test_views_and_tables_are_inserted_into(
 def test_a_script_of_sql_inserts(
     spark: SparkSession, table: rowlock.Table[bytes], rowlock_server: RowlockServer, statement: str
 ) -> None:
-    """It is no query inside of another one, as those are that make a table of the catalog."""
+    """It is not a nested query, as those that create a catalog table are."""
     given = f"server '{rowlock_server.address}', table 't', mapping '{_MAPPING}'"
     retried(lambda: spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW scripted USING rowlock OPTIONS ({given})"))
     try:
@@ -148,7 +148,7 @@ def test_a_script_of_sql_inserts(
         spark.catalog.dropTempView("scripted")
 
 
-def test_what_can_not_be_written_is_refused_before_the_job(
+def test_invalid_writes_are_refused_before_the_job(
     spark: SparkSession, table: rowlock.Table[bytes], writer: Callable[..., DataFrameWriter]
 ) -> None:
     frame = spark.createDataFrame([("a", 1, "x")], _SCHEMA)
@@ -158,8 +158,8 @@ def test_what_can_not_be_written_is_refused_before_the_job(
     assert "UNSUPPORTED_DATA_SOURCE_SAVE_MODE" in _refusal(writer(frame).mode("ignore").save)
     assert "lacks from and has also dest" in _refusal(writer(frame.withColumnRenamed("from", "dest")).save)
     timed = frame.selectExpr("id", "TIMESTAMP_NTZ'2013-03-10 02:30:00' at")
-    told = _refusal(writer(timed, mapping="id STRING :key, at TIMESTAMP info:at").save)
-    assert "F.col('at').cast('timestamp')" in told
+    message = _refusal(writer(timed, mapping="id STRING :key, at TIMESTAMP info:at").save)
+    assert "F.col('at').cast('timestamp')" in message
     assert "option 'nul'" in _refusal(writer(frame, nul="skip").save)
     assert "no table 'u'" in _refusal(writer(frame, table="u").save)
     assert list(table.scan()) == []
@@ -170,33 +170,33 @@ def _entries(spark: SparkSession) -> set[str]:
 
 
 @pytest.mark.parametrize("mode", ["errorifexists", "ignore", "append"])
-def test_a_table_of_the_catalog_is_not_made_and_nothing_is_written(
+def test_a_catalog_table_is_not_created_and_nothing_is_written(
     spark: SparkSession, table: rowlock.Table[bytes], writer: Callable[..., DataFrameWriter], mode: str
 ) -> None:
-    """It could not be read, and the mode does not come to Python: an existing table was appended to in each of them."""
+    """It could not be read, and Spark does not pass the mode: an existing table was appended to in every mode."""
     table.put("there", {"info:from": "before"})
     frame = spark.createDataFrame([("a", 1, "x")], _SCHEMA)
-    told = _refusal(lambda: writer(frame).mode(mode).saveAsTable("made"))
-    assert "rowlock makes no tables of Spark's catalog" in told
+    message = _refusal(lambda: writer(frame).mode(mode).saveAsTable("made"))
+    assert "rowlock can't create tables in Spark's catalog" in message
     assert "made" not in _entries(spark)
     assert [row for row, _ in table.scan()] == [b"there"]
 
 
-def test_other_ways_to_make_a_table_of_the_catalog_are_refused(
+def test_other_ways_to_create_a_catalog_table_are_refused(
     spark: SparkSession, table: rowlock.Table[bytes], rowlock_server: RowlockServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {"server": rowlock_server.address, "table": "t", "mapping": _MAPPING}
     frame = spark.createDataFrame([("a", 1, "x")], _SCHEMA)
-    told = _refusal(lambda: frame.writeTo("made").using("rowlock").options(**options).create())
-    assert "rowlock makes no tables of Spark's catalog" in told
+    message = _refusal(lambda: frame.writeTo("made").using("rowlock").options(**options).create())
+    assert "rowlock can't create tables in Spark's catalog" in message
     written = ", ".join(f"{name} '{value}'" for name, value in options.items())
-    told = _refusal(lambda: spark.sql(f"CREATE TABLE made USING rowlock OPTIONS ({written}) AS SELECT 'a' id"))
-    assert "no server is named" in told
+    message = _refusal(lambda: spark.sql(f"CREATE TABLE made USING rowlock OPTIONS ({written}) AS SELECT 'a' id"))
+    assert "no server is given" in message
     assert "made" not in _entries(spark)
     assert list(table.scan()) == []
 
 
-def test_an_entry_that_is_there_is_written_to_as_the_mode_says(
+def test_an_existing_entry_is_written_to_in_the_given_mode(
     spark: SparkSession, table: rowlock.Table[bytes], writer: Callable[..., DataFrameWriter]
 ) -> None:
     frame = spark.createDataFrame([("a", 1, "x")], _SCHEMA)
@@ -220,7 +220,7 @@ def test_a_stream_is_written_by_foreach_batch_and_not_by_a_sink(
     stream = spark.readStream.schema(_SCHEMA).json(str(tmp_path / "in")).writeStream.trigger(availableNow=True)
 
     def ended(query: StreamingQuery) -> str:
-        """What a query fails with; empty if it does not."""
+        """Returns the error of a query; empty without one."""
         try:
             query.awaitTermination()
         except Exception as error:
@@ -228,11 +228,11 @@ def test_a_stream_is_written_by_foreach_batch_and_not_by_a_sink(
         return ""
 
     sink = stream.format("rowlock").options(**options, checkpointLocation=str(tmp_path / "refused"))
-    told = retried(lambda: ended(sink.start()))
-    assert "no streaming source or sink: write a stream by .writeStream.foreachBatch(...)" in told
+    message = retried(lambda: ended(sink.start()))
+    assert "no streaming source or sink: write a stream with .writeStream.foreachBatch(...)" in message
     source = spark.readStream.format("rowlock").options(**options).load()
-    told = ended(source.writeStream.format("memory").queryName("refused").trigger(availableNow=True).start())
-    assert "no streaming source or sink" in told
+    message = ended(source.writeStream.format("memory").queryName("refused").trigger(availableNow=True).start())
+    assert "no streaming source or sink" in message
 
     def each(batch: DataFrame, number: int) -> None:
         batch.write.format("rowlock").mode("append").options(**options).save()
@@ -241,14 +241,16 @@ def test_a_stream_is_written_by_foreach_batch_and_not_by_a_sink(
     assert [row for row, _ in table.scan()] == [b"a"]
 
 
-def test_names_of_columns_are_compared_as_the_session_does(
+def test_column_names_are_compared_by_the_session_s_rule(
     spark: SparkSession, table: rowlock.Table[bytes], writer: Callable[..., DataFrameWriter]
 ) -> None:
     frame = spark.createDataFrame([("a", 1, "x")], "ID STRING, Delay INT, `from` STRING")
     spark.conf.set("spark.sql.caseSensitive", "true")
     try:
-        told = _refusal(writer(frame).save)
-        assert "has other letters for the DataFrame's ID, Delay, and spark.sql.caseSensitive is true" in told
+        message = _refusal(writer(frame).save)
+        assert (
+            "columns ID, Delay differ from the mapping in letter case, and spark.sql.caseSensitive is true" in message
+        )
     finally:
         spark.conf.unset("spark.sql.caseSensitive")
     assert list(table.scan()) == []
@@ -256,15 +258,15 @@ def test_names_of_columns_are_compared_as_the_session_does(
     assert list(table.scan()) == [(b"a", {b"info:delay": b"\0\0\0\x01", b"info:from": b"x"})]
 
 
-def test_a_job_that_fails_says_which_row_and_what_it_leaves(
+def test_the_error_of_a_job_names_the_row_and_says_that_rows_stay(
     spark: SparkSession,
     table: rowlock.Table[bytes],
     writer: Callable[..., DataFrameWriter],
 ) -> None:
     frame = spark.createDataFrame([("a", 1, "x"), (None, 2, "y")], _SCHEMA).coalesce(1)
-    told = _refusal(writer(frame, batch_bytes=1).save)
-    assert "a row of partition 0 can't be written: the key column 'id' is null" in told
-    assert "What the job had written stays" in told
+    message = _refusal(writer(frame, batch_bytes=1).save)
+    assert "a row of partition 0 can't be written: the key column 'id' is null" in message
+    assert "The rows that the job has written stay" in message
     # The user's traceback alone, and not what led to it inside.
-    assert told.count("Traceback") == 1
+    assert message.count("Traceback") == 1
     assert [row for row, _ in table.scan()] == [b"a"]

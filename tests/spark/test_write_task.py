@@ -1,4 +1,4 @@
-"""What a writing job settles and what its tasks do, against a real server and without Spark."""
+"""The plan and the tasks of a write job, against a real server and without Spark."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _map_plan(server: RowlockServer, **options: str) -> WritePlan:
 
 
 def _write(plan: WritePlan, *rows: Row) -> Written:
-    """Each row a batch of its own, as Spark may cut them."""
+    """Makes a batch of each row, as Spark may."""
     schema = _SCHEMA if plan.options.mapping else _MAPS
     return write_task(plan, [_batch(row, schema=schema) for row in rows], "partition 3")
 
@@ -99,8 +99,8 @@ def test_batches_beyond_those_with_timestamps_of_their_own_share_the_last_one(
 ) -> None:
     plan = replace(_plan(rowlock_server, create="f,versions=10"), later_ms=2)
     _write(plan, *[("x", str(number), None) for number in range(5)])
-    told = [(b"4", plan.timestamp + 2), (b"1", plan.timestamp + 1), (b"0", plan.timestamp)]
-    assert rowlock_client.table("t").cells("x", "f:a") == told
+    expected = [(b"4", plan.timestamp + 2), (b"1", plan.timestamp + 1), (b"0", plan.timestamp)]
+    assert rowlock_client.table("t").cells("x", "f:a") == expected
 
 
 def test_a_point_write_after_the_plan_is_later_than_all_batches_of_the_job(
@@ -130,19 +130,17 @@ def test_where_nulls_are_skipped_the_last_row_with_a_key_wins_cell_by_cell(
     assert _rows(rowlock_client) == [(b"k", {b"f:a": b"1", b"f:b": b"3"})]
 
 
-def test_duplicates_are_refused_when_asked_for(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
+def test_duplicates_are_refused_on_request(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
     plan = _plan(rowlock_server, duplicates="fail")
-    with pytest.raises(WriteFailedError, match=r"partition 3.*row 2 has the key b'x' of a row before it"):
+    with pytest.raises(WriteFailedError, match=r"partition 3.*row 2 has the same key b'x' as an earlier row"):
         _write(plan, ("x", "1", "1"), ("y", "1", "1"), ("x", "2", "2"))
     assert _write(plan, ("x", "1", "1"), ("y", "1", "1")).row_count == 2
     maps = _map_plan(rowlock_server, duplicates="fail")
-    with pytest.raises(WriteFailedError, match="row 1 has the key b'x'"):
+    with pytest.raises(WriteFailedError, match="row 1 has the same key b'x'"):
         _write(maps, (b"x", [("f:a", b"1")]), (b"x", []))
 
 
-def test_nulls_delete_what_is_there_when_asked_for(
-    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
-) -> None:
+def test_nulls_delete_cells_on_request(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
     _write(_plan(rowlock_server), ("x", "1", "2"))
     _write(_plan(rowlock_server), ("x", None, "3"))
     assert _rows(rowlock_client) == [(b"x", {b"f:a": b"1", b"f:b": b"3"})]
@@ -154,11 +152,11 @@ def test_maps_are_written_as_they_are(rowlock_server: RowlockServer, rowlock_cli
     plan = _map_plan(rowlock_server)
     assert _write(plan, (b"x", [("f:a", b"1"), ("g:\\xff", b"")]), (b"y", None)) == Written(2, 2)
     assert _rows(rowlock_client) == [(b"x", {b"f:a": b"1", b"g:\xff": b""})]
-    with pytest.raises(WriteFailedError, match=r"family b'h', and the table 't' has b'f', b'g'"):
+    with pytest.raises(WriteFailedError, match=r"family b'h'; the families of table 't' are b'f', b'g'"):
         _write(plan, (b"z", [("h:a", b"1")]))
 
 
-def test_no_row_is_cut_however_small_the_batches_are(
+def test_no_row_is_split_however_small_the_batches_are(
     rowlock_server: RowlockServer, rowlock_client: rowlock.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[Sequence[bytes]] = []
@@ -172,12 +170,14 @@ def test_no_row_is_cut_however_small_the_batches_are(
     assert sent == [[b"%d" % i, b"%d" % i] for i in range(9)]
 
 
-def test_a_row_that_can_not_be_written_is_named_and_those_before_it_stay(
+def test_an_invalid_row_is_named_and_the_rows_before_it_stay(
     rowlock_server: RowlockServer, rowlock_client: rowlock.Client
 ) -> None:
     plan = _plan(rowlock_server)
-    told = "partition 3 can't be written: the key column 'id' is null in row 0.*from row 2 of the data.*What the job"
-    with pytest.raises(WriteFailedError, match=told):
+    message = (
+        "partition 3 can't be written: the key column 'id' is null in row 0.*from row 2 of the data.*The rows that"
+    )
+    with pytest.raises(WriteFailedError, match=message):
         _write(plan, ("x", "1", "1"), ("y", "1", "1"), (None, "1", "1"))
     assert [row for row, _ in _rows(rowlock_client)] == [b"x", b"y"]
 
@@ -193,13 +193,13 @@ def test_a_key_or_value_beyond_the_limits_is_named(
     assert _rows(rowlock_client) == []
 
 
-def test_a_row_beyond_what_a_message_may_be_is_named(
+def test_a_row_beyond_the_size_of_a_message_is_named(
     rowlock_server: RowlockServer, rowlock_client: rowlock.Client
 ) -> None:
     large = "v" * (9 << 20)
     row = (b"x", [(f"f:{number}", large.encode()) for number in range(8)])
-    told = r"partition 3.*row b'x' takes 75\d+ bytes as one message, more than request_bytes_max = 67108864"
-    with pytest.raises(WriteFailedError, match=told):
+    message = r"partition 3.*row b'x' takes 75\d+ bytes as one message, more than request_bytes_max = 67108864"
+    with pytest.raises(WriteFailedError, match=message):
         _write(_map_plan(rowlock_server), (b"w", [("f:0", b"1")]), row)
     assert [name for name, _ in _rows(rowlock_client)] == [b"w"]
 
@@ -210,7 +210,7 @@ def test_a_part_without_rows_writes_nothing(rowlock_server: RowlockServer, rowlo
     assert write_task(plan, [_batch()], "partition 0") == Written(0, 0)
 
 
-def test_a_writer_is_pickled_and_tells_what_became_of_its_job(
+def test_a_writer_is_pickled_and_logs_the_result_of_its_job(
     rowlock_server: RowlockServer, rowlock_client: rowlock.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     schema = StructType([StructField(name, StringType()) for name in _SCHEMA.names])
@@ -220,13 +220,13 @@ def test_a_writer_is_pickled_and_tells_what_became_of_its_job(
     assert pickle.loads(pickle.dumps(message)) == PartWritten(0, Written(2, 3))
     with caplog.at_level("INFO", "rowlock.spark"):
         writer.commit([message])
-        assert "2 rows, 3 cells were written into 't'" in caplog.text
+        assert "wrote 2 rows, 3 cells to table 't'" in caplog.text
         writer.abort([message, None])
-        assert "failed after 1 of its 2 parts were written whole into 't'" in caplog.text
+        assert "failed after it wrote 1 of its 2 partitions completely to table 't'" in caplog.text
 
 
-def test_overwriting_is_refused_with_the_way_out() -> None:
-    """Before a server is asked for anything."""
+def test_overwriting_is_refused_with_advice() -> None:
+    """Before any request to a server."""
     with pytest.raises(InvalidArgumentError, match=r"can't overwrite.*truncate_table"):
         RowlockWriter({"table": "t"}, StructType(), overwrite=True)
 
@@ -236,13 +236,11 @@ def test_a_table_that_is_dropped_meanwhile_ends_the_task(
 ) -> None:
     plan = _plan(rowlock_server)
     rowlock_client.drop_table("t")
-    with pytest.raises(WriteFailedError, match="were not all written into the table 't'"):
+    with pytest.raises(WriteFailedError, match="not all rows of partition 3 were written to table 't'"):
         _write(plan, ("x", "1", "1"))
 
 
-def test_a_server_that_is_gone_for_a_while_is_waited_for(
-    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
-) -> None:
+def test_a_task_waits_for_a_server_that_restarts(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
     plan = _plan(rowlock_server)
     _write(plan, ("x", "1", "1"))
     rowlock_server.kill()
@@ -253,15 +251,19 @@ def test_a_server_that_is_gone_for_a_while_is_waited_for(
     assert [row for row, _ in _rows(rowlock_client)] == [b"x", b"y"]
 
 
-def test_a_server_that_is_gone_for_good_is_named(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
+def test_a_server_that_does_not_come_back_is_named(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
     usual = _plan(rowlock_server)
     plan = replace(usual, options=replace(usual.options, timeout_s=1))
     rowlock_server.kill()
-    with pytest.raises(WriteFailedError, match=rf"server at {rowlock_server.address} did not take.*run the job again"):
+    with pytest.raises(
+        WriteFailedError, match=rf"server at {rowlock_server.address} did not accept.*run the job again"
+    ):
         _write(plan, ("x", "1", "1"))
 
 
-def test_a_busy_server_is_waited_for_as_long_as_the_option_says(
+def test_the_option_busy_timeout_limits_the_wait_for_a_busy_server(
     rowlock_server: RowlockServer, rowlock_client: rowlock.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[tuple[float, float]] = []
@@ -276,7 +278,7 @@ def test_a_busy_server_is_waited_for_as_long_as_the_option_says(
     assert waits == [(60.0, 3600.0), (7.0, 5.0)]
 
 
-def test_a_driver_that_reaches_no_server_says_so() -> None:
+def test_a_driver_that_reaches_no_server_reports_it() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -285,7 +287,7 @@ def test_a_driver_that_reaches_no_server_says_so() -> None:
             write_plan(options, _SCHEMA)
 
 
-def test_a_table_is_made_when_asked_for_by_one_of_many(
+def test_one_of_many_jobs_creates_the_table_on_request(
     rowlock_server: RowlockServer, rowlock_client: rowlock.Client
 ) -> None:
     with pytest.raises(TableNotFoundError, match=r"no table 't'.*'create', 'true'"):
@@ -296,32 +298,34 @@ def test_a_table_is_made_when_asked_for_by_one_of_many(
     assert (dict(made.families), made.durability) == ({"f": rowlock.Family()}, "os")
 
 
-def test_a_table_that_is_there_is_left_as_it_is(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
+def test_an_existing_table_does_not_change(rowlock_server: RowlockServer, rowlock_client: rowlock.Client) -> None:
     rowlock_client.create_table("t", {"f": rowlock.Family(versions=5), "g": rowlock.Family()})
     assert _plan(rowlock_server, create="f,versions=7").families == {b"f", b"g"}
     assert rowlock_client.describe("t").families["f"].versions == 5
 
 
-def test_families_that_are_not_there_are_told_before_anything_is_written(
+def test_missing_families_are_reported_before_anything_is_written(
     rowlock_server: RowlockServer, rowlock_client: rowlock.Client
 ) -> None:
     rowlock_client.create_table("t", ["g"])
-    with pytest.raises(FamilyNotFoundError, match=r"names the family 'f', and the table 't' at .* has 'g'"):
+    with pytest.raises(
+        FamilyNotFoundError, match=r"names 'f', which is not a family of table 't' at .*; its families are 'g'"
+    ):
         _plan(rowlock_server)
     with pytest.raises(
-        InvalidArgumentError, match=r"'create' makes the families 'g', and the mapping .* 'f' too; .*'true'"
+        InvalidArgumentError, match=r"'create' names the families 'g', but the mapping also names 'f'; .*'true'"
     ):
         _plan(rowlock_server, create="g")
-    with pytest.raises(InvalidArgumentError, match="without a mapping the option 'create' names the families"):
+    with pytest.raises(InvalidArgumentError, match="without a mapping the option 'create' must name the families"):
         _map_plan(rowlock_server, create="true")
 
 
-def test_less_durability_than_the_table_s_is_told_before_anything_is_written(
+def test_a_durability_weaker_than_the_table_s_is_refused_before_anything_is_written(
     rowlock_server: RowlockServer, rowlock_client: rowlock.Client
 ) -> None:
     rowlock_client.create_table("t", ["f"], durability="os")
     for weaker in ("async", "skip"):
-        with pytest.raises(InvalidArgumentError, match=rf"'durability' is {weaker}, .* the table 't' promises, os"):
+        with pytest.raises(InvalidArgumentError, match=rf"'durability' is {weaker}, .* table 't', os"):
             _plan(rowlock_server, durability=weaker)
     for enough in ("os", "fsync"):
         _plan(rowlock_server, durability=enough)

@@ -1,19 +1,19 @@
-"""The steps of the demo, one a module, in the order in which they are told.
+"""The steps of the demo, one module each, in order.
 
-A step does something to the tables, says it with its figures, compares, and keeps `stage.expected` true.
+A step changes or reads the tables, prints its rates, compares, and updates `state.expected`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from bench.demo.stage import Stage
+from bench.demo.state import DemoState
 from bench.demo.steps import correct, count, load, look_up, prove
 
-STEPS: tuple[tuple[str, Callable[[Stage], None]], ...] = (
+STEPS: tuple[tuple[str, Callable[[DemoState], None]], ...] = (
     ("Load all flights", load.load),
     ("Look flights up by key and by prefix", look_up.look_up),
-    ("Correct delays, two writers racing for each", correct.correct),
+    ("Correct delays, with two writers competing for each flight", correct.correct),
     ("Count flights by carrier and airport, and kill the server in the middle", count.count),
-    ("Scan everything and compare it with the source", prove.prove),
+    ("Scan the table and compare every value with the source", prove.prove),
 )

@@ -1,7 +1,7 @@
-"""Two writers correct the same delays: each reads, decides, and writes only if nobody was faster.
+"""Two writers correct the same delays: each reads, decides, and writes only if the delay has not changed since.
 
-check_and_put compares with the value that the writer saw. Of two writers that saw the same, exactly one wins, and
-the other is told what is there now.
+check_and_put compares with the value that the writer read. Of two writers that read the same value, exactly one wins,
+and the result of the other has the current value.
 """
 
 from __future__ import annotations
@@ -15,47 +15,47 @@ import pyarrow as pa
 import rowlock
 
 from bench.demo import tables
-from bench.demo.crew import Crew, processes
 from bench.demo.flights import keys_of
-from bench.demo.stage import CALL_SECONDS, Stage, Stopwatch
+from bench.demo.state import CALL_SECONDS, DemoState, Stopwatch
+from bench.demo.worker_processes import WorkerProcesses, processes
 
 _CORRECTIONS = 500
 _WRITERS = ("anna", "ben")
-# Each writer's correction, in minutes, so that the winner can be told from the value alone.
+# Each writer's correction, in minutes, so that the value shows the winner.
 _MINUTES = {"anna": -1, "ben": -2}
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What one writer met at one flight."""
+    """One writer's attempt at one flight."""
 
     saw: int
     won: bool
-    # Told to the loser by the failed check.
+    # For the loser, the value of the failed check.
     current: int
 
 
-def correct(stage: Stage) -> None:
-    """Races for some flights that have a delay, judges each race, and takes the winners' values as expected."""
-    numbers = chosen(stage.expected)
-    rows = keys_of(stage.expected.take(pa.array(numbers, pa.int64())))
+def correct(state: DemoState) -> None:
+    """Races for some delayed flights, checks each race, and takes the winners' values as the expected ones."""
+    numbers = chosen(state.expected)
+    rows = keys_of(state.expected.take(pa.array(numbers, pa.int64())))
     start = processes.Barrier(len(_WRITERS))
     watch = Stopwatch()
-    with Crew([partial(race, stage.address, name, rows, start) for name in _WRITERS]) as crew:
-        anna, ben = crew.answers()
-    stage.account.say(watch.rate(2 * len(rows), "check-and-puts from two processes"))
-    delays = delays_of(stage.expected, numbers)
+    with WorkerProcesses([partial(race, state.address, name, rows, start) for name in _WRITERS]) as workers:
+        anna, ben = workers.results()
+    state.output.line(watch.rate(2 * len(rows), "check-and-puts from two processes"))
+    delays = delays_of(state.expected, numbers)
     races = zip(rows, delays, anna, ben, strict=True)
     unfair = [(row, attempts) for row, delay, *attempts in races if not fair(delay, attempts)]
     wins = f"anna {sum(attempt.won for attempt in anna)}, ben {sum(attempt.won for attempt in ben)}"
-    claim = f"exactly one won each of {len(rows)} races ({wins}), and the other was told its value"
-    stage.account.compare(claim, unfair[:3], [])
+    claim = f"exactly one writer won each of {len(rows)} races ({wins}), and the other one saw its value"
+    state.output.compare(claim, unfair[:3], [])
     winners = [_WRITERS[0] if attempt.won else _WRITERS[1] for attempt in anna]
-    stage.expected = corrected(stage.expected, numbers, winners)
+    state.expected = corrected(state.expected, numbers, winners)
 
 
 def race(address: str, name: str, rows: Sequence[bytes], start: Barrier) -> list[Attempt]:
-    """One writer's part, in a process of its own. Both have read a flight's delay before either writes it."""
+    """Runs one writer, in its process. Both writers read a flight's delay before either of them writes it."""
     attempts = []
     with rowlock.connect(address, timeout=CALL_SECONDS) as client:
         flights = client.table(tables.FLIGHTS)
@@ -68,14 +68,14 @@ def race(address: str, name: str, rows: Sequence[bytes], start: Barrier) -> list
             }
             start.wait(CALL_SECONDS)
             result = flights.check_and_put(row, tables.ARRIVAL_DELAY, seen, correction)
-            # A delay can change, but it does not go away: what a check saw is there.
-            assert result.current is not None, f"the delay of {row!r} has vanished"
+            # Delays change but are never deleted, so the check has found a value.
+            assert result.current is not None, f"the delay of {row!r} has disappeared"
             attempts.append(Attempt(delay, result.applied, tables.number_of(result.current)))
     return attempts
 
 
 def fair(delay: int, attempts: Sequence[Attempt]) -> bool:
-    """Both saw the delay, one won, and the other was told the winner's value."""
+    """Returns whether both saw the delay, one won, and the other one saw the winner's value."""
     winners = [name for name, attempt in zip(_WRITERS, attempts, strict=True) if attempt.won]
     if len(winners) != 1:
         return False
@@ -84,7 +84,7 @@ def fair(delay: int, attempts: Sequence[Attempt]) -> bool:
 
 
 def corrected(flights: pa.Table, numbers: Sequence[int], winners: Sequence[str]) -> pa.Table:
-    """The flights with the winners' corrections of the rows of these numbers."""
+    """Returns the flights with the winners' corrections at these indexes."""
     delays = flights["arr_delay"].to_pylist()
     names: list[str | None] = [None] * len(flights)
     for number, delay, winner in zip(numbers, delays_of(flights, numbers), winners, strict=True):
@@ -95,13 +95,13 @@ def corrected(flights: pa.Table, numbers: Sequence[int], winners: Sequence[str])
 
 
 def delays_of(flights: pa.Table, numbers: Sequence[int]) -> list[int]:
-    """The delays of the rows of these numbers, which all have one."""
+    """Returns the delays at these indexes, none of which is null."""
     delays: list[int] = flights["arr_delay"].take(pa.array(numbers, pa.int64())).to_numpy().tolist()
     return delays
 
 
 def chosen(flights: pa.Table) -> list[int]:
-    """Numbers of flights with a delay, evenly over the year."""
+    """Returns indexes of flights with a delay, spread over the year."""
     delayed: list[int] = flights["arr_delay"].is_valid().to_numpy().nonzero()[0].tolist()
     count = min(_CORRECTIONS, len(delayed))
     return [delayed[number * len(delayed) // count] for number in range(count)]

@@ -1,8 +1,8 @@
-"""Flights are counted by carrier and airport, by several processes, while the server is killed and started again.
+"""Several processes count flights by carrier and airport, while the server is killed and restarted.
 
-Each flight is one atomic change of its carrier's row: one more from its origin, one more to its destination. The
-counters add up only if no acknowledged change is lost by the kill, and no change that is sent again, because its
-answer was lost, counts twice.
+Each flight is one atomic change of its carrier's row, which increments a counter of its origin and one of its
+destination. The counters are correct only if the kill loses no acknowledged change, and no change that a client retries
+after a lost answer counts twice.
 """
 
 from __future__ import annotations
@@ -19,71 +19,71 @@ import rowlock
 import rowlock.aio
 
 from bench.demo import tables
-from bench.demo.account import Account
-from bench.demo.crew import Crew, processes
-from bench.demo.stage import CALL_SECONDS, Stage, Stopwatch
+from bench.demo.output import Output
+from bench.demo.state import CALL_SECONDS, DemoState, Stopwatch
+from bench.demo.worker_processes import WorkerProcesses, processes
 
 _PROCESSES = 3
-# Calls that each process has under way at once.
+# Concurrent calls of each process.
 _CALLS = 64
-# The server is killed when this part of the flights is acknowledged.
+# The server is killed when this fraction of the flights is acknowledged.
 _KILL_AFTER = 0.5
 _POLL_SECONDS = 0.05
 
 # Carrier, origin, destination.
 Leg = tuple[str, str, str]
-# (row, column): how many.
+# (row, column): count.
 Counts = Counter[tuple[bytes, bytes]]
 
 
-def count(stage: Stage) -> None:
-    """Counts every flight once, over a kill, and compares each counter with the source."""
-    stage.client.create_table(tables.COUNTS, tables.COUNTS_FAMILIES)
-    columns = [stage.expected[name].to_pylist() for name in ("carrier", "origin", "dest")]
+def count(state: DemoState) -> None:
+    """Counts every flight, kills the server meanwhile, and compares each counter with the source."""
+    state.client.create_table(tables.COUNTS, tables.COUNTS_FAMILIES)
+    columns = [state.expected[name].to_pylist() for name in ("carrier", "origin", "dest")]
     legs: list[Leg] = list(zip(*columns, strict=True))
     acknowledged = [processes.Value(c_long, 0) for _ in range(_PROCESSES)]
     start = processes.Barrier(_PROCESSES)
     pieces = [
-        partial(count_share, stage.address, legs[number::_PROCESSES], start, acknowledged[number])
+        partial(count_share, state.address, legs[number::_PROCESSES], start, acknowledged[number])
         for number in range(_PROCESSES)
     ]
     watch = Stopwatch()
-    with Crew(pieces) as crew, stage.account.progress("counting", len(legs)) as bar:
+    with WorkerProcesses(pieces) as workers, state.output.progress("counting", len(legs)) as bar:
         killed = False
-        while crew.at_work(_POLL_SECONDS):
+        while workers.wait(_POLL_SECONDS):
             done = sum(counter.value for counter in acknowledged)
             bar.reach(done)
             if not killed and done >= _KILL_AFTER * len(legs):
-                _kill(stage, acknowledged)
+                _kill(state, acknowledged)
                 killed = True
-        crew.answers()
-    stage.account.say(watch.rate(len(legs), f"flights counted by {_PROCESSES} processes") + ", the crash included")
-    stage.account.compare("the server was killed while they counted", killed, True)
-    compare(stage.account, read_counts(stage.client.table(tables.COUNTS)), counts_of(legs))
+        workers.results()
+    state.output.line(watch.rate(len(legs), f"flights counted by {_PROCESSES} processes") + ", including the crash")
+    state.output.compare("the server was killed during the count", killed, True)
+    compare(state.output, read_counts(state.client.table(tables.COUNTS)), counts_of(legs))
 
 
-def _kill(stage: Stage, acknowledged: Sequence[Synchronized[int]]) -> None:
-    """Kills and restarts; what was acknowledged before the kill must be counted after it."""
+def _kill(state: DemoState, acknowledged: Sequence[Synchronized[int]]) -> None:
+    """Kills and restarts the server, and checks that the acknowledged flights are counted."""
     at_least = sum(counter.value for counter in acknowledged)
-    ready_seconds = stage.crash_and_restart()
-    stage.account.say(f"killed after {at_least:,} were acknowledged; ready again after {ready_seconds:.1f} s")
-    counted = sum(read_counts(stage.client.table(tables.COUNTS)).values()) // 2
+    ready_seconds = state.crash_and_restart()
+    state.output.line(f"server killed after {at_least:,} acknowledged flights; ready again after {ready_seconds:.1f} s")
+    counted = sum(read_counts(state.client.table(tables.COUNTS)).values()) // 2
     claim = (
         f"all {at_least:,} flights acknowledged before the kill are counted after it, "
-        f"and {counted - at_least:,} of those that were under way"
+        f"and {counted - at_least:,} of those in flight"
     )
-    stage.account.compare(claim, counted >= at_least, True)
+    state.output.compare(claim, counted >= at_least, True)
 
 
 def count_share(address: str, legs: Sequence[Leg], start: Barrier, acknowledged: Synchronized[int]) -> None:
-    """One process's part."""
+    """Counts one process's flights."""
     asyncio.run(count_all(address, legs, start, acknowledged))
 
 
 async def count_all(address: str, legs: Sequence[Leg], start: Barrier, acknowledged: Synchronized[int]) -> None:
-    """Counts the flights with many calls at once on one client."""
+    """Counts the flights with many concurrent calls of one client."""
     async with rowlock.aio.connect(address, timeout=CALL_SECONDS) as client:
-        # A server that is down is an error to a client that connects, and only a pause to one that has.
+        # After connecting: then a client waits for a server that is down, while connect() raises.
         await asyncio.to_thread(start.wait, CALL_SECONDS)
         table = client.table(tables.COUNTS)
         waiting = iter(legs)
@@ -98,7 +98,7 @@ async def count_all(address: str, legs: Sequence[Leg], start: Barrier, acknowled
 
 
 def counts_of(legs: Iterable[Leg]) -> Counts:
-    """What the counters must say of these flights."""
+    """Returns the expected counters of these flights."""
     counts: Counts = Counter()
     for carrier, origin, destination in legs:
         counts[carrier.encode(), f"from:{origin}".encode()] += 1
@@ -107,7 +107,7 @@ def counts_of(legs: Iterable[Leg]) -> Counts:
 
 
 def read_counts(table: rowlock.Table[bytes]) -> Counts:
-    """What the counters say."""
+    """Returns the counters of the table."""
     return Counter(
         {
             (row, column): int.from_bytes(value, "big", signed=True)
@@ -117,10 +117,11 @@ def read_counts(table: rowlock.Table[bytes]) -> Counts:
     )
 
 
-def compare(account: Account, found: Counts, expected: Counts) -> None:
+def compare(output: Output, found: Counts, expected: Counts) -> None:
+    """Compares the counters."""
     differing = {
         key: (found[key], expected[key]) for key in found.keys() | expected.keys() if found[key] != expected[key]
     }
     total = sum(expected.values()) // 2
-    claim = f"all {len(expected):,} counters are exact, {total:,} flights in sum: nothing lost, nothing counted twice"
-    account.compare(claim, dict(list(differing.items())[:5]), {})
+    claim = f"all {len(expected):,} counters are exact, {total:,} flights in total: none lost, none counted twice"
+    output.compare(claim, dict(list(differing.items())[:5]), {})

@@ -1,27 +1,27 @@
-"""All flights go in as Arrow: a column of the source is a column of cells, and null is no cell."""
+"""Loads all flights as Arrow: each source column becomes cells of one column, and null writes no cell."""
 
 from __future__ import annotations
 
 from bench.demo import tables
-from bench.demo.stage import Stage, Stopwatch
+from bench.demo.state import DemoState, Stopwatch
 
-# Small enough that the progress bar moves, large enough for the speed of bulk.
+# Small enough for a progress bar that moves, large enough for the speed of bulk loads.
 _CHUNK_ROWS = 20_000
 
 
-def load(stage: Stage) -> None:
-    """Creates the table and puts every flight of `stage.expected` into it."""
-    stage.client.create_table(tables.FLIGHTS, tables.FLIGHTS_FAMILIES)
-    flights = stage.client.table(tables.FLIGHTS)
+def load(state: DemoState) -> None:
+    """Creates the table and puts every flight of `state.expected` into it."""
+    state.client.create_table(tables.FLIGHTS, tables.FLIGHTS_FAMILIES)
+    flights = state.client.table(tables.FLIGHTS)
     mapping = tables.flights_mapping()
-    total = len(stage.expected)
+    total = len(state.expected)
     watch = Stopwatch()
-    with stage.account.progress("loading", total) as bar:
+    with state.output.progress("loading", total) as bar:
         for start in range(0, total, _CHUNK_ROWS):
-            chunk = stage.expected.slice(start, _CHUNK_ROWS)
+            chunk = state.expected.slice(start, _CHUNK_ROWS)
             flights.put_arrow(chunk, mapping)
             bar.reach(start + len(chunk))
     watch.stop()
-    stage.rates["Python loads: put_arrow"] = watch.per_second(total)
-    cell_count = sum(total - stage.expected[name].null_count for name in stage.expected.column_names)
-    stage.account.say(watch.rate(total, "flights") + f"; {cell_count:,} values, each synced to disk")
+    state.rates["Python loads: put_arrow"] = watch.per_second(total)
+    cell_count = sum(total - state.expected[name].null_count for name in state.expected.column_names)
+    state.output.line(watch.rate(total, "flights") + f"; {cell_count:,} values, all synced to disk")

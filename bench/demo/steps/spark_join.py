@@ -1,8 +1,8 @@
-"""Spark reads the flights with their planes and the weather, while writers correct delays in the same table.
+"""Spark joins the flights with planes and weather, while writers correct delays in the same table.
 
-A DataFrame sees one moment. What it shows of the corrections tells which ones had been made by then; the same join of
-the CSV files with exactly these must then give the same, in another query of the same DataFrame. When the writers have
-ended, their journals say whether it can have been one moment, and the whole table is compared, value by value.
+A DataFrame reads one snapshot. A first query finds the corrections that the snapshot contains. A second query of the
+same DataFrame must equal the same join of the CSV files with exactly these corrections. When the writers have stopped,
+their journals show whether all corrections can be of one read point, and the table is compared value by value.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from bench.demo.frames import (
     unequal,
     with_corrections,
 )
-from bench.demo.spark_stage import SparkStage
-from bench.demo.stage import Stopwatch
+from bench.demo.spark_state import SparkState
+from bench.demo.state import Stopwatch
 from bench.demo.writers import Writers
 
 _READS = 3
@@ -33,73 +33,73 @@ _READS = 3
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """How many corrections of each writer it saw, and between which times it was made."""
+    """One read: how many corrections of each writer it saw, and the times before and after."""
 
     counts: Sequence[int]
     begun: int
     ended: int
 
 
-def spark_join(stage: SparkStage) -> None:
-    """Joins and compares, while they write and afterwards."""
+def spark_join(state: SparkState) -> None:
+    """Joins and compares, during the writes and after them."""
     watch = Stopwatch()
-    with Writers(stage.address, stage.rounds) as writers:
+    with Writers(state.address, state.rounds) as writers:
         reads = []
         for _ in range(_READS):
-            reads.append(read(stage))
+            reads.append(read(state))
             writers.check()
         journals = writers.stop()
-    made = [len(journal.acknowledged) for journal in journals]
-    stage.account.say(watch.rate(sum(made), f"corrections by {' and '.join(own.writer for own in stage.rounds)}"))
-    whole = [found for found in reads if found is not None]
-    moments = [one_moment(journals, found.counts, found.begun, found.ended) for found in whole]
-    stage.account.compare(f"each of the {_READS} reads saw one moment over all writers", moments, [True] * _READS)
-    compare_all(stage, made)
+    counts = [len(journal.acknowledged) for journal in journals]
+    state.output.line(watch.rate(sum(counts), f"corrections by {' and '.join(own.writer for own in state.rounds)}"))
+    consistent = [found for found in reads if found is not None]
+    moments = [one_moment(journals, found.counts, found.begun, found.ended) for found in consistent]
+    state.output.compare(f"each of the {_READS} reads saw one read point of all writers", moments, [True] * _READS)
+    compare_all(state, counts)
 
 
-def read(stage: SparkStage) -> Read | None:
-    """One DataFrame, used twice; None if what it shows of the corrections was never so."""
+def read(state: SparkState) -> Read | None:
+    """Reads one DataFrame twice. Returns None if the corrections that it shows are impossible."""
     begun = time.monotonic_ns()
-    found = flights_of_table(stage.spark, stage.address)
-    seen = seen_corrections(found, stage.rounds)
+    found = flights_of_table(state.spark, state.address)
+    seen = seen_corrections(found, state.rounds)
     ended = time.monotonic_ns()
-    counts = [seen_count(own, seen[own.writer]) for own in stage.rounds]
+    counts = [seen_count(own, seen[own.writer]) for own in state.rounds]
     if None in counts:
-        stage.account.differ(f"Spark saw corrections that are not the first ones of each writer: {counts}")
+        state.output.failed(f"Spark read corrections that are not the first ones of each writer: {counts}")
         return None
     known = [count for count in counts if count is not None]
     watch = Stopwatch()
-    table = joined(found, stage.planes, stage.weather)
+    table = joined(found, state.planes, state.weather)
     delays = delays_by_maker_and_sight(table).collect()
-    stage.account.say(watch.rate(stage.flight_count, "flights joined with planes and weather"))
-    expected = delays_by_maker_and_sight(joined(after(stage, known), stage.planes, stage.weather)).collect()
-    claim = f"all {len(delays)} sums are those of the CSV files and the first {_listed(known)} corrections"
-    stage.account.compare(claim, delays, expected)
+    state.output.line(watch.rate(state.flight_count, "flights joined with planes and weather"))
+    expected = delays_by_maker_and_sight(joined(after(state, known), state.planes, state.weather)).collect()
+    claim = f"all {len(delays)} sums equal those of the CSV files with the first {_listed(known)} corrections"
+    state.output.compare(claim, delays, expected)
     return Read(known, begun, ended)
 
 
-def compare_all(stage: SparkStage, made: Sequence[int]) -> None:
-    """The writers have ended; every correction was acknowledged, and must be there."""
-    found = flights_of_table(stage.spark, stage.address)
-    table = joined(found, stage.planes, stage.weather)
-    expected = joined(after(stage, made), stage.planes, stage.weather)
+def compare_all(state: SparkState, counts: Sequence[int]) -> None:
+    """Compares all values. The writers have stopped, and every correction was acknowledged."""
+    found = flights_of_table(state.spark, state.address)
+    table = joined(found, state.planes, state.weather)
+    expected = joined(after(state, counts), state.planes, state.weather)
     surplus = [row.asDict() for row in unequal(table, expected).limit(3).collect()]
-    values = stage.flight_count * len(expected.columns)
-    claim = f"all {values:,} joined values are those of the CSV files and all {_listed(made)} corrections"
-    stage.account.compare(claim, surplus, [])
-    stage.after = delays_by_hour(found)
+    values = state.flight_count * len(expected.columns)
+    claim = f"all {values:,} joined values equal those of the CSV files with all {_listed(counts)} corrections"
+    state.output.compare(claim, surplus, [])
+    state.after = delays_by_hour(found)
 
 
-def after(stage: SparkStage, counts: Sequence[int]) -> DataFrame:
-    """The flights of the CSV file after so many corrections of each writer."""
+def after(state: SparkState, counts: Sequence[int]) -> DataFrame:
+    """Returns the flights of the CSV file after the first `counts` corrections of each writer."""
     corrected: dict[bytes, Corrected] = {}
-    for own, count in zip(stage.rounds, counts, strict=True):
+    for own, count in zip(state.rounds, counts, strict=True):
         corrected |= own.first(count)
-    return with_corrections(stage.flights, corrected)
+    return with_corrections(state.flights, corrected)
 
 
 def seen_corrections(flights: DataFrame, rounds: Sequence[Rounds]) -> Mapping[str, dict[bytes, Corrected]]:
-    """What the DataFrame shows of each writer's corrections, by row."""
+    """Returns each writer's corrections in the DataFrame, by row."""
     columns = ("time_hour", "carrier", "flight", "arr_delay", "corrected_by", "correction")
     shown: pa.Table = flights.where("corrected_by is not null or correction is not null").select(*columns).toArrow()
     seen: dict[str, dict[bytes, Corrected]] = {own.writer: {} for own in rounds}

@@ -1,4 +1,4 @@
-"""Spark starts, with the CSV files at hand and the writers' work laid out."""
+"""Starts Spark, unpacks the CSV files and plans the writers' work."""
 
 from __future__ import annotations
 
@@ -14,34 +14,36 @@ from bench.demo.csv_files import unpacked
 from bench.demo.flights import keys_of
 from bench.demo.frames import flights_of_csv, planes_of_csv, weather_of_csv
 from bench.demo.spark_session import local_spark, start_workers
-from bench.demo.spark_stage import SparkStage
-from bench.demo.stage import Stage, Stopwatch
+from bench.demo.spark_state import SparkState
+from bench.demo.state import DemoState, Stopwatch
 
-# The writers correct so many of the flights, those that came latest.
-_LATE_PART = 0.02
+# The writers correct this fraction of the flights, the most delayed ones.
+_LATE_FRACTION = 0.02
 _WRITERS = ("cleo", "dora")
 
 
 @contextmanager
-def started(stage: Stage, source: pa.Table, flight_count: int | None, folder: Path) -> Iterator[SparkStage]:
-    """What the steps with Spark need; `folder` is for its files, and leaving this ends it.
+def started(state: DemoState, source: pa.Table, flight_count: int | None, folder: Path) -> Iterator[SparkState]:
+    """Yields the state for the steps with Spark, and stops Spark afterwards. `folder` is for Spark's files.
 
-    source: the flights as the CSV files have them.
+    source: the flights of the CSV files.
     """
     files = unpacked(folder, flight_count)
     watch = Stopwatch()
     with local_spark(folder) as spark:
         start_workers(spark)
-        stage.account.say(f"Spark {spark.version} and its Python workers ready after {watch.seconds:.1f} s")
+        state.output.line(f"Spark {spark.version} and its Python workers ready after {watch.seconds:.1f} s")
         flights = flights_of_csv(spark, files.flights)
         planes, weather = planes_of_csv(spark, files.planes), weather_of_csv(spark, files.weather)
-        yield SparkStage(stage, spark, flights, planes, weather, rounds_of(source))
+        yield SparkState(state, spark, flights, planes, weather, rounds_of(source))
 
 
 def rounds_of(source: pa.Table) -> list[Rounds]:
-    """The latest flights of the source, dealt out to the writers in any order, so that each hour is met early."""
+    """Distributes the most delayed flights to the writers, shuffled, so that each hour has corrections early."""
     delays: list[int] = [delay or 0 for delay in source["arr_delay"].to_pylist()]
-    latest = sorted(range(len(delays)), key=delays.__getitem__)[-max(len(_WRITERS), int(len(delays) * _LATE_PART)) :]
+    latest = sorted(range(len(delays)), key=delays.__getitem__)[
+        -max(len(_WRITERS), int(len(delays) * _LATE_FRACTION)) :
+    ]
     random.Random(2013).shuffle(latest)
     rows = keys_of(source.take(pa.array(latest, pa.int64())))
     late = [delays[number] for number in latest]

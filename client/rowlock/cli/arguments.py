@@ -1,4 +1,4 @@
-"""What the words on a command line mean: columns, cells, ranges of time, families with their settings."""
+"""Parses arguments of the command line: columns, cells, time ranges, families with their settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rowlock.checks import CompareOp
     from rowlock.schema import Compression, Durability, Family
 
-# A word as the type that the client takes.
+# From text to the literal types of the client.
 _DURABILITIES: dict[str, Durability] = {"skip": "skip", "async": "async", "os": "os", "fsync": "fsync"}
 _COMPARE_OPS: dict[str, CompareOp] = {"=": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _COMPRESSIONS: dict[str, Compression] = {"none": "none", "lz4": "lz4", "zstd": "zstd"}
@@ -22,7 +22,7 @@ _SHOWN_UNIT_BYTES = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 
 
 class ArgumentError(ValueError):
-    """A word that does not mean anything; the message says which, and what would."""
+    """An argument is invalid. The message names it and the accepted form."""
 
 
 class FamilySettings(TypedDict, total=False):
@@ -37,7 +37,7 @@ class FamilySettings(TypedDict, total=False):
 
 
 def bytes_of(text: str) -> bytes:
-    """The key or value that a word stands for."""
+    """Returns the key or value that the text stands for, escapes decoded."""
     try:
         return unescaped(text)
     except EscapeError as error:
@@ -45,27 +45,27 @@ def bytes_of(text: str) -> bytes:
 
 
 def bound(text: str | None) -> bytes | None:
-    """The key or value of an option that may be left out."""
+    """Returns the key or value of an optional option; None without it."""
     return None if text is None else bytes_of(text)
 
 
 def row_range(
-    start: str | None, stop: str | None, prefix: str | None, or_else: str = ""
+    start: str | None, stop: str | None, prefix: str | None, hint: str = ""
 ) -> tuple[bytes | None, bytes | None, bytes | None]:
-    """Start, stop and prefix of rows as keys; `or_else` is what else may help whose stop comes before the start."""
+    """Returns start, stop and prefix as keys. `hint` ends the message of the error for a stop before the start."""
     if prefix is not None and (start is not None or stop is not None):
-        raise ArgumentError("say --prefix, or --start and --stop, not both")
+        raise ArgumentError("--prefix excludes --start and --stop: give one or the other")
     first, last = bound(start), bound(stop)
     if first and last and first > last:
         raise ArgumentError(
-            f"--stop {typed(stop or '')} comes before --start {typed(start or '')}: give the smaller one as --start"
-            f"{or_else}"
+            f"--stop {typed(stop or '')} sorts before --start {typed(start or '')}: give the smaller key as --start"
+            f"{hint}"
         )
     return first, last, bound(prefix)
 
 
 def column(text: str) -> bytes:
-    """b"family:qualifier" of FAMILY:QUALIFIER; the qualifier may be empty, the family not."""
+    """Parses FAMILY:QUALIFIER. The qualifier may be empty, the family not."""
     data = bytes_of(text)
     if data.find(b":") < 1:
         raise ArgumentError(f"{typed(text)} is not a column: write FAMILY:QUALIFIER")
@@ -73,22 +73,22 @@ def column(text: str) -> bytes:
 
 
 def columns(texts: Iterable[str] | None) -> list[bytes] | None:
-    """Columns and whole families to read; None, for all, when there are none."""
+    """Parses columns and families to read. Returns None, which means all, if there are none."""
     found = [bytes_of(text) for text in texts or ()]
     for data in found:
         if not data or data.startswith(b":"):
-            raise ArgumentError("a column without a family: write FAMILY:QUALIFIER, or FAMILY for all of its columns")
+            raise ArgumentError("a column has no family: write FAMILY:QUALIFIER, or FAMILY for all of its columns")
     return found or None
 
 
 def cells(texts: Iterable[str]) -> dict[bytes, bytes]:
-    """{column: value} of FAMILY:QUALIFIER=VALUE words; each column once."""
+    """Parses FAMILY:QUALIFIER=VALUE arguments into {column: value}. Raises ArgumentError for a repeated column."""
     found: dict[bytes, bytes] = {}
     for text in texts:
         name, separator, value = text.partition("=")
         if not separator:
             raise ArgumentError(
-                rf"{typed(text)} has no value: write FAMILY:QUALIFIER=VALUE (a '=' in a qualifier as \x3d)"
+                rf"{typed(text)} has no value: write FAMILY:QUALIFIER=VALUE ('=' in a qualifier is \x3d)"
             )
         key = column(name)
         if key in found:
@@ -98,23 +98,23 @@ def cells(texts: Iterable[str]) -> dict[bytes, bytes]:
 
 
 def time_range(text: str | None) -> tuple[int, int | None] | None:
-    """[start, stop) in milliseconds of START..STOP; an open start is 0, an open stop None."""
+    """Parses START..STOP into [start, stop) in milliseconds. A missing start is 0, a missing stop None."""
     if text is None:
         return None
     match = re.fullmatch(r"(\d*)\.\.(\d*)", text)
     if match is None:
         raise ArgumentError(
-            f"{typed(text)} is not a range of time: write START..STOP in milliseconds, either may be left out"
+            f"{typed(text)} is not a time range: write START..STOP in milliseconds; either may be omitted"
         )
     start, stop = match.groups()
     found = (int(start or 0), int(stop) if stop else None)
     if found[1] is not None and found[1] < found[0]:
-        raise ArgumentError(f"the range of time {typed(text)} stops before it starts")
+        raise ArgumentError(f"the time range {typed(text)} stops before it starts")
     return found
 
 
 def family(text: str) -> tuple[str, FamilySettings]:
-    """Name and settings of NAME[,SETTING=VALUE]...; what is not named is not in the settings."""
+    """Parses NAME[,SETTING=VALUE]... into the name and the settings that the text names."""
     name, *words = text.split(",")
     settings: FamilySettings = {}
     seen = set()
@@ -133,7 +133,7 @@ def family(text: str) -> tuple[str, FamilySettings]:
 
 
 def settings_of(found: Family) -> dict[str, str]:
-    """All settings of a family, written as `family` reads them."""
+    """Returns all settings of a family, in the form that `family` parses."""
     return {
         "versions": str(found.versions),
         "min-versions": str(found.min_versions),
@@ -145,16 +145,16 @@ def settings_of(found: Family) -> dict[str, str]:
 
 
 def durability(text: str) -> Durability:
-    """The level of that name."""
+    """Parses a durability level."""
     if text not in _DURABILITIES:
-        raise ArgumentError(f"durability is one of {', '.join(_DURABILITIES)}, not {typed(text)}")
+        raise ArgumentError(f"durability must be one of {', '.join(_DURABILITIES)}, not {typed(text)}")
     return _DURABILITIES[text]
 
 
 def compare_op(text: str) -> CompareOp:
-    """The operator written so."""
+    """Parses a comparison operator."""
     if text not in _COMPARE_OPS:
-        raise ArgumentError(f"--op is one of {' '.join(_COMPARE_OPS)}, not {typed(text)}")
+        raise ArgumentError(f"--op must be one of {' '.join(_COMPARE_OPS)}, not {typed(text)}")
     return _COMPARE_OPS[text]
 
 
@@ -170,21 +170,22 @@ def _set(settings: FamilySettings, key: str, value: str) -> None:
             settings["block_bytes"] = _bytes(value)
         case "compression":
             if value not in _COMPRESSIONS:
-                raise ArgumentError(f"compression is none, lz4 or zstd, not {typed(value)}")
+                raise ArgumentError(f"compression must be none, lz4 or zstd, not {typed(value)}")
             settings["compression"] = _COMPRESSIONS[value]
         case "bloom":
             if value not in ("row", "none"):
-                raise ArgumentError(f"bloom is row or none, not {typed(value)}")
+                raise ArgumentError(f"bloom must be row or none, not {typed(value)}")
             settings["bloom_filter"] = value == "row"
         case _:
             raise ArgumentError(
-                f"a family has no setting {typed(key)}: versions, min-versions, time-to-live, block, compression, bloom"
+                f"unknown family setting {typed(key)}: the settings are versions, min-versions, time-to-live, block, "
+                "compression and bloom"
             )
 
 
 def _count(key: str, value: str) -> int:
     if not re.fullmatch(r"\d{1,9}", value):
-        raise ArgumentError(f"{key} is a number, not {typed(value)}")
+        raise ArgumentError(f"{key} must be a number, not {typed(value)}")
     return int(value)
 
 
@@ -194,13 +195,13 @@ def _milliseconds(value: str) -> int:
     match = re.fullmatch(r"(\d{1,15})(ms|s|m|h|d)", value)
     if match is None:
         raise ArgumentError(
-            f"time-to-live is forever or a number with a unit (500ms, 30s, 15m, 12h, 7d), not {typed(value)}"
+            f"time-to-live must be forever or a number with a unit (500ms, 30s, 15m, 12h, 7d), not {typed(value)}"
         )
     return int(match.group(1)) * _UNIT_MS[match.group(2)]
 
 
 def _in_unit(number: int, units: Mapping[str, int]) -> str:
-    """The number in the largest unit that it is a multiple of; `units` ascend from 1."""
+    """Formats the number in the largest unit that divides it. `units` are in ascending order, from 1."""
     unit = [name for name, size in units.items() if number % size == 0][-1]
     return f"{number // units[unit]}{unit}"
 
@@ -208,5 +209,5 @@ def _in_unit(number: int, units: Mapping[str, int]) -> str:
 def _bytes(value: str) -> int:
     match = re.fullmatch(r"(\d{1,12})([a-z]*)", value.lower())
     if match is None or match.group(2) not in _UNIT_BYTES:
-        raise ArgumentError(f"block is a number of bytes or has a unit (128KiB, 1MiB), not {typed(value)}")
+        raise ArgumentError(f"block must be a number of bytes or have a unit (128KiB, 1MiB), not {typed(value)}")
     return int(match.group(1)) * _UNIT_BYTES[match.group(2)]

@@ -1,4 +1,4 @@
-"""What the shell completes: commands, then tables, then families where a column goes."""
+"""Completion in the shell: commands, then tables, then families in the place of a column."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from prompt_toolkit.document import Document
 if TYPE_CHECKING:
     from rowlock import Client
 
-# How long names from the server are taken for true.
+# How long names from the server are cached.
 _FRESH_SECONDS = 5.0
 _WITHOUT_TABLE = ("create", "tables", "shell", "help", "exit", "quit")
-# Which word of a command, counted from the command itself, is the first that may be a column.
+# The first argument that may be a column, counted from the command, which is 0.
 _FIRST_COLUMN = {
     "put": 3,
     "get": 3,
@@ -29,9 +29,9 @@ _FIRST_COLUMN = {
 
 
 class ShellCompleter(Completer):
-    """Completes the word before the cursor. Asks the server for names, at most every few seconds.
+    """Completes the word before the cursor. Requests names from the server at most every 5 s.
 
-    An unreachable server completes nothing; the command itself will say why.
+    Completes no names while the server is unreachable; the command itself will report why.
     """
 
     def __init__(
@@ -44,19 +44,19 @@ class ShellCompleter(Completer):
         self._families: dict[str, tuple[float, Sequence[str]]] = {}
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """The words that may stand where the cursor is, sorted."""
+        """Yields the words that fit at the cursor, sorted."""
         before = document.text_before_cursor
         words = before.split()
-        begun = "" if not words or before[-1].isspace() else words.pop()
-        for word in self._candidates(words, begun):
-            if word.startswith(begun):
-                yield Completion(word, start_position=-len(begun))
+        typed = "" if not words or before[-1].isspace() else words.pop()
+        for word in self._candidates(words, typed):
+            if word.startswith(typed):
+                yield Completion(word, start_position=-len(typed))
 
-    def _candidates(self, words: Sequence[str], begun: str) -> Iterator[str]:
+    def _candidates(self, words: Sequence[str], typed: str) -> Iterator[str]:
         if not words or words == ["help"]:
             yield from self._command_names
             return
-        if words[0] in _WITHOUT_TABLE or begun.startswith("-"):
+        if words[0] in _WITHOUT_TABLE or typed.startswith("-"):
             return
         if len(words) == 1:
             yield from self._table_names()
@@ -69,19 +69,19 @@ class ShellCompleter(Completer):
             try:
                 self._tables = (self._monotonic(), sorted(self._client.tables()))
             except Exception:
-                # Whatever is wrong, a key press is the wrong moment to tell.
+                # A key press is not the place for an error message.
                 return ()
         return self._tables[1]
 
     def _family_names(self, table: str) -> Sequence[str]:
-        known = self._families.get(table)
-        if known is None or self._is_stale(known[0]):
+        cached = self._families.get(table)
+        if cached is None or self._is_stale(cached[0]):
             try:
-                known = (self._monotonic(), sorted(self._client.describe(table).families))
+                cached = (self._monotonic(), sorted(self._client.describe(table).families))
             except Exception:
                 return ()
-            self._families[table] = known
-        return known[1]
+            self._families[table] = cached
+        return cached[1]
 
     def _is_stale(self, since: float) -> bool:
         return self._monotonic() - since > _FRESH_SECONDS

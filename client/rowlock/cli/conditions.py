@@ -1,7 +1,7 @@
-"""Conditions on rows as words, COLUMN OP VALUE, turned into filters that the server evaluates.
+"""Parses conditions on rows, COLUMN OP VALUE, into filters that the server evaluates.
 
-A name of a column and a value may be anything, so what is meant as more than a name or a value would be read as one,
-and give no rows: what looks so is refused, and can be said by escapes.
+Any bytes are a valid column name or value. So a longer expression, `a=1 or b=2` for example, would parse as one long
+value and match no rows. Input that looks like one is rejected; escapes make it a name or a value again.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _COMPARISON = re.compile(
 _PRESENCE = re.compile(r"(?P<column>\S+)\s+is\s+(?P<state>absent|present)", re.IGNORECASE)
 _NO_NAME = re.compile(r"\s|\A\(", re.ASCII)
 _QUOTED = re.compile(r"""\s*(['"]).*\1\s*""", re.DOTALL)
-# How an empty value is written: where nothing stands, a variable of the shell may have had nothing in it.
+# An empty value needs quotes: a missing one may be an unset shell variable.
 _EMPTY = ("''", '""')
-_JOINED = re.compile(r"\s(?P<word>and|or)\s+\(?(?P<rest>[^\s:]+:.*)", re.DOTALL | re.IGNORECASE)
+_JOINED = re.compile(r"\s(?P<word>and|or)\s+\(?(?P<second>[^\s:]+:.*)", re.DOTALL | re.IGNORECASE)
 _OPERATORS: dict[str, Callable[[ColumnExpression, Operand], Filter]] = {
     "=": lambda column, operand: column == operand,
     "!=": lambda column, operand: column != operand,
@@ -40,7 +40,7 @@ _FLOATS = ("float", "double")
 
 
 def where(texts: Iterable[str] | None) -> Filter | None:
-    """A filter in which all conditions hold; None when there is none."""
+    """Returns a filter that requires all conditions; None if there are none."""
     found: Filter | None = None
     for text in texts or ():
         condition = _condition(text)
@@ -57,7 +57,7 @@ def _condition(text: str) -> Filter:
     match = _COMPARISON.fullmatch(text)
     if match is None:
         raise ArgumentError(
-            f"{typed(text)} is no condition: write COLUMN=VALUE (or != < <= > >=), 'COLUMN as int > 15', 'COLUMN is "
+            f"{typed(text)} is not a condition: write COLUMN=VALUE (or != < <= > >=), 'COLUMN as int > 15', 'COLUMN is "
             "absent' or 'COLUMN is present'"
         )
     name = _column(text, match["column"])
@@ -65,12 +65,12 @@ def _condition(text: str) -> Filter:
     value = match["value"]
     if re.match(r"[=<>!]", value):
         raise ArgumentError(
-            f"{typed(text)} has the operator {match['op']} and then '{value[0]}': operators are = != < <= > >=, "
-            rf"and a value that begins with such a sign is written with \x{ord(value[0]):02x}"
+            f"{typed(text)} has '{value[0]}' after the operator {match['op']}: the operators are = != < <= > >=; "
+            rf"in a value that begins with this character, write it as \x{ord(value[0]):02x}"
         )
     if not value.strip():
         raise ArgumentError(
-            rf"{typed(text)} has no value after {match['op']}: write an empty value as '', and a blank as \x20"
+            rf"{typed(text)} has no value after {match['op']}: write '' for an empty value, \x20 for a blank"
         )
     if value.strip() in _EMPTY:
         value = ""
@@ -83,25 +83,25 @@ def _column(text: str, name: str) -> bytes:
     if found := _NO_NAME.search(name):
         raise ArgumentError(
             f"{typed(text)} would be a condition on the column {typed(name)}: write COLUMN=VALUE, 'COLUMN as int > 15'"
-            ", 'COLUMN is absent' or 'COLUMN is present', without parentheses, 'or' and 'not'. In a column's name "
-            rf"{typed(found[0])} is written with \x{ord(found[0]):02x}"
+            ", 'COLUMN is absent' or 'COLUMN is present', without parentheses, 'or' and 'not'. In a column name write "
+            rf"{typed(found[0])} as \x{ord(found[0]):02x}"
         )
     return arguments.column(name)
 
 
 def _check_one_value(text: str, value: str) -> None:
-    """Raises ArgumentError for a value that is meant as more than that."""
+    """Raises ArgumentError if the value is quoted, or looks like a second condition."""
     if quoted := _QUOTED.fullmatch(value):
         raise ArgumentError(
-            rf"the value of {typed(text)} stands in quotes, which would be a part of it: leave them out, or write \x"
-            rf"{ord(quoted[1]):02x} for a quote that is meant"
+            rf"the value of {typed(text)} is in quotes, which would be part of the value: omit them, or write \x"
+            rf"{ord(quoted[1]):02x} for a literal quote"
         )
     joined = _JOINED.search(value)
-    if joined and (_COMPARISON.fullmatch(joined["rest"]) or _PRESENCE.fullmatch(joined["rest"].rstrip(" )"))):
+    if joined and (_COMPARISON.fullmatch(joined["second"]) or _PRESENCE.fullmatch(joined["second"].rstrip(" )"))):
         raise ArgumentError(
-            f"{typed(text)} seems to be two conditions, and {typed(value)} would be one value: give each condition "
-            "apart, all of them have to hold; there is no 'or'. "
-            rf"In a value ' {joined['word']} ' is written \x20{joined['word']}\x20"
+            f"{typed(text)} looks like two conditions, but {typed(value)} would be one value: give each condition "
+            "separately; all of them must hold, and there is no 'or'. "
+            rf"In a value write ' {joined['word']} ' as \x20{joined['word']}\x20"
         )
 
 
@@ -112,9 +112,9 @@ def _operand(kind: str, text: str) -> Operand:
         if kind in _FLOATS:
             return float(text)
     except ValueError:
-        raise ArgumentError(f"{typed(text)} is not a number, and the column is read as {kind}") from None
+        raise ArgumentError(f"{typed(text)} is not a number, but the column is compared as {kind}") from None
     if kind == "boolean":
         if text not in ("true", "false"):
-            raise ArgumentError(f"{typed(text)} is neither true nor false, and the column is read as boolean")
+            raise ArgumentError(f"{typed(text)} is neither true nor false, but the column is compared as boolean")
         return text == "true"
     return arguments.bytes_of(text)

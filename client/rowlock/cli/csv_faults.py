@@ -1,8 +1,8 @@
-"""Where a CSV file can't be read: the line, the column and the value, found by reading the file once more.
+"""Finds the line, the column and the value at which a CSV file can't be parsed, by reading the file again.
 
-Arrow says what is wrong, and not where. Here Python cuts the file into records, and Arrow tries them in blocks, then
-halves of the block that it refuses, then each column of one record: so it is always Arrow that judges. This costs
-time in proportion to what lies before the fault, and the memory of a few records.
+Arrow reports what is wrong, but not where. So Python splits the file into records, and Arrow parses them in blocks,
+then halves of the block that it rejects, then each column of one record: Arrow alone decides what is valid. The time
+is proportional to the size of the file before the fault; memory holds a block of records.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ import pyarrow as pa
 from rowlock._codec.escapes import escaped, typed
 from rowlock.mapping import MappedColumn
 
-# What Arrow tries at once.
+# How much Arrow parses at a time.
 _BLOCK_BYTES = 1 << 20
 _SHOWN_CHARACTERS = 100
 _LINE_END = re.compile(r"\r\n|\r|\n")
-# Why these bytes of a file, heading and records, are no batches of these columns; None if they are.
-Refusal: TypeAlias = Callable[[bytes, Sequence[MappedColumn]], Exception | None]
+# Returns the error of parsing these bytes of a file, heading and records, as these columns; None if they are valid.
+Parse: TypeAlias = Callable[[bytes, Sequence[MappedColumn]], Exception | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """A line, or several where line ends stand in quotes; each character of `fields` is a byte."""
+    """A line, or several if a quoted field has line ends. Each character of `fields` is a byte."""
 
     line: int
     raw: bytes
@@ -40,11 +40,11 @@ class _Record:
 
 
 class NoKeyError(ValueError):
-    """A row has null in a part of its key."""
+    """A row has a null in its key."""
 
 
 class _TooLongError(Exception):
-    """A record that is longer than Arrow takes begins in `line`."""
+    """The record that begins in `line` is longer than Arrow accepts."""
 
     def __init__(self, line: int) -> None:
         self.line = line
@@ -55,12 +55,12 @@ def first_fault(
     columns: Sequence[MappedColumn],
     separator: str,
     nulls: Sequence[str],
-    refusal: Refusal,
+    parse_error: Parse,
     record_bytes_max: int,
 ) -> str | None:
-    """What is wrong with the first record that is refused, and where; None if none is, taken alone.
+    """Returns the place and the fault of the first invalid record; None if each record is valid by itself.
 
-    Lines are counted from 1, as editors do. A record of more than `record_bytes_max` is a fault.
+    Lines count from 1, as in editors. A record of more than `record_bytes_max` is a fault.
     """
     with _long_fields(), path.open(encoding="latin-1", newline="") as file:
         records = _records(file, separator, record_bytes_max)
@@ -69,13 +69,13 @@ def first_fault(
             if heading is None:
                 return None
             for block in _blocks(records):
-                record = _first_refused(block, lambda part: refusal(heading.raw + _raw(part), columns) is not None)
+                record = _first_invalid(block, lambda part: parse_error(heading.raw + _raw(part), columns) is not None)
                 if record is not None:
-                    return _told(heading, record, columns, nulls, refusal)
+                    return _description(heading, record, columns, nulls, parse_error)
         except _TooLongError as error:
             return (
                 f"the row that begins in line {error.line} is longer than {record_bytes_max >> 20} MiB; "
-                "is a quote left open?"
+                "is a closing quote missing?"
             )
         except csv.Error:
             return None
@@ -92,7 +92,7 @@ def _long_fields() -> Iterator[None]:
 
 
 def _records(file: TextIO, separator: str, bytes_max: int) -> Iterator[_Record]:
-    """The file's records, without empty lines, which Arrow leaves out."""
+    """Yields the file's records without empty lines, which Arrow skips too."""
     raw: list[str] = []
     ended = 0
 
@@ -124,7 +124,7 @@ def _blocks(records: Iterator[_Record]) -> Iterator[list[_Record]]:
                 yield block
                 block, size = [], 0
     except _TooLongError:
-        # What lies before it may be wrong as well.
+        # The records before it may be invalid as well.
         yield block
         raise
     yield block
@@ -134,29 +134,29 @@ def _raw(records: Sequence[_Record]) -> bytes:
     return b"".join(record.raw for record in records)
 
 
-def _first_refused(block: Sequence[_Record], is_refused: Callable[[Sequence[_Record]], bool]) -> _Record | None:
-    if not block or not is_refused(block):
+def _first_invalid(block: Sequence[_Record], is_invalid: Callable[[Sequence[_Record]], bool]) -> _Record | None:
+    if not block or not is_invalid(block):
         return None
     start, stop = 0, len(block)
     while stop - start > 1:
         middle = (start + stop) // 2
-        if is_refused(block[start:middle]):
+        if is_invalid(block[start:middle]):
             stop = middle
         else:
             start = middle
-    return block[start] if is_refused(block[start:stop]) else None
+    return block[start] if is_invalid(block[start:stop]) else None
 
 
-def _told(
-    heading: _Record, record: _Record, columns: Sequence[MappedColumn], nulls: Sequence[str], refusal: Refusal
+def _description(
+    heading: _Record, record: _Record, columns: Sequence[MappedColumn], nulls: Sequence[str], parse_error: Parse
 ) -> str | None:
     names = [_bytes(name).decode("utf-8-sig", "replace") for name in heading.fields]
     if len(record.fields) != len(names):
         last = record.line + len(_LINE_END.findall(record.raw.decode("latin-1").rstrip("\r\n")))
-        goes_on = f", and goes on to line {last}: is a quote left open?" if last > record.line else ""
-        return f"line {record.line} has {len(record.fields)} fields, and the heading {len(names)}{goes_on}"
+        extent = f", and extends to line {last}: is a closing quote missing?" if last > record.line else ""
+        return f"line {record.line} has {len(record.fields)} fields, but the heading has {len(names)}{extent}"
     for column in columns:
-        error = refusal(heading.raw + record.raw, [column])
+        error = parse_error(heading.raw + record.raw, [column])
         if error is not None:
             place = names.index(column.name)
             line = record.line + sum(len(_LINE_END.findall(field)) for field in record.fields[:place])
@@ -173,15 +173,15 @@ def _problem(column: MappedColumn, value: bytes, nulls: Sequence[str], error: Ex
     try:
         text = value.decode()
     except UnicodeDecodeError:
-        return f"'{escaped(value)[:_SHOWN_CHARACTERS]}' is not UTF-8; convert the file first, with iconv for example"
+        return f"'{escaped(value)[:_SHOWN_CHARACTERS]}' is not UTF-8; convert the file first, for example with iconv"
     shown = typed(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "...")
     if isinstance(error, NoKeyError):
-        return f"{shown} is no key, and every row needs one"
+        return f"{shown} is not a valid key; every row needs one"
     if pa.types.is_binary(column.codec.arrow):
         return str(error)
     kind = column.type_text
     if not text or text in nulls:
-        return f"{shown} stands in quotes, so it is taken for a value, and is no {kind}"
+        return f"{shown} is quoted, so it is a value and not a null, and it is not a valid {kind}"
     if any(character.isdigit() for character in text):
-        return f"{shown} is no {kind}"
-    return f"{shown} is no {kind}; if it stands for no value, say --null {shlex.quote(text)}"
+        return f"{shown} is not a valid {kind}"
+    return f"{shown} is not a valid {kind}; if it means null, give --null {shlex.quote(text)}"

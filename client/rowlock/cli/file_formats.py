@@ -1,7 +1,7 @@
-r"""CSV and Parquet files as batches of a mapping's columns, both ways.
+r"""Reads and writes CSV and Parquet files as Arrow batches of a mapping's columns.
 
 In CSV the first line names the columns; null is an unquoted empty field, an empty value a quoted one; BINARY columns
-are written with \xNN escapes, because CSV is text. A file is read and written batch by batch.
+are written with \xNN escapes, because CSV is text. Files are read and written batch by batch.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from rowlock.errors import MappingError
 from rowlock.mapping import MappedColumn
 
 SEPARATOR_DEFAULT = ","
-# What may stand between fields of CSV, as it is given in a shell. Nothing that numbers and times hold.
+# CSV field separators, and how to write each in a shell. None of them occurs in numbers and times.
 SEPARATORS = {",": ",", ";": "';'", "|": "'|'", "\t": r"'\t'"}
 _SEPARATOR_NAMES = {",": "a comma", ";": "a semicolon", "|": "a bar", "\t": "a tab"}
-# Rows of a Parquet file that are held at once.
+# Rows of a Parquet file that are in memory at a time.
 _BATCH_ROWS = 50_000
-# What of a CSV file is read at once: Arrow takes no row that is longer. Memory is several times that.
+# Block size for CSV. Arrow accepts no longer row. Memory use is several times that.
 _CSV_BLOCK_BYTES_MIN = 1 << 20
 _CSV_BLOCK_BYTES_MAX = 48 << 20
-# Python's csv takes no longer field.
+# Python's csv module accepts no longer field.
 _HEADING_CHARACTERS_MAX = 128 << 10
-_UNREADABLE = (pa.ArrowException, ArgumentError, MappingError, NoKeyError)
+_PARSE_ERRORS = (pa.ArrowException, ArgumentError, MappingError, NoKeyError)
 
 
 class Batches:
-    """Batches of a file with exactly the mapping's columns, and how far reading them has come."""
+    """Batches of a file with exactly the mapping's columns, and the progress of reading them."""
 
     def __init__(
         self, batches: Iterator[pa.RecordBatch], total: int, unit: str, position: Callable[[], int] | None = None
@@ -48,7 +48,7 @@ class Batches:
         self.unit = unit
         self._batches = batches
         self._position = position
-        self._told = 0
+        self._reported = 0
         self._rows = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -57,9 +57,9 @@ class Batches:
             yield batch
 
     def advanced(self) -> int:
-        """How much of `total` was read since this was last asked."""
+        """Returns how much of `total` was read since the last call."""
         reached = self._rows if self._position is None else self._position()
-        delta, self._told = reached - self._told, reached
+        delta, self._reported = reached - self._reported, reached
         return delta
 
 
@@ -67,12 +67,12 @@ class Batches:
 def reader(
     path: Path, kind: str, mapping: Mapping, nulls: Sequence[str], separator: str = SEPARATOR_DEFAULT
 ) -> Iterator[Batches]:
-    """The file's batches. Raises ArgumentError when it lacks a column or can't be read as what it should be.
+    """Yields the file's batches. Raises ArgumentError if the file lacks a column or can't be parsed.
 
-    nulls, separator: of CSV, what stands for null beside an empty field, and what stands between fields.
+    For CSV: nulls are the texts that mean null besides an empty field; separator is the field separator.
     """
     if not path.is_file():
-        raise ArgumentError(f"{path} is no regular file" if path.exists() else f"there is no file {path}")
+        raise ArgumentError(f"{path} is not a regular file" if path.exists() else f"there is no file {path}")
     names = [column.name for column in mapping.columns]
     try:
         if kind == "csv":
@@ -93,7 +93,7 @@ def reader(
 def writer(
     path: Path, kind: str, mapping: Mapping, separator: str = SEPARATOR_DEFAULT
 ) -> Iterator[Callable[[pa.RecordBatch], None]]:
-    """Gives what takes the batches; the file is whole when the block has ended without an error."""
+    """Yields a function that writes a batch. The file is complete when the block ends without an error."""
     if kind == "parquet":
         with pa_parquet.ParquetWriter(path, mapping.schema, compression="zstd") as parquet:
             yield parquet.write_batch
@@ -106,20 +106,20 @@ def writer(
 def _csv_batches(
     path: Path, file: pa.NativeFile, mapping: Mapping, nulls: Sequence[str], separator: str
 ) -> Iterator[pa.RecordBatch]:
-    """The batches; what Arrow can't read is an ArgumentError that says where it stands."""
+    """Yields the batches. Raises ArgumentError with line and column for a value that Arrow can't parse."""
 
-    def refusal(data: bytes, columns: Sequence[MappedColumn]) -> Exception | None:
+    def parse_error(data: bytes, columns: Sequence[MappedColumn]) -> Exception | None:
         try:
             for _ in _parsed(pa.BufferReader(data), columns, nulls, separator):
                 pass
-        except _UNREADABLE as error:
+        except _PARSE_ERRORS as error:
             return error
         return None
 
     try:
         yield from _parsed(file, mapping.columns, nulls, separator)
-    except _UNREADABLE as error:
-        found = first_fault(path, mapping.columns, separator, nulls, refusal, 2 * _CSV_BLOCK_BYTES_MAX)
+    except _PARSE_ERRORS as error:
+        found = first_fault(path, mapping.columns, separator, nulls, parse_error, 2 * _CSV_BLOCK_BYTES_MAX)
         raise ArgumentError(f"{path} can't be read as csv with this mapping: {found or error}") from error
 
 
@@ -135,35 +135,35 @@ def _parsed(
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    # A row must lie within two blocks that follow one another.
+    # Arrow requires that a row lies within two consecutive blocks.
     read = pa_csv.ReadOptions(block_size=max(_CSV_BLOCK_BYTES_MIN, min(_CSV_BLOCK_BYTES_MAX, file.size())))
     parse = pa_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
-    # The stubs don't know that it takes pyarrow's own files; Python's would be read by other threads, under the GIL.
+    # The stubs don't list pyarrow's own files; other threads would read a Python file, under the GIL.
     with pa_csv.open_csv(file, read_options=read, parse_options=parse, convert_options=options) as batches:  # type: ignore[arg-type]
         for batch in batches:
             for column in columns:
                 if column.is_key and batch.column(column.name).null_count:
-                    raise NoKeyError(f"column {column.name!r} has no value in some row, which is to be its key")
+                    raise NoKeyError(f"column {column.name!r} is the key, and is null in some row")
                 if pa.types.is_decimal(column.codec.arrow):
-                    # Arrow counts the digits as they stand, and not with the zeros that the scale adds.
+                    # Arrow counts the digits of the text, without the zeros that the scale adds.
                     batch.column(column.name).validate(full=True)
             yield _from_text(batch, schema)
 
 
 def _check_heading(path: Path, names: Sequence[str], separator: str) -> None:
-    """Raises ArgumentError when the first line of a CSV file does not name every column once."""
+    """Raises ArgumentError unless the first line of a CSV file names every column once."""
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         line = file.readline(_HEADING_CHARACTERS_MAX)
         file.seek(0)
         try:
             heading = next(csv.reader(file, delimiter=separator), [])
         except csv.Error as error:
-            raise ArgumentError(f"{path} has no heading that can be read as csv: {error}") from error
+            raise ArgumentError(f"{path} has a first line that is not valid csv: {error}") from error
     hint = ""
     for other, written in SEPARATORS.items():
         fields = next(csv.reader([line], delimiter=other), [])
         if len(fields) > len(heading) and set(names) <= set(fields):
-            hint = f". Between the names stands {_SEPARATOR_NAMES[other]}: say --separator {written}"
+            hint = f". Its separator seems to be {_SEPARATOR_NAMES[other]}: give --separator {written}"
     _check_columns(path, names, heading, hint)
 
 
@@ -171,11 +171,12 @@ def _check_columns(path: Path, names: Sequence[str], present: Sequence[str], hin
     missing = [name for name in names if name not in present]
     if missing:
         raise ArgumentError(
-            f"{path} has no column {missing[0]!r}, which the mapping names; it has {', '.join(present) or 'none'}{hint}"
+            f"{path} has no column {missing[0]!r}, which the mapping names; its columns are "
+            f"{', '.join(present) or 'none'}{hint}"
         )
     twice = [name for name in names if present.count(name) > 1]
     if twice:
-        raise ArgumentError(f"{path} has the column {twice[0]!r} twice, so it is not known which the mapping names")
+        raise ArgumentError(f"{path} has the column {twice[0]!r} twice, so the mapping is ambiguous")
 
 
 def _in_order(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -183,12 +184,12 @@ def _in_order(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> Iterat
         yield batch.select(list(names))
 
 
-def _as_text(field: pa.Field[Any]) -> pa.Field[Any]:  # Any: a field of whatever type
+def _as_text(field: pa.Field[Any]) -> pa.Field[Any]:  # Any: a field of any type
     return field.with_type(pa.string()) if pa.types.is_binary(field.type) else field
 
 
-def _as_read(field: pa.Field[Any]) -> pa.Field[Any]:  # Any: a field of whatever type
-    """Timestamps too are read as text: Arrow would take none without a zone."""
+def _as_read(field: pa.Field[Any]) -> pa.Field[Any]:  # Any: a field of any type
+    """Returns the type to parse as. Timestamps are text too: Arrow would reject those without a zone."""
     return field.with_type(pa.string()) if pa.types.is_timestamp(field.type) else _as_text(field)
 
 

@@ -1,7 +1,8 @@
 r"""The command `rowlock`: reads and changes tables of a running server.
 
-Exit codes: 0 done, 1 a check was not met, 2 an error (one line on standard error), 130 interrupted, 141 the reader
-of the output went away. Importing this module loads neither grpc nor pyarrow: `rowlock --help` is quick.
+Exit codes: 0 success, 1 the condition of check-and-put did not hold, 2 an error (one line on standard error),
+130 interrupted, 141 broken pipe on standard output. Importing this module loads neither grpc nor pyarrow, so that
+`rowlock --help` is quick.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.output import Output, OutputError, drop_unwritten, writing_to
 from rowlock.cli.session import (
     DEFAULT_SERVER,
-    GIVEN,
-    Given,
+    GLOBAL_OPTIONS,
+    GlobalOptions,
     JsonOption,
-    ReaderWentAwayError,
+    OutputClosedError,
     ServerOption,
     Session,
     TimeoutOption,
@@ -32,8 +33,9 @@ from rowlock.cli.start import INTERRUPTED, interrupts_end_at_once
 if TYPE_CHECKING:
     from rowlock import Client
 
-READER_WENT_AWAY = 141
-_ABSENT_SECONDS = 2.0
+BROKEN_PIPE = 141
+# A prompt should report soon that no server runs; a server that recovers is worth the whole timeout.
+_CONNECT_SECONDS = 2.0
 
 application = typer.Typer(
     add_completion=False,
@@ -63,14 +65,14 @@ COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "shell": shell.shell,
 }
 
-_READING = {"tables", "describe", "get", "scan", "count", "export", "shell"}
+_READ_ONLY = {"tables", "describe", "get", "scan", "count", "export", "shell"}
 
 for _name, _function in COMMANDS.items():
-    register(application, _name, _function, dashes_are_words=_name == "increment", changes=_name not in _READING)
+    register(application, _name, _function, dashes_are_arguments=_name == "increment", changes=_name not in _READ_ONLY)
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         sys.stdout.write(f"rowlock {version('rowlock')}\n")
@@ -89,26 +91,26 @@ def rowlock(
 ) -> None:
     r"""An HBase-style row store: tables of rows, rows of cells in column families.
 
-    Columns are written FAMILY:QUALIFIER. In keys and values \xNN is a byte and \\ a backslash, going in and coming out.
+    A column is FAMILY:QUALIFIER. In keys and values \xNN is a byte and \\ a backslash, in arguments and in output.
 
     The server is --server, else $ROWLOCK_SERVER, else 127.0.0.1:7460.
 
-    Options may stand before the command or behind it.
+    The options below may precede or follow the command.
 
-    Exit codes: 0 done, 1 a check was not met, 2 an error.
+    Exit codes: 0 success, 1 the condition of check-and-put did not hold, 2 an error.
     """
-    context.meta[GIVEN] = Given(server, timeout, json)
+    context.meta[GLOBAL_OPTIONS] = GlobalOptions(server, timeout, json)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command line, sys.argv's unless given; returns the exit code."""
+    """Runs one command line, by default that of sys.argv. Returns the exit code."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            # It was closed by whoever started us; open for nothing, as no other file may take its number.
+            # The parent process closed it. Open /dev/null there, so that no other file gets this descriptor.
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # open as long as the process lives
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # Whatever the locale says, JSON is UTF-8, and no character may end a command with a traceback.
+            # JSON is UTF-8 in every locale, and no character may end a command with a traceback.
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     session = Session(
         stdin=sys.stdin,
@@ -124,16 +126,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         session.close()
     except KeyboardInterrupt:
-        # As below; whoever interrupts the goodbye just doesn't want to wait for it.
+        # As below: the user does not want to wait for the connections to close.
         return exit_code
     except Exception as error:
-        # The command itself is done and has said so; that the goodbye failed changes nothing.
+        # The command has finished and reported its result; a failure to close the connections does not change it.
         Output(sys.stdout, sys.stderr, json_lines=False).error(str(error), kind=type(error).__name__)
     return exit_code
 
 
 def run(arguments: Sequence[str], session: Session) -> int:
-    """Runs one command line in a session and returns its exit code. Whatever goes wrong is told in one line."""
+    """Runs one command line in a session and returns its exit code. Reports every error in one line."""
     output = Output(session.stdout, session.stderr, json_lines="--json" in arguments)
     try:
         result = typer.main.get_command(application).main(
@@ -144,27 +146,27 @@ def run(arguments: Sequence[str], session: Session) -> int:
             _note_interrupt(output, session)
         return int(result or 0)
     except (KeyboardInterrupt, typer.Abort):
-        _refusal_of(session.stdout)
+        _flush_error(session.stdout)
         _note_interrupt(output, session)
         return INTERRUPTED
-    except (BrokenPipeError, ReaderWentAwayError):
+    except (BrokenPipeError, OutputClosedError):
         drop_unwritten(session.stdout)
-        return READER_WENT_AWAY
+        return BROKEN_PIPE
     except Exception as error:
-        _tell(output, _refusal_of(session.stdout) or error)
+        _report(output, _flush_error(session.stdout) or error)
         return 2
 
 
 def _note_interrupt(output: Output, session: Session) -> None:
-    doubt = "; the change may or may not have been made: look before you make it again" if session.is_in_doubt else ""
+    doubt = "; the change may or may not have been applied: check before you retry" if session.is_in_doubt else ""
     output.note(f"interrupted{doubt}")
 
 
-def _tell(output: Output, error: Exception) -> None:
+def _report(output: Output, error: Exception) -> None:
     from rowlock.errors import RowlockError
 
     if hasattr(error, "format_message"):
-        # A mistake in the command line, by typer or, before typer 0.26, by click.
+        # A usage error, of typer or, before typer 0.26, of click.
         where = getattr(getattr(error, "ctx", None), "command_path", "rowlock")
         output.error(f"{error.format_message().rstrip('.')}. Try '{where} --help'.", kind="UsageError")
     elif isinstance(error, OSError) and error.filename is not None:
@@ -172,14 +174,14 @@ def _tell(output: Output, error: Exception) -> None:
     elif isinstance(error, RowlockError | ArgumentError | OutputError | OSError):
         output.error(str(error) or type(error).__name__, kind=type(error).__name__)
     elif isinstance(error, ValueError | TypeError):
-        # The client's answer to an argument that it can't take, or pyarrow's to a file.
+        # The client rejected an argument, or pyarrow a file.
         output.error(str(error), kind=type(error).__name__)
     else:
-        output.error(f"unexpected {type(error).__name__}: {error}. Please report this.", kind=type(error).__name__)
+        output.error(f"unexpected {type(error).__name__}: {error}. Please report this bug.", kind=type(error).__name__)
 
 
-def _refusal_of(stdout: TextIO) -> OutputError | None:
-    """Why standard output does not take what still waits for it; None if it does, or if its reader went away."""
+def _flush_error(stdout: TextIO) -> OutputError | None:
+    """Flushes standard output. Returns its error; None if it has none, or if it is a broken pipe."""
     try:
         with writing_to(stdout):
             stdout.flush()
@@ -195,8 +197,7 @@ def _connect(server: str, *, timeout: float) -> Client:
         from rowlock._transport.channels import parse_addresses
         from rowlock.connecting import connected
 
-    # At a prompt the news that no server runs should come soon; a server that recovers is worth waiting for.
-    return connected(parse_addresses(server), timeout, absent_s=_ABSENT_SECONDS)
+    return connected(parse_addresses(server), timeout, absent_s=_CONNECT_SECONDS)
 
 
 def _history_path() -> str | None:

@@ -1,7 +1,7 @@
-"""What a command says: results on standard output as text or JSON, everything else on standard error.
+"""Output of commands: results on standard output as text or JSON, everything else on standard error.
 
-With --json each result is one JSON object on a line of its own. Without it, people at a terminal get tables, and
-pipes get tab-separated lines without a heading; keys and values are escaped, so neither tab nor line break is in them.
+With --json each result is one JSON object on a line of its own. Without it, a terminal gets tables, and a pipe gets
+tab-separated lines without a heading. Keys and values are escaped, so they contain neither tabs nor line breaks.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from rowlock._codec.escapes import escaped
 
 # One result; values that JSON can hold.
 Record = Mapping[str, object]
-# Results are shown in blocks of so many lines, because a table needs to know its widths.
+# Tables are printed in blocks of this many lines, because the column widths depend on the lines.
 _LINES_PER_TABLE = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ShownRow:
-    """A row as it is shown: cells are (column, timestamp, value), in order."""
+    """A row to print: cells are (column, timestamp, value), in order."""
 
     row: bytes
     cells: Sequence[tuple[bytes, int | None, bytes]]
 
 
 class OutputError(Exception):
-    """Standard output does not take the results; what waits for it was dropped."""
+    """Writing to standard output failed. Unwritten output was dropped."""
 
 
 def drop_unwritten(stream: TextIO) -> None:
-    """What waits to be written, and all that follows, goes nowhere.
+    """Redirects the stream to /dev/null, so that buffered and later output is dropped.
 
-    Python flushes the standard streams once more at its end, and would complain about the same fault.
+    Python flushes the standard streams at exit and would report the same error again.
     """
     try:
         descriptor = stream.fileno()
     except OSError:
         return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)
 
 
 @contextmanager
 def writing_to(stdout: TextIO) -> Iterator[None]:
-    """Turns the refusal of standard output into OutputError; that its reader went away stays BrokenPipeError."""
+    """Turns an OSError of standard output into OutputError, except BrokenPipeError."""
     try:
         yield
     except BrokenPipeError:
@@ -58,12 +58,12 @@ def writing_to(stdout: TextIO) -> Iterator[None]:
     except OSError as error:
         drop_unwritten(stdout)
         raise OutputError(
-            f"standard output can't be written: {error.strerror}; results are missing from it, write them elsewhere"
+            f"can't write to standard output: {error.strerror}; its results are incomplete, write them elsewhere"
         ) from error
 
 
 class Output:
-    """Where one command writes. Used by one thread."""
+    """The output of one command. Used by one thread."""
 
     def __init__(self, stdout: TextIO, stderr: TextIO, *, json_lines: bool) -> None:
         self._stdout = stdout
@@ -71,7 +71,7 @@ class Output:
         self._json_lines = json_lines
 
     def record(self, record: Record, text: str) -> None:
-        """One result; `text` says it to people, and nothing when empty."""
+        """Prints one result: the record with --json, else `text`, unless it is empty."""
         if self._json_lines:
             self._write_json(record)
         elif text:
@@ -79,7 +79,7 @@ class Output:
                 self._stdout.write(text + "\n")
 
     def listing(self, heading: Sequence[str], lines: Iterable[tuple[Record, Sequence[str]]]) -> int:
-        """Results of one shape, each with its words under `heading`; returns how many. Bounded memory."""
+        """Prints results as a table, each with its fields under `heading`; returns how many. Memory is bounded."""
         count = 0
         remaining = iter(lines)
         while block := list(islice(remaining, _LINES_PER_TABLE)):
@@ -88,13 +88,13 @@ class Output:
                 for record, _ in block:
                     self._write_json(record)
             else:
-                self._write_lines(heading, [words for _, words in block])
+                self._write_lines(heading, [fields for _, fields in block])
         return count
 
     def settings(self, groups: Iterable[tuple[str, Mapping[str, str]]]) -> None:
-        """For people: names and their values under each group's title, one a line. At a pipe: TITLE NAME, tab, value.
+        """Prints named values, one a line: under each group's title on a terminal, else as TITLE NAME, tab, value.
 
-        Without --json only. A title may be empty.
+        For output without --json. A title may be empty.
         """
         is_terminal = self._stdout.isatty()
         with writing_to(self._stdout):
@@ -113,35 +113,35 @@ class Output:
                 )
 
     def rows(self, rows: Iterable[ShownRow]) -> None:
-        """Rows with their cells. As JSON one object a row, else one line a cell."""
+        """Prints rows with their cells: with --json one object per row, else one line per cell."""
         if self._json_lines:
             for row in rows:
                 self._write_json(row_record(row))
             return
-        self.listing(("row", "column", "timestamp", "value"), (({}, words) for row in rows for words in _words(row)))
+        self.listing(("row", "column", "timestamp", "value"), (({}, fields) for row in rows for fields in _fields(row)))
 
     def note(self, text: str) -> None:
-        """What is worth knowing but no result."""
+        """Prints a remark on standard error."""
         self.flush()
         try:
             self._stderr.write(text + "\n")
             self._stderr.flush()
         except OSError:
-            # Nobody can be told; the exit code still says how it ended.
+            # There is no place left to report to; the exit code remains.
             drop_unwritten(self._stderr)
 
     def error(self, message: str, *, kind: str) -> None:
-        """One line that says what failed; `kind` is the condition's name."""
+        """Prints an error in one line; `kind` is the name of the error class."""
         line = " ".join(message.split())
         self.note(json.dumps({"error": kind, "message": line}) if self._json_lines else f"rowlock: {line}")
 
-    def progress(self, what: str, total: int | None, unit: str) -> AbstractContextManager[Progress]:
-        """A progress bar on standard error, if somebody watches it."""
+    def progress(self, title: str, total: int | None, unit: str) -> AbstractContextManager[Progress]:
+        """Returns a progress bar on standard error if that is a terminal; else one that prints nothing."""
         if not self._stderr.isatty():
             return nullcontext(Progress())
         from rowlock.cli.progress import ProgressBar
 
-        return ProgressBar(self._stderr, what, total, unit)
+        return ProgressBar(self._stderr, title, total, unit)
 
     def flush(self) -> None:
         with writing_to(self._stdout):
@@ -157,29 +157,29 @@ class Output:
 
     def _write_block(self, heading: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
         if not self._stdout.isatty():
-            self._stdout.writelines("\t".join(words) + "\n" for words in lines)
+            self._stdout.writelines("\t".join(fields) + "\n" for fields in lines)
             return
         from rich import box
         from rich.console import Console
         from rich.table import Column, Table
         from rich.text import Text
 
-        # What is too wide goes on in the next line: a value or a name that is cut off is of no use.
+        # Wide values wrap: a truncated value or name is useless.
         table = Table(*(Column(name, overflow="fold") for name in heading), box=box.SIMPLE_HEAD)
-        for words in lines:
-            table.add_row(*map(Text, words))
+        for fields in lines:
+            table.add_row(*map(Text, fields))
         Console(file=self._stdout).print(table)
 
 
 class Progress:
-    """How far a long command has come. This one tells nobody."""
+    """The progress of a long command. This class prints nothing."""
 
     def advance(self, count: int) -> None:
-        """So much more is done."""
+        """Adds `count` to the progress."""
 
 
 def row_record(row: ShownRow) -> Record:
-    """{"row": ..., "cells": [{"column": ..., "timestamp": ..., "value": ...}, ...]}; keys and values escaped."""
+    """Makes {"row": ..., "cells": [{"column": ..., "timestamp": ..., "value": ...}, ...]}, keys and values escaped."""
     return {
         "row": escaped(row.row),
         "cells": [
@@ -189,6 +189,6 @@ def row_record(row: ShownRow) -> Record:
     }
 
 
-def _words(row: ShownRow) -> Iterable[Sequence[str]]:
+def _fields(row: ShownRow) -> Iterable[Sequence[str]]:
     for column, timestamp, value in row.cells:
         yield escaped(row.row), escaped(column), "" if timestamp is None else str(timestamp), escaped(value)

@@ -1,4 +1,4 @@
-"""The progress bar of long commands, by rich; imported only when somebody watches."""
+"""The progress bar of long commands, by rich; imported only for a terminal."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rowlock.cli.output import Progress
 
 
 class ProgressBar(Progress):
-    """A bar on a terminal, gone when the block ends. Used by one thread."""
+    """A progress bar that is removed when the block ends. Used by one thread."""
 
-    def __init__(self, stderr: TextIO, what: str, total: int | None, unit: str) -> None:
+    def __init__(self, stderr: TextIO, title: str, total: int | None, unit: str) -> None:
         self._bar = RichProgress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -26,7 +26,7 @@ class ProgressBar(Progress):
             console=Console(file=stderr),
             transient=True,
         )
-        self._task = self._bar.add_task(what, total=total)
+        self._task = self._bar.add_task(title, total=total)
 
     def __enter__(self) -> ProgressBar:
         self._bar.start()

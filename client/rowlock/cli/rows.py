@@ -10,24 +10,26 @@ from rowlock._codec.escapes import escaped
 from rowlock.cli import arguments
 from rowlock.cli.output import ShownRow
 from rowlock.cli.session import Call
-from rowlock.cli.words import (
-    CellWords,
-    ColumnWord,
-    ColumnWords,
-    RowWord,
-    TableWord,
+from rowlock.cli.shared_options import (
+    CellArguments,
+    ColumnArgument,
+    ColumnArguments,
+    RowArgument,
+    TableArgument,
     TimestampOption,
-    count_from,
-    whole_number,
+    integer,
+    integer_from,
 )
 
-CHECK_NOT_MET = 1
+NOT_APPLIED = 1
 
 
-def put(call: Call, table: TableWord, row: RowWord, cells: CellWords, timestamp: TimestampOption = None) -> None:
-    """Writes cells of one row, all or none.
+def put(
+    call: Call, table: TableArgument, row: RowArgument, cells: CellArguments, timestamp: TimestampOption = None
+) -> None:
+    """Writes cells of one row, atomically.
 
-    --json: {"table", "row", "cells": how many}
+    --json: {"table", "row", "cells": number of cells written}
     """
     key, data = arguments.bytes_of(row), arguments.cells(cells)
     call.client.table(table).put(key, data, timestamp=timestamp)
@@ -36,24 +38,29 @@ def put(call: Call, table: TableWord, row: RowWord, cells: CellWords, timestamp:
 
 def get(
     call: Call,
-    table: TableWord,
-    row: RowWord,
-    columns: ColumnWords = None,
+    table: TableArgument,
+    row: RowArgument,
+    columns: ColumnArguments = None,
     versions: Annotated[
         int | None,
-        typer.Option("--versions", parser=count_from(1), metavar="COUNT", help="So many of each COLUMN, newest first."),
+        typer.Option(
+            "--versions",
+            parser=integer_from(1),
+            metavar="COUNT",
+            help="At most so many versions of each COLUMN, newest first.",
+        ),
     ] = None,
     timestamp: Annotated[
         int | None,
         typer.Option(
             "--timestamp",
-            parser=whole_number,
+            parser=integer,
             metavar="MILLISECONDS",
-            help="Of each COLUMN the newest version up to it.",
+            help="The newest version up to this timestamp, inclusive.",
         ),
     ] = None,
     time_range: Annotated[
-        str | None, typer.Option("--time-range", metavar="START..STOP", help="In milliseconds; stop is outside.")
+        str | None, typer.Option("--time-range", metavar="START..STOP", help="In milliseconds; STOP is exclusive.")
     ] = None,
 ) -> None:
     """Shows the cells of one row.
@@ -68,7 +75,7 @@ def get(
         cells = [(column, stamp, value) for column, (value, stamp) in found.items()]
     else:
         if timestamp is not None or period is not None:
-            raise arguments.ArgumentError("--versions goes with neither --timestamp nor --time-range")
+            raise arguments.ArgumentError("--versions excludes --timestamp and --time-range: give one of them")
         if not columns:
             raise arguments.ArgumentError("--versions needs a COLUMN")
         names = [arguments.column(text) for text in columns]
@@ -81,15 +88,17 @@ def get(
 
 def delete(
     call: Call,
-    table: TableWord,
-    row: RowWord,
-    columns: ColumnWords = None,
+    table: TableArgument,
+    row: RowArgument,
+    columns: ColumnArguments = None,
     timestamp: Annotated[
         int | None,
-        typer.Option("--timestamp", parser=whole_number, metavar="MILLISECONDS", help="Only versions up to it."),
+        typer.Option(
+            "--timestamp", parser=integer, metavar="MILLISECONDS", help="Only versions up to this timestamp, inclusive."
+        ),
     ] = None,
 ) -> None:
-    """Deletes a row, or only the columns and families named.
+    """Deletes a row, or only the given columns and families.
 
     --json: {"table", "row", "deleted": ["row"] or the columns}
     """
@@ -101,14 +110,14 @@ def delete(
 
 def increment(
     call: Call,
-    table: TableWord,
-    row: RowWord,
-    column: ColumnWord,
-    amount: Annotated[int, typer.Argument(metavar="AMOUNT", parser=whole_number, help="May be negative.")] = 1,
+    table: TableArgument,
+    row: RowArgument,
+    column: ColumnArgument,
+    amount: Annotated[int, typer.Argument(metavar="AMOUNT", parser=integer, help="May be negative.")] = 1,
 ) -> None:
     """Adds to a counter and shows its new value.
 
-    A missing one counts as 0.
+    A missing counter counts as 0.
 
     --json: {"row", "column", "value": number}
     """
@@ -119,14 +128,14 @@ def increment(
 
 def append(
     call: Call,
-    table: TableWord,
-    row: RowWord,
-    column: ColumnWord,
+    table: TableArgument,
+    row: RowArgument,
+    column: ColumnArgument,
     suffix: Annotated[str, typer.Argument(metavar="SUFFIX", show_default=False)],
 ) -> None:
-    """Appends to a value and shows the whole new one.
+    """Appends to a value and shows the complete new value.
 
-    A missing one counts as empty.
+    A missing value counts as empty.
 
     --json: {"row", "column", "value"}
     """
@@ -137,30 +146,32 @@ def append(
 
 def check_and_put(
     call: Call,
-    table: TableWord,
-    row: RowWord,
-    column: ColumnWord,
-    cells: CellWords,
+    table: TableArgument,
+    row: RowArgument,
+    column: ColumnArgument,
+    cells: CellArguments,
     expected: Annotated[
-        str | None, typer.Option("--expected", metavar="VALUE", help="What the column must compare with.")
+        str | None, typer.Option("--expected", metavar="VALUE", help="The value to compare the column with.")
     ] = None,
-    absent: Annotated[bool, typer.Option("--absent", help="The column must be absent.")] = False,
-    op: Annotated[str, typer.Option("--op", metavar="=|!=|<|<=|>|>=", help="Stored value OP expected value.")] = "=",
+    absent: Annotated[bool, typer.Option("--absent", help="Expect the column to be absent.")] = False,
+    op: Annotated[
+        str, typer.Option("--op", metavar="=|!=|<|<=|>|>=", help="The condition is: stored value OP expected value.")
+    ] = "=",
 ) -> int:
-    """Writes cells of one row if a column is as expected.
+    """Writes cells of one row if a column has the expected value.
 
-    Else it exits with 1 and shows what the column has.
+    Otherwise writes nothing, shows the column's value and exits with 1.
 
     --json: {"row", "applied": true or false, "current": value, or null when the column is absent}
     """
     if absent == (expected is not None):
-        raise arguments.ArgumentError("say either --expected VALUE or --absent")
+        raise arguments.ArgumentError("give either --expected VALUE or --absent")
     key, name, data = arguments.bytes_of(row), arguments.column(column), arguments.cells(cells)
     wanted = arguments.bound(expected)
     result = call.client.table(table).check_and_put(key, name, wanted, data, op=arguments.compare_op(op))
     current = None if result.current is None else escaped(result.current)
     call.output.record(
         {"row": escaped(key), "applied": bool(result), "current": current},
-        "" if result else f"not met: {column} is " + ("absent" if current is None else current),
+        "" if result else f"not applied: {column} is " + ("absent" if current is None else current),
     )
-    return 0 if result else CHECK_NOT_MET
+    return 0 if result else NOT_APPLIED

@@ -13,15 +13,15 @@ from rowlock.cli import arguments
 from rowlock.cli.conditions import where as filter_of
 from rowlock.cli.output import ShownRow
 from rowlock.cli.session import Call
-from rowlock.cli.words import (
-    ColumnWords,
+from rowlock.cli.shared_options import (
+    ColumnArguments,
     ExplainedWhereOption,
     PrefixOption,
     StartOption,
     StopOption,
-    TableWord,
+    TableArgument,
     WhereOption,
-    count_from,
+    integer_from,
 )
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ ROWS_SHOWN = 100
 
 def scan(
     call: Call,
-    table: TableWord,
-    columns: ColumnWords = None,
+    table: TableArgument,
+    columns: ColumnArguments = None,
     start: StartOption = None,
     stop: StopOption = None,
     prefix: PrefixOption = None,
@@ -42,30 +42,29 @@ def scan(
     limit: Annotated[
         int | None,
         typer.Option(
-            "--limit", parser=count_from(0), metavar="ROWS", help=f"Default: {ROWS_SHOWN}, which is then told."
+            "--limit", parser=integer_from(0), metavar="ROWS", help=f"At most so many rows. Default: {ROWS_SHOWN}."
         ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="No limit.")] = False,
-    reverse: Annotated[bool, typer.Option("--reverse", help="The same rows backwards.")] = False,
-    keys_only: Annotated[bool, typer.Option("--keys-only", help="Values are left empty.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show all rows.")] = False,
+    reverse: Annotated[bool, typer.Option("--reverse", help="The same rows, in descending order.")] = False,
+    keys_only: Annotated[bool, typer.Option("--keys-only", help="Omit the values.")] = False,
 ) -> None:
-    """Shows rows in order, up to 100 unless told otherwise.
+    """Shows rows in ascending order, by default the first 100.
 
-    CONDITION: COLUMN=VALUE, or != < <= > >=, comparing bytes; 'COLUMN as int > 15' reads the column as that type
+    CONDITION: COLUMN=VALUE, or != < <= > >=, compares bytes; 'COLUMN as int > 15' compares as that type
     (tinyint smallint int bigint float double boolean string; 'as int text' for decimal text); 'COLUMN is absent' or
-    'COLUMN is present'. All conditions must hold. An absent column meets no comparison. A value stands without quotes
-    of its own, but '' is an empty one; what looks like another condition than it would be is refused.
-    A value that begins with = < > or ! is written with \\xNN.
+    'COLUMN is present'. All conditions must hold. An absent column matches no comparison. Write values without quotes,
+    but '' for an empty value, and \\xNN for a first character = < > or !.
 
     --json: a line for each row, {"row", "cells": [{"column", "timestamp", "value"}, ...]}
     """
     if everything and limit is not None:
-        raise arguments.ArgumentError("say --limit or --all, not both")
-    # No table has as many rows as islice can't count.
+        raise arguments.ArgumentError("--limit excludes --all: give one of them")
+    # islice counts no further than sys.maxsize; no table has as many rows.
     shown = None if everything else ROWS_SHOWN if limit is None else min(limit, sys.maxsize)
-    # One row more than the default limit tells whether there is more.
-    asked = shown + 1 if shown is not None and limit is None else shown
-    first, last, begins = arguments.row_range(start, stop, prefix, "; for rows backwards say --reverse as well")
+    # One row beyond the default limit shows whether the scan stopped early.
+    requested = shown + 1 if shown is not None and limit is None else shown
+    first, last, begins = arguments.row_range(start, stop, prefix, "; for descending order add --reverse")
     wanted, condition = arguments.columns(columns), filter_of(where)
     found = call.client.table(table).scan(
         first,
@@ -73,7 +72,7 @@ def scan(
         begins,
         columns=wanted,
         where=condition,
-        limit=asked,
+        limit=requested,
         reverse=reverse,
         keys_only=keys_only,
     )
@@ -82,12 +81,12 @@ def scan(
         call.output.rows(islice(rows, shown))
         note_if_resumed(call, found)
         if limit is None and next(rows, None) is not None:
-            call.output.note(f"stopped at {ROWS_SHOWN} rows; --limit ROWS or --all for more")
+            call.output.note(f"stopped after {ROWS_SHOWN} rows; give --limit ROWS or --all for more")
 
 
 def count(
     call: Call,
-    table: TableWord,
+    table: TableArgument,
     start: StartOption = None,
     stop: StopOption = None,
     prefix: PrefixOption = None,
@@ -107,7 +106,7 @@ def count(
     rows = 0
     with found, call.output.progress("counting", None, "rows") as progress:
         for batch in found.to_batches():
-            # One cell a row, so cells are rows.
+            # The filter leaves one cell per row.
             rows += batch.num_rows
             progress.advance(batch.num_rows)
     call.output.record({"table": table, "rows": rows}, str(rows))
@@ -115,10 +114,10 @@ def count(
 
 
 def note_if_resumed(call: Call, found: Scan[bytes]) -> None:
-    """Says so when what was read is not of one moment."""
+    """Warns if the scan resumed at a later read point, so that its rows are not of one moment."""
     if found.resumed:
         call.output.note(
-            "the server was lost and the scan went on at a later moment, so these rows are not of one moment"
+            "warning: the scan lost the server and resumed at a later read point, so its rows are not of one moment"
         )
 
 

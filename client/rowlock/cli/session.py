@@ -1,7 +1,7 @@
-"""What commands run in: the terminal, the connections, and one call's options.
+"""The context of commands: the terminal, the connections, and the options of one call.
 
-A session outlives a command: the shell runs many in one, over one connection. `call` is what one command gets, and
-`register` makes a command of a function of it.
+A session outlives a command: the shell runs many commands in one session, over one connection. Each command gets a
+`Call`, and `register` makes a command from a function that takes one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 
 from rowlock.cli.arguments import ArgumentError
 from rowlock.cli.output import Output
-from rowlock.cli.words import seconds
+from rowlock.cli.shared_options import seconds
 
 if TYPE_CHECKING:
     from rowlock import Client
@@ -26,15 +26,15 @@ _IN_BRACES = re.compile(r"\A\{(.*)\}")
 DEFAULT_SERVER = "127.0.0.1:7460"
 
 
-class ReaderWentAwayError(Exception):
-    """Nobody reads standard output any more."""
+class OutputClosedError(Exception):
+    """The reader of standard output has closed it (broken pipe)."""
 
 
 class Connect(Protocol):
-    """rowlock.connect, or what stands for it."""
+    """The signature of rowlock.connect; tests replace it."""
 
     def __call__(self, server: str, *, timeout: float) -> Client:
-        """A verified connection."""
+        """Returns a verified connection."""
 
 
 @dataclass(slots=True)
@@ -45,19 +45,19 @@ class Session:
     stdout: TextIO
     stderr: TextIO
     connect: Connect
-    # Runs one command line in this session and gives its exit code; set by whoever owns the list of commands.
+    # Runs one command line in this session and returns its exit code; rowlock.cli.main sets it, which has the commands.
     run: Callable[[Sequence[str], Session], int]
     command_names: Sequence[str] = ()
     default_server: str = DEFAULT_SERVER
     history_path: str | None = None
-    # The command that runs has a connection: what it was to do may be under way.
+    # The running command has connected, so its change may have reached the server.
     is_connected: bool = False
-    # The last command was interrupted, and its change may or may not have been made.
+    # The last command was interrupted, and its change may or may not have been applied.
     is_in_doubt: bool = False
     _clients: dict[tuple[str, float], Client] = field(default_factory=dict)
 
     def client(self, server: str | None, timeout: float) -> Client:
-        """The connection to `server`, opened when it is first asked for."""
+        """Returns the connection to `server`, and opens it on first use."""
         key = (server or self.default_server, timeout)
         if key not in self._clients:
             self._clients[key] = self.connect(key[0], timeout=timeout)
@@ -65,14 +65,14 @@ class Session:
         return self._clients[key]
 
     def close(self) -> None:
-        """Ends every connection."""
+        """Closes every connection."""
         while self._clients:
             self._clients.popitem()[1].close()
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One command's options and doors."""
+    """One command's options, output and connection."""
 
     session: Session
     output: Output
@@ -82,18 +82,20 @@ class Call:
 
     @property
     def client(self) -> Client:
-        """The connection that was asked for; opened at first use, so that a bad argument is told without a server."""
+        """The connection, opened on first use, so that a bad argument is reported without a server."""
         return self.session.client(self.server, self.timeout)
 
     def confirm(self, question: str, *, yes: bool) -> None:
-        """Returns if the answer is yes. Raises ArgumentError when nobody can be asked, typer.Exit(2) when it is no."""
+        """Returns if the answer is yes. Raises ArgumentError without a terminal, typer.Exit(2) if the answer is no."""
         if yes:
             return
         if not self.session.stdin.isatty():
-            raise ArgumentError(f"{question} There is nobody to ask: say --yes. Nothing was changed")
+            raise ArgumentError(
+                f"{question} Standard input is not a terminal: give --yes to confirm. Nothing was changed"
+            )
         self.session.stderr.write(f"{question} [y/N] ")
         self.session.stderr.flush()
-        # Who interrupts the question leaves nothing in doubt.
+        # An interrupt at the question leaves no change in doubt.
         is_connected, self.session.is_connected = self.session.is_connected, False
         answer = self.session.stdin.readline().strip().lower()
         self.session.is_connected = is_connected
@@ -112,26 +114,26 @@ TIMEOUT_SECONDS = 60.0
 TimeoutOption = Annotated[
     float | None,
     typer.Option(
-        "--timeout", parser=seconds, metavar="SECONDS", help=f"For each request. Default: {TIMEOUT_SECONDS:g}."
+        "--timeout", parser=seconds, metavar="SECONDS", help=f"Of each request. Default: {TIMEOUT_SECONDS:g}."
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Results as JSON, one object a line.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print results as JSON, one object per line.")]
 
 
 class _Command(TyperCommand):
-    """A command whose usage line writes what is required as it is, and not in braces, as newer versions of typer do."""
+    """A command whose usage line has required arguments without braces; newer versions of typer add braces."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # Any: click's class, or typer's copy of it
         return [_IN_BRACES.sub(r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
 
 
-# Where a command line's context keeps what stood before the command.
-GIVEN = "rowlock.given"
+# The key in a command line's context of the options that precede the command.
+GLOBAL_OPTIONS = "rowlock.global_options"
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """Options that stood before the command; the command's own win."""
+class GlobalOptions:
+    """Options that precede the command; those that follow it override them."""
 
     server: str | None = None
     timeout: float | None = None
@@ -143,41 +145,41 @@ def register(
     name: str,
     function: Callable[..., int | None],
     *,
-    dashes_are_words: bool = False,
+    dashes_are_arguments: bool = False,
     changes: bool = False,
 ) -> None:
-    """Adds `function(call, ...) -> exit code or None` as a command that also knows --server, --timeout and --json.
+    """Adds `function(call, ...) -> exit code or None` as a command that also takes --server, --timeout and --json.
 
-    These three may also stand before the command. `changes`: it changes something at the server, so that an interrupt
-    may leave it in doubt. With `dashes_are_words`, what looks like an unknown option is an argument: -5 is an amount.
+    These three may also precede the command. changes: the command changes data on the server, so that an interrupt may
+    leave the change in doubt. dashes_are_arguments: an unknown option is an argument, so that -5 is an amount.
     """
     hints = get_type_hints(function, include_extras=True)
 
     def command(context: typer.Context, **values: object) -> int:
-        session = cast(Session, context.obj)  # what run() gave to the command line's parser
-        given: Given = context.meta.get(GIVEN, Given())
-        json_lines = bool(values.pop("json")) or given.json_lines
+        session = cast(Session, context.obj)  # run() passed it to the parser
+        before: GlobalOptions = context.meta.get(GLOBAL_OPTIONS, GlobalOptions())
+        json_lines = bool(values.pop("json")) or before.json_lines
         server, timeout = values.pop("server"), values.pop("timeout")
         if timeout is None:
-            timeout = TIMEOUT_SECONDS if given.timeout is None else given.timeout
+            timeout = TIMEOUT_SECONDS if before.timeout is None else before.timeout
         call = Call(
             session=session,
             output=Output(session.stdout, session.stderr, json_lines=json_lines),
-            server=cast("str | None", given.server if server is None else server),  # by their annotations
+            server=cast("str | None", before.server if server is None else server),  # by their annotations
             timeout=cast(float, timeout),
             json_lines=json_lines,
         )
         session.is_connected = session.is_in_doubt = False
         try:
             exit_code = function(call, **values)
-            session.is_connected = False  # It is done.
+            session.is_connected = False  # the command is done
             call.output.flush()
         except KeyboardInterrupt:
             session.is_in_doubt = changes and session.is_connected
             raise
         except BrokenPipeError as error:
-            # Under this name, because typer would end the process for the other.
-            raise ReaderWentAwayError from error
+            # typer would end the process on BrokenPipeError.
+            raise OutputClosedError from error
         return exit_code or 0
 
     own = [
@@ -194,5 +196,5 @@ def register(
     command.__signature__ = inspect.Signature([context, *own, *shared])  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in (context, *own, *shared)}
     command.__doc__ = function.__doc__
-    settings = {"ignore_unknown_options": dashes_are_words}
+    settings = {"ignore_unknown_options": dashes_are_arguments}
     application.command(name, cls=_Command, context_settings=settings)(command)

@@ -1,6 +1,6 @@
 """The interactive shell: the commands without `rowlock` in front, with history and completion.
 
-Not at a terminal it runs the lines of standard input instead, and ends at the first that fails, with its exit code.
+Without a terminal it runs the lines of standard input, and stops at the first that fails, with its exit code.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _LEAVE = ("exit", "quit")
 
 
 def shell(call: Call) -> int:
-    """Reads commands one by one.
+    """Runs commands interactively or from a script.
 
-    At a terminal it has history and completion, and 'exit' or Ctrl-D leaves it. At a pipe it runs each line of standard
+    A terminal has history and completion; 'exit' or Ctrl-D leaves the shell. From a pipe it runs each line of standard
     input and stops at the first that fails. A line that begins with '#' is a comment.
     """
     session = call.session
     shared = _shared_options(call)
     if not session.stdin.isatty():
         return _run_script(session, session.stdin, shared)
-    _converse(call, shared)
+    _interact(call, shared)
     return 0
 
 
 def words_of(line: str) -> list[str]:
-    r"""The words of a command line. Quotes group; backslashes stand for themselves, so that \xNN needs no quoting.
+    r"""Splits a command line into words. Quotes group; backslashes are literal, so that \xNN needs no quoting.
 
-    ValueError for a quote that does not end.
+    Raises ValueError for a missing closing quote.
     """
     lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
     lexer.whitespace_split = True
@@ -56,12 +56,12 @@ def _shared_options(call: Call) -> list[str]:
 
 
 def _run_line(session: Session, line: str, shared: Sequence[str]) -> int | None:
-    """The line's exit code; None for one that leaves the shell."""
+    """Runs a line. Returns its exit code; None if it leaves the shell."""
     output = Output(session.stdout, session.stderr, json_lines=False)
     try:
         words = words_of(line)
     except ValueError as error:
-        output.error(f"can't read the line: {error}", kind="UsageError")
+        output.error(f"can't parse the line: {error}", kind="UsageError")
         return 2
     if not words or words[0].startswith("#"):
         return 0
@@ -70,9 +70,9 @@ def _run_line(session: Session, line: str, shared: Sequence[str]) -> int | None:
     if words[0] == "help":
         return session.run([*words[1:2], "--help"], session)
     if words[0] == "shell":
-        output.error("this is the shell", kind="UsageError")
+        output.error("already in the shell", kind="UsageError")
         return 2
-    # Before the command's own words, so that an option given again on the line wins.
+    # Before the arguments of the line, so that an option on the line overrides them.
     return session.run([words[0], *shared, *words[1:]], session)
 
 
@@ -86,14 +86,17 @@ def _run_script(session: Session, lines: Iterable[str], shared: Sequence[str]) -
     return 0
 
 
-def _converse(call: Call, shared: Sequence[str]) -> None:
+def _interact(call: Call, shared: Sequence[str]) -> None:
     from prompt_toolkit import PromptSession
 
     from rowlock.cli.completion import ShellCompleter
 
     session = call.session
     count = len(call.client.tables())
-    call.output.note(f"rowlock shell, tables: {count}. 'help' lists the commands, 'exit' leaves.")
+    call.output.note(
+        f"rowlock shell; the server has {count} table{'' if count == 1 else 's'}. 'help' lists the commands, 'exit' "
+        "leaves."
+    )
     prompt: PromptSession[str] = PromptSession(
         history=open_history(session.history_path),
         completer=ShellCompleter(call.client, session.command_names),
@@ -115,7 +118,7 @@ def _lines(prompt: PromptSession[str]) -> Iterator[str]:
 
 
 def open_history(path: str | None) -> History:
-    """A file that only its owner can read; the memory when there is no place for one."""
+    """Returns a history in a file that only its owner can read, or in memory if that can't be made."""
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     if path is None:

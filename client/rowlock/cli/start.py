@@ -1,9 +1,9 @@
-"""The entry point of the command `rowlock`: takes interrupts before anything heavy is imported.
+"""The entry point of the command `rowlock`: handles interrupts before it imports large modules.
 
-1. While modules are imported nothing is under way: an interrupt ends the process at once. Raised there as an
-   exception it would be a traceback, or be mistaken for a module that is broken.
-2. While the command runs, an interrupt is a KeyboardInterrupt, which `run` tells.
-3. Once it is done an interrupt comes too late to mean anything, and is ignored.
+1. During imports no request is in flight, so an interrupt ends the process at once. As an exception it would print a
+   traceback, or look like a broken module.
+2. While the command runs, an interrupt is a KeyboardInterrupt, which `run` reports.
+3. After the command an interrupt is ignored.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ INTERRUPTED = 130
 
 
 def main() -> int:
-    """Runs the command line of the process; returns the exit code."""
+    """Runs the command line of the process. Returns the exit code."""
     with interrupts_end_at_once():
         from rowlock.cli.main import main as run_command_line
     try:
         exit_code = run_command_line()
     except KeyboardInterrupt:
-        _say_interrupted()
+        _print_interrupted()
         exit_code = INTERRUPTED
-    if _are_ours():
+    if _has_default_handler():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return exit_code
 
 
 @contextlib.contextmanager
 def interrupts_end_at_once() -> Iterator[None]:
-    """Within the block an interrupt ends the process, in one line and with the exit code of interrupts.
+    """Within the block an interrupt prints one line and ends the process with exit code 130.
 
-    Only for where nothing is under way. Does nothing if somebody else takes interrupts, or ignores them.
+    For code without requests in flight. Does nothing if the process handles or ignores SIGINT in another way.
     """
-    if not _are_ours():
+    if not _has_default_handler():
         yield
         return
     signal.signal(signal.SIGINT, _end_at_once)
@@ -48,17 +48,17 @@ def interrupts_end_at_once() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _are_ours() -> bool:
-    """Whether an interrupt would be a KeyboardInterrupt, and this thread may change that."""
+def _has_default_handler() -> bool:
+    """Returns whether an interrupt raises KeyboardInterrupt, and this thread may change that."""
     is_main = threading.current_thread() is threading.main_thread()
     return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def _end_at_once(number: int, frame: FrameType | None) -> None:
-    _say_interrupted()
+    _print_interrupted()
     os._exit(INTERRUPTED)
 
 
-def _say_interrupted() -> None:
-    with contextlib.suppress(OSError):  # Nobody may be there to read it.
+def _print_interrupted() -> None:
+    with contextlib.suppress(OSError):  # standard error may be closed
         os.write(2, b"interrupted\n")

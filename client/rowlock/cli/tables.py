@@ -1,4 +1,4 @@
-"""Commands about whole tables: make, change, empty, remove, list, describe, flush."""
+"""Commands on tables: create, alter, drop, truncate, tables, describe, flush."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rowlock._codec.escapes import escaped
 from rowlock.cli import arguments
 from rowlock.cli.output import Record
 from rowlock.cli.session import Call
-from rowlock.cli.words import DURABILITY, TableWord, YesOption
+from rowlock.cli.shared_options import DURABILITY, TableArgument, YesOption
 
 if TYPE_CHECKING:
     from rowlock.schema import RegionStatistics, TableDescription
@@ -19,16 +19,14 @@ if TYPE_CHECKING:
 
 def create(
     call: Call,
-    table: TableWord,
+    table: TableArgument,
     families: Annotated[
         list[str], typer.Argument(metavar="FAMILY", show_default=False, help="NAME[,SETTING=VALUE]..., see above.")
     ],
-    if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Leave a table that is there as it is.")
-    ] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Leave an existing table as it is.")] = False,
     durability: Annotated[str, DURABILITY] = "fsync",
 ) -> None:
-    r"""Makes a table.
+    r"""Creates a table.
 
     Settings of a family: versions=3 min-versions=1 time-to-live=7d (ms s m h d, forever) block=128KiB
     compression=none|lz4|zstd bloom=row|none. For example: rowlock create flights info stats,versions=3,compression=zstd
@@ -40,31 +38,33 @@ def create(
     wanted: dict[str, arguments.FamilySettings] = {}
     for name, settings in map(arguments.family, families):
         if name in wanted:
-            raise arguments.ArgumentError(f"the family {name!r} is named twice")
+            raise arguments.ArgumentError(f"family {name!r} is given twice")
         wanted[name] = settings
-    made = {name: rowlock.Family(**settings) for name, settings in wanted.items()}
-    survives = arguments.durability(durability)
-    call.client.create_table(table, made, if_not_exists=if_not_exists, durability=survives)
+    created = {name: rowlock.Family(**settings) for name, settings in wanted.items()}
+    level = arguments.durability(durability)
+    call.client.create_table(table, created, if_not_exists=if_not_exists, durability=level)
     call.output.record(_record(call.client.describe(table)), "")
 
 
 def alter(
     call: Call,
-    table: TableWord,
+    table: TableArgument,
     families: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="FAMILY", show_default=False, help="Add or change: NAME[,SETTING=VALUE]..."),
+        typer.Option(
+            "--set", metavar="FAMILY", show_default=False, help="Add or change a family: NAME[,SETTING=VALUE]..."
+        ),
     ] = None,
     dropped: Annotated[
         list[str] | None,
-        typer.Option("--drop", metavar="FAMILY", show_default=False, help="Remove it and all of its cells."),
+        typer.Option("--drop", metavar="FAMILY", show_default=False, help="Remove a family with all of its cells."),
     ] = None,
     durability: Annotated[str | None, DURABILITY] = None,
     yes: YesOption = False,
 ) -> None:
     """Adds, changes and removes families.
 
-    All of it is one atomic change. Settings that are not named stay as they are.
+    The whole command is one atomic change. Settings that are not given stay as they are.
 
     --json: {"table", "durability", "families"}, as describe shows them
     """
@@ -72,21 +72,21 @@ def alter(
 
     wanted = dict(arguments.family(text) for text in families or ())
     if not wanted and not dropped and durability is None:
-        raise arguments.ArgumentError("nothing to change: say --set, --drop or --durability")
-    survives = None if durability is None else arguments.durability(durability)
+        raise arguments.ArgumentError("nothing to change: give --set, --drop or --durability")
+    level = None if durability is None else arguments.durability(durability)
     client = call.client
     present = client.describe(table).families
     changed = {name: replace(present.get(name, rowlock.Family()), **settings) for name, settings in wanted.items()}
     if dropped:
         unknown = [name for name in dropped if name not in present]
         if unknown:
-            raise arguments.ArgumentError(f"{table} has no family {unknown[0]!r}; it has {', '.join(present)}")
-        call.confirm(f"Remove {', '.join(dropped)} of {table} with all cells?", yes=yes)
-    client.alter_table(table, set_families=changed, drop_families=dropped or [], durability=survives)
+            raise arguments.ArgumentError(f"table {table!r} has no family {unknown[0]!r}; it has {', '.join(present)}")
+        call.confirm(f"Remove {', '.join(dropped)} of table {table} with all cells?", yes=yes)
+    client.alter_table(table, set_families=changed, drop_families=dropped or [], durability=level)
     call.output.record(_record(client.describe(table)), "")
 
 
-def drop(call: Call, table: TableWord, yes: YesOption = False) -> None:
+def drop(call: Call, table: TableArgument, yes: YesOption = False) -> None:
     """Removes a table and all of its rows.
 
     --json: {"table", "dropped": true}
@@ -96,7 +96,7 @@ def drop(call: Call, table: TableWord, yes: YesOption = False) -> None:
     call.output.record({"table": table, "dropped": True}, "")
 
 
-def truncate(call: Call, table: TableWord, yes: YesOption = False) -> None:
+def truncate(call: Call, table: TableArgument, yes: YesOption = False) -> None:
     """Removes all rows of a table; its families stay.
 
     --json: {"table", "truncated": true}
@@ -107,10 +107,10 @@ def truncate(call: Call, table: TableWord, yes: YesOption = False) -> None:
 
 
 def _confirm(call: Call, table: str, question: str, *, yes: bool) -> None:
-    """Asks, unless yes is said beforehand; nothing is asked about a table that there isn't."""
+    """Asks for confirmation, unless `yes`. Raises TableNotFoundError first, before it asks."""
     from rowlock import TableNotFoundError
 
-    # Not `describe`, which fails for a table that is damaged: to drop that is what one may want.
+    # `describe` would fail for a damaged table, which the user may want to drop.
     if not yes and table not in call.client.tables():
         raise TableNotFoundError(f"there is no table {table!r}; 'rowlock tables' lists the tables", table=table)
     call.confirm(question, yes=yes)
@@ -119,15 +119,15 @@ def _confirm(call: Call, table: str, question: str, *, yes: bool) -> None:
 def tables(call: Call) -> None:
     """Lists the tables.
 
-    --json: {"table"} a line
+    --json: {"table"}, one line per table
     """
     call.output.listing(("table",), (({"table": name}, (name,)) for name in call.client.tables()))
 
 
-def describe(call: Call, table: TableWord) -> None:
-    """Shows a table's families with their settings, as create takes them, and what its regions hold.
+def describe(call: Call, table: TableArgument) -> None:
+    """Shows a table's families with their settings, as create takes them, and statistics of its regions.
 
-    Not at a terminal each line is a name, a tab and a value: 'family info versions', 3.
+    Without a terminal each line is a name, a tab and a value: 'family info versions', 3.
 
     --json: {"table", "durability", "families": [{"name", "versions", "min_versions", "time_to_live_ms",
     "block_bytes", "compression", "bloom_filter"}, ...], "regions": [{"region_id", "start", "stop", "server",
@@ -149,10 +149,10 @@ def describe(call: Call, table: TableWord) -> None:
     call.output.settings(groups)
 
 
-def flush(call: Call, table: TableWord) -> None:
-    """Writes what is in memory to store files.
+def flush(call: Call, table: TableArgument) -> None:
+    """Flushes a table's memstores to store files.
 
-    --json: {"table", "store_files": how many were written, "cells"}
+    --json: {"table", "store_files": number written, "cells"}
     """
     result = call.client.flush(table)
     call.output.record({"table": table, "store_files": result.store_file_count, "cells": result.cell_count}, "")

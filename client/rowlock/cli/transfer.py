@@ -1,4 +1,4 @@
-"""Commands that carry whole tables: import and export, CSV and Parquet, by a mapping, in bounded memory."""
+"""The commands import and export: CSV and Parquet, by a mapping, in bounded memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rowlock.cli import arguments
 from rowlock.cli.conditions import where as filter_of
 from rowlock.cli.scans import note_if_resumed
 from rowlock.cli.session import Call
-from rowlock.cli.words import (
+from rowlock.cli.shared_options import (
     FormatOption,
     MappingOption,
     PrefixOption,
     SeparatorOption,
     StartOption,
     StopOption,
-    TableWord,
+    TableArgument,
     WhereOption,
 )
 
@@ -38,23 +38,28 @@ FORMATS = ("csv", "parquet")
 
 def import_rows(
     call: Call,
-    table: TableWord,
+    table: TableArgument,
     file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
     mapping: MappingOption,
     file_format: FormatOption = None,
     null: Annotated[
         list[str] | None,
-        typer.Option("--null", metavar="TEXT", show_default=False, help="CSV: what else stands for no cell, NA say."),
+        typer.Option(
+            "--null",
+            metavar="TEXT",
+            show_default=False,
+            help="CSV: text that means null, NA for example; may be repeated.",
+        ),
     ] = None,
     separator: SeparatorOption = None,
 ) -> None:
-    r"""Loads the rows of a file, by a mapping.
+    r"""Imports the rows of a file, by a mapping.
 
-    Columns that the mapping does not name are left out.
+    Columns of the file that the mapping does not name are ignored.
 
-    In CSV the first line names the columns, an empty field is no cell and "" an empty value; BINARY columns hold \xNN
-    escapes. Each batch of rows is written whole; if a later one fails, the earlier ones stay: import again, the same
-    rows end up the same. A row exists by its cells: one that has no value but its key is not in the table.
+    In CSV the first line names the columns; an empty field writes no cell, "" writes an empty value; BINARY columns
+    have \xNN escapes. Each batch of rows is atomic; if one fails, the earlier ones stay. A repeated import writes the
+    same rows again. A row exists through its cells: a row with only a key is not in the table.
 
     --json: {"table", "rows": rows read, "cells": cells written, "rows_without_cells": number}
     """
@@ -62,10 +67,10 @@ def import_rows(
     from rowlock.cli import file_formats
 
     kind = _format(file, file_format)
-    between = _separator(kind, separator)
+    delimiter = _separator(kind, separator)
     parsed = Mapping(mapping)
     with (
-        file_formats.reader(file, kind, parsed, null or (), between) as batches,
+        file_formats.reader(file, kind, parsed, null or (), delimiter) as batches,
         call.output.progress(f"importing {file.name}", batches.total, batches.unit) as progress,
     ):
         rows = _Rows(batches, parsed, progress)
@@ -75,7 +80,7 @@ def import_rows(
             raise _with_advice(error) from error
     text = f"{rows.count} rows, {result.cell_count} cells"
     if rows.without_cells:
-        text += f"; not in the table, because they have no value but their key: {rows.without_cells}"
+        text += f"; {rows.without_cells} rows have no values except the key, so they are not in the table"
     call.output.record(
         {
             "table": table,
@@ -89,7 +94,7 @@ def import_rows(
 
 def export_rows(
     call: Call,
-    table: TableWord,
+    table: TableArgument,
     file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
     mapping: MappingOption,
     file_format: FormatOption = None,
@@ -98,15 +103,15 @@ def export_rows(
     prefix: PrefixOption = None,
     where: WhereOption = None,
     mapped_only: Annotated[
-        bool, typer.Option("--mapped-only", help="Leave out rows that have none of the mapping's columns.")
+        bool, typer.Option("--mapped-only", help="Omit rows without any of the mapping's columns.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     separator: SeparatorOption = None,
 ) -> None:
-    """Writes rows to a file, by a mapping.
+    """Exports rows to a file, by a mapping.
 
-    The file appears when it is whole. If the server was lost meanwhile, the rows are not of one moment, and that is
-    told on standard error. A missing cell is null, also in a row that has none of the mapping's columns.
+    The file appears when it is complete. If the server restarts meanwhile, the rows are not of one moment, and a
+    warning on standard error says so. A missing cell is null, also in a row without any of the mapping's columns.
 
     --json: {"table", "file", "rows": number}
     """
@@ -114,21 +119,21 @@ def export_rows(
     from rowlock.cli import file_formats
 
     kind = _format(file, file_format)
-    between = _separator(kind, separator)
+    delimiter = _separator(kind, separator)
     if file.exists() and not file.is_file() and not file.is_dir():
-        # The finished file takes its place, so a device would be gone.
-        raise arguments.ArgumentError(f"{file} is no regular file; name one")
+        # The finished file would replace the device or pipe.
+        raise arguments.ArgumentError(f"{file} is not a regular file; give a path of one")
     if file.exists() and not overwrite:
-        raise arguments.ArgumentError(f"{file} is there already; say --overwrite to replace it")
+        raise arguments.ArgumentError(f"{file} exists; give --overwrite to replace it")
     if file.is_dir() or not file.parent.is_dir():
         problem = (
-            "is a folder; name a file in it" if file.is_dir() else f"can't be made: there is no folder {file.parent}"
+            "is a folder; give a file in it" if file.is_dir() else f"can't be created: there is no folder {file.parent}"
         )
         raise arguments.ArgumentError(f"{file} {problem}")
     parsed = Mapping(mapping)
     condition = filter_of(where)
     first, last, begins = arguments.row_range(start, stop, prefix)
-    # Columns chosen here leave out the rows that have none of them.
+    # A scan of columns omits the rows without any of them.
     chosen = (parsed.cell_columns or None) if mapped_only else None
     found = call.client.table(table).scan(first, last, begins, columns=chosen, where=condition)
     rows = 0
@@ -137,7 +142,7 @@ def export_rows(
         with (
             found,
             call.output.progress(f"exporting {table}", None, "rows") as progress,
-            file_formats.writer(partial, kind, parsed, between) as write,
+            file_formats.writer(partial, kind, parsed, delimiter) as write,
         ):
             for batch in found.to_batches(parsed):
                 write(batch)
@@ -153,34 +158,34 @@ def export_rows(
 def _format(file: Path, given: str | None) -> str:
     found = (given or file.suffix.removeprefix(".")).lower()
     if found not in FORMATS:
-        raise arguments.ArgumentError(f"the format of {file.name} is unknown: say --format csv or --format parquet")
+        raise arguments.ArgumentError(f"the format of {file.name} is unknown: give --format csv or --format parquet")
     return found
 
 
 def _separator(kind: str, given: str | None) -> str:
-    """What stands between fields. Raises ArgumentError for what can't, and for a format without it."""
+    """Returns the field separator. Raises ArgumentError for another character, and for a format without one."""
     from rowlock.cli.file_formats import SEPARATOR_DEFAULT, SEPARATORS
 
     if given is None:
         return SEPARATOR_DEFAULT
     if kind != "csv":
-        raise arguments.ArgumentError(f"--separator is for csv, and the format is {kind}")
+        raise arguments.ArgumentError(f"--separator is for csv, but the format is {kind}")
     found = "\t" if given == r"\t" else given
     if found not in SEPARATORS:
-        raise arguments.ArgumentError(rf"--separator is one of , ; | or \t, not {typed(given)}")
+        raise arguments.ArgumentError(rf"--separator must be one of , ; | or \t, not {typed(given)}")
     return found
 
 
 def _with_advice(error: BulkError) -> Exception:
-    """What a load that wrote a part of the rows ends with."""
-    advice = "import again, the same rows end up the same"
+    """Returns the error of an import that wrote a part of the rows, with advice to repeat it."""
+    advice = "repeat the import; it writes the same rows again"
     cause = error.__cause__
     if isinstance(cause, arguments.ArgumentError):
-        # The file is at fault, and its line says more than the number of a row.
+        # The file is invalid; its line number says more than a row number.
         written = sum(map(len, error.applied))
-        return arguments.ArgumentError(f"{cause}. {written} rows were written: mend the file and {advice}")
+        return arguments.ArgumentError(f"{cause}. {written} rows were written: correct the file and {advice}")
     return type(error)(
-        f"{error.message.rstrip('.')}. To be sure of all rows {advice}",
+        f"{error.message.rstrip('.')}. To write all rows, {advice}",
         applied=error.applied,
         failed=error.failed,
         unknown=error.unknown,
@@ -189,11 +194,11 @@ def _with_advice(error: BulkError) -> Exception:
 
 
 class _Rows:
-    """The rows of a file on their way into a table, counted."""
+    """Iterates over the rows of a file for put_arrow, and counts them."""
 
     def __init__(self, batches: file_formats.Batches, mapping: Mapping, progress: Progress) -> None:
         self.count = 0
-        # They have no value but their key.
+        # Rows with a key and no values.
         self.without_cells = 0
         self._batches = batches
         self._names = [column.name for column in mapping.values]

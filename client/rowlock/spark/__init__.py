@@ -1,6 +1,6 @@
-"""Spark's side of rowlock: what a PySpark program calls beside `spark.read.format("rowlock")`.
+"""The Spark connector: functions that a PySpark program calls besides `spark.read.format("rowlock")`.
 
-Importing this needs no PySpark, so that it can be prepared for.
+Importing this package does not import PySpark, so that prepare_environment() can run before.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from rowlock.spark.environment import prepare_environment
 if TYPE_CHECKING:
     from rowlock.spark.checking import check
     from rowlock.spark.loading import load
-    from rowlock.spark.read_points import HeldSnapshot, snapshot
     from rowlock.spark.report import Report
+    from rowlock.spark.snapshots import HeldSnapshot, snapshot
 
 __all__ = ["HeldSnapshot", "Report", "check", "configure", "load", "prepare_environment", "snapshot"]
 
-# What needs Arrow, gRPC or PySpark is imported at its first use, from these modules.
-_LATER = {
-    "HeldSnapshot": "read_points",
+# These names need Arrow, gRPC or PySpark; they are imported from these modules on first use.
+_LAZY_MODULES = {
+    "HeldSnapshot": "snapshots",
     "Report": "report",
     "check": "checking",
     "load": "loading",
-    "snapshot": "read_points",
+    "snapshot": "snapshots",
 }
 
 
 def __getattr__(name: str) -> object:
-    if name in _LATER:
-        return getattr(import_module(f"rowlock.spark.{_LATER[name]}"), name)
+    if name in _LAZY_MODULES:
+        return getattr(import_module(f"rowlock.spark.{_LAZY_MODULES[name]}"), name)
     raise AttributeError(f"module 'rowlock.spark' has no attribute {name!r}")

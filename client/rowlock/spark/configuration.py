@@ -1,4 +1,4 @@
-"""Making a Spark session know the format, whatever Spark has found by itself."""
+"""Registers the format with a Spark session, whether or not Spark has found it by itself."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ if TYPE_CHECKING:
 
 
 class NoPythonError(RowlockError):
-    """There is no Python at the place that PYSPARK_PYTHON names, on the driver's machine."""
+    """PYSPARK_PYTHON names a Python that is not on the driver's machine."""
 
 
 def configure(spark: SparkSession) -> None:
-    """Makes the session, and the calling thread, know the format, as it is installed here. Idempotent.
+    """Registers the format, as installed here, with the session and the calling thread. Idempotent.
 
-    Spark looks for formats by itself, but once only: where that fails, because no Python process started in time for
-    instance, it knows none for as long as its Java lives. It looks in installed packages alone, and not in
-    what --py-files or addArtifacts brought. And it starts the workers of what it has found with the driver's Python.
-    None of this holds for a session that was configured: its executors run PYSPARK_PYTHON.
+    Spark finds formats by itself, with three restrictions. It looks once: if that fails, for instance because no Python
+    process started in time, it knows no format for as long as its JVM lives. It looks in installed packages only, and
+    not in those of --py-files or addArtifacts. And it runs the workers of formats that it found with the driver's
+    Python. None of this applies to a configured session: its executors run PYSPARK_PYTHON.
 
-    Raises PySparkTooOldError if this PySpark is too old for rowlock, and NoPythonError if the Python of the executors
-    is not there on the driver's machine too, where it plans reads and writes.
+    Raises PySparkTooOldError if this PySpark is too old for rowlock, and NoPythonError if the executors' Python is not
+    on the driver's machine too, where it plans reads and writes.
     """
     check_session(spark)
     from rowlock.spark.source import RowlockSource
 
     spark.dataSource.register(RowlockSource)
-    # Spark looks for formats in the session of the thread, and this makes one the thread's.
+    # Spark looks for formats in the thread's session; this call sets it.
     spark.createDataFrame([], "nothing STRING")
 
 
@@ -44,11 +44,11 @@ def check_session(spark: SparkSession) -> None:
 
 def _check_python(spark: SparkSession) -> None:
     context = getattr(spark, "_sc", None)
-    # With Spark Connect the server has a Python of its own.
+    # With Spark Connect the server has its own Python.
     python = None if context is None else context.pythonExec
     if python is not None and shutil.which(python) is None:
         raise NoPythonError(
-            f"PYSPARK_PYTHON is {python}, and there is none on the driver's machine, which plans reads and writes with "
-            "it too. Where executors unpack an archive, unpack it beside the driver as well: see 'Clusters' in "
-            "docs/spark.md"
+            f"PYSPARK_PYTHON is {python}, which does not exist on the driver's machine; the driver runs it too, to "
+            "plan reads and writes. If executors unpack an archive, unpack it beside the driver as well: see "
+            "'Clusters' in docs/spark.md"
         )

@@ -1,7 +1,7 @@
-"""One client of each server in a Python worker of Spark, kept for the tasks that come after.
+"""Caches one client per server in a Python worker of Spark, for all of its tasks.
 
-Workers are made by fork, used for many tasks, and ended without notice; a client survives the first and needs nothing
-at the last. It is never a part of what is pickled.
+Workers are forked, run many tasks, and are killed without notice. A client survives a fork and needs no close. It is
+never pickled.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from rowlock._transport.servers import Servers
 from rowlock.client import Client
 from rowlock.errors import ServerUnavailableError
 
-# By default Spark runs a failed task four times in all. The first attempt has waited the whole timeout by
-# then; the others together wait no longer than that.
-_REPEATED_SHARE = 1 / 4
+# By default Spark runs a failing task four times. The first attempt waits the full timeout; the three others together
+# wait no longer than that.
+_RETRY_SHARE = 1 / 4
 
 _lock = threading.Lock()
 # Guarded by _lock. By server and timeout.
@@ -25,9 +25,9 @@ _clients: dict[tuple[str, float], Client] = {}
 
 
 def client_of(server: str, timeout_s: float) -> Client:
-    """The process's client of `host:port`, several divided by commas. Its calls wait so long for a server that is away.
+    """Returns the process's client of `host:port`, or of several, separated by commas.
 
-    Nothing is asked of the server yet.
+    Its calls wait `timeout_s` for an unreachable server. Sends no request.
     """
     with _lock:
         client = _clients.get((server, timeout_s))
@@ -37,16 +37,16 @@ def client_of(server: str, timeout_s: float) -> Client:
 
 
 def patience_s(timeout_s: float) -> float:
-    """How long this task waits for a server that is away: the timeout, a share of it when the task is repeated."""
+    """Returns how long this task waits for an unreachable server: the timeout, or a quarter of it in a retry."""
     context = TaskContext.get()
-    return timeout_s if context is None or not context.attemptNumber() else timeout_s * _REPEATED_SHARE
+    return timeout_s if context is None or not context.attemptNumber() else timeout_s * _RETRY_SHARE
 
 
-def gone(server: str, error: ServerUnavailableError, waited_s: float) -> ServerUnavailableError:
-    """What a user of Spark is told when a server stays away."""
-    why = error.message.removeprefix(f"no server answers at {server}: ")
+def unreachable(server: str, error: ServerUnavailableError, waited_s: float) -> ServerUnavailableError:
+    """Returns the error for a Spark user when a server did not answer within `waited_s`."""
+    reason = error.message.removeprefix(f"no server answers at {server}: ")
     return ServerUnavailableError(
-        f"no rowlock server answered at {server} within {waited_s:g} s: {why}. Is it running, and can the driver and "
-        "every executor reach that address? If it only needs longer to come back, raise the option timeout, and run "
+        f"no rowlock server answered at {server} within {waited_s:g} s: {reason}. Is it running, and can the driver "
+        "and every executor reach that address? If it only needs longer to restart, raise the option timeout and run "
         "the job again"
     )

@@ -1,4 +1,4 @@
-"""Arrow batches of a DataFrame's columns, from what a scan answers. Vectorised; binary and text are not copied."""
+"""Decodes scan batches into Arrow batches of a DataFrame's columns. Vectorised; does not copy binary and text."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _MILLIS_MAX = ((1 << 63) - 1) // _MICROS_PER_MILLI
 
 
 def rows_of_form(batch: pa.RecordBatch, frame: Frame, schema: pa.Schema, malformed_is_null: bool) -> pa.RecordBatch:
-    """Rows of the frame from a batch in row form: the key, then the frame's values and timestamps in its order.
+    """Decodes a batch in row form: the key, then the frame's values and timestamps in its order.
 
-    schema: the frame's, as Arrow. Raises MappingError for bytes that do not fit, unless they become nulls.
+    schema: the frame's, as Arrow. Raises MappingError for malformed bytes, unless malformed_is_null.
     """
     rows = batch.column(0)
     arrays: list[Array] = []
@@ -59,7 +59,7 @@ def rows_of_form(batch: pa.RecordBatch, frame: Frame, schema: pa.Schema, malform
 
 
 def rows_of_cells(cells: pa.RecordBatch, frame: Frame, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows of a plain frame from cells of whole rows, one version of each column."""
+    """Decodes cells into rows of a plain frame. The batch has complete rows, with one version of each column."""
     table = pa.Table.from_batches([cells])
     starts = row_starts(table)
     offsets = np.append(starts, cells.num_rows)
@@ -80,7 +80,7 @@ def rows_of_cells(cells: pa.RecordBatch, frame: Frame, schema: pa.Schema) -> pa.
 
 
 def bytes_of(array: Array) -> list[bytes]:
-    """The values of an array without nulls."""
+    """Returns the values of an array without nulls."""
     values: list[Any] = array.to_pylist()  # Any: the stubs think that they may be null
     return values
 
@@ -90,7 +90,7 @@ def _indices(places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Array:
 
 
 def _keys(frame: Frame, rows: Array, malformed_is_null: bool) -> dict[str, Array]:
-    """The parts of the key by their names."""
+    """Decodes the key into its parts, by name."""
     names = [part.name for part in frame.mapping.keys]
     try:
         return dict(zip(names, decoded_keys(frame.mapping, rows), strict=True))
@@ -110,22 +110,22 @@ def _values(column: MappedColumn, stored: Array, rows: Array, malformed_is_null:
                 lambda taken: [column.codec.decode(taken)], [column.codec.arrow], _of_width(column, stored)
             )
             return array
-        place, why = first_unreadable(column, stored, refused)
+        place, reason = first_unreadable(column, stored, refused)
         row: bytes = rows[place].as_py()
         raise MappingError(
             f"the column {column.name!r} ({column.column.decode(errors='backslashreplace')}) of row {row[:100]!r} "
-            f"can't be read as {column.type.upper()}: {why}{_ADVICE}",
+            f"can't be read as {column.type.upper()}: {reason}{_ADVICE}",
             row=row,
             family=column.family,
             qualifier=column.qualifier,
         ) from refused
 
 
-_ADVICE = "; the option malformed=null reads such bytes as null"
+_ADVICE = "; set the option malformed=null to read such bytes as null"
 
 
 def _of_width(column: MappedColumn, stored: Array) -> Array:
-    """Without the values whose length says already that they can't be read."""
+    """Replaces values of the wrong length by null."""
     width = column.codec.width
     if width is None or column.encoding == "text":
         return stored
@@ -136,7 +136,7 @@ def _of_width(column: MappedColumn, stored: Array) -> Array:
 
 
 def _readable(decode: Callable[[Array], Sequence[Array]], types: Sequence[pa.DataType], stored: Array) -> list[Array]:
-    """What `decode` gives, nulls where it refuses; found by halving, O(refused * log(all)) calls."""
+    """Decodes with null for malformed values. Bisects: O(malformed * log(all)) calls."""
     try:
         return list(decode(stored))
     except MappingError:
@@ -162,7 +162,8 @@ def _timestamps(column: MappedColumn, stored: Array, rows: Array) -> Array:
         row: bytes = rows[place].as_py()
         raise MappingError(
             f"the cell {column.column.decode(errors='backslashreplace')} of row {row[:100]!r} has the timestamp "
-            f"{int(millis[place])} ms, which Spark's TIMESTAMP does not hold; leave it out of the option timestamps",
+            f"{int(millis[place])} ms, which does not fit Spark's TIMESTAMP; remove the column from the option "
+            "timestamps",
             row=row,
             family=column.family,
             qualifier=column.qualifier,

@@ -1,8 +1,8 @@
-"""Which columns a DataFrame of a table has, where each comes from, and its schema for Spark.
+"""The columns of a table's DataFrame, the source of each, and the Spark schema.
 
-With a mapping: the mapping's columns in its order, then one TIMESTAMP for each column whose timestamp is asked for.
-Without: row BINARY, columns MAP<STRING, BINARY>, whose names are family:qualifier, escaped where they are not
-printable UTF-8. A schema that the user gives chooses among these by name, in any order.
+With a mapping: the mapping's columns in its order, then a TIMESTAMP for each column that the option timestamps names.
+Without: row BINARY, columns MAP<STRING, BINARY>, with keys family:qualifier, escaped where they are not printable
+UTF-8. A schema from the user selects among these by name, in any order.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _TYPES: dict[str, DataType] = {
 
 
 class Source(Enum):
-    """Where a column of a DataFrame comes from."""
+    """The source of a DataFrame's column."""
 
     KEY = "a part of the key"
     VALUE = "the value of a cell"
@@ -65,7 +65,7 @@ class Source(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FrameColumn:
-    """A column of a DataFrame. mapped: the mapping's column that it comes from; None for CELLS."""
+    """A column of a DataFrame. mapped: its column in the mapping; None for CELLS."""
 
     name: str
     source: Source
@@ -74,7 +74,7 @@ class FrameColumn:
 
     @property
     def type(self) -> DataType:
-        """Spark's."""
+        """The Spark type."""
         if self.source is Source.TIMESTAMP:
             return TimestampType()
         if self.mapped is None:
@@ -84,19 +84,19 @@ class FrameColumn:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The columns of a DataFrame. Which rows it has does not depend on them."""
+    """The columns of a DataFrame. Its rows do not depend on them."""
 
     mapping: Mapping
     columns: tuple[FrameColumn, ...]
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Codecs are functions: a task makes them anew from the mapping's text.
+        # Codecs are functions, which don't pickle: a task makes them from the mapping's text.
         places = {column.name: place for place, column in enumerate(self.mapping.columns)}
         columns = [
             (item.name, item.source, None if item.mapped is None else places[item.mapped.name], item.is_nullable)
             for item in self.columns
         ]
-        return _frame_again, (self.mapping, columns)
+        return _unpickled_frame, (self.mapping, columns)
 
     @property
     def schema(self) -> StructType:
@@ -108,42 +108,46 @@ class Frame:
 
     @property
     def families(self) -> set[bytes]:
-        """Those that the mapping names."""
+        """The families that the mapping names."""
         return {column.family for column in self.mapping.values}
 
     @property
     def cell_columns(self) -> list[bytes] | None:
-        """What a scan asks for to leave out rows that have none of the mapping's columns; None: a key is all it has."""
+        """The columns of a scan that omits rows without mapped columns; None if the mapping has only a key."""
         return self.mapping.cell_columns or None
 
     def narrowed(self, schema: StructType) -> Frame:
-        """The columns that a user's schema names, in its order; raises MappingError if it has others, or other types.
+        """Returns the frame with the columns of a user's schema, in its order. Names match in any letter case.
 
-        Names are found whatever their letters' case, and stay as the schema has them. Columns that may be null must be
-        so in the schema.
+        Raises MappingError for an unknown column, for another type, and for a nullable column that the schema declares
+        as never null.
         """
         by_name = {column.name.lower(): column for column in self.columns}
         known = ", ".join(column.name for column in self.columns)
         if not schema.fields:
-            raise MappingError(f"the schema has no columns; there are {known}")
+            raise MappingError(f"the schema has no columns; choose among {known}")
         chosen = []
         for field in schema.fields:
             column = by_name.get(field.name.lower())
             if column is None:
-                raise MappingError(f"the schema names the column {field.name!r}, and there is none; there are {known}")
+                raise MappingError(
+                    f"the schema names the column {field.name!r}, which does not exist; the columns are {known}"
+                )
             if field.dataType != column.type:
                 raise MappingError(
-                    f"the schema says that {field.name!r} is {field.dataType.simpleString()}, and the mapping makes it "
-                    f"{column.type.simpleString()}; cast it in a select() if you need another type"
+                    f"the schema declares {field.name!r} as {field.dataType.simpleString()}, but the mapping as "
+                    f"{column.type.simpleString()}; use that type, and cast in a select() if you need another one"
                 )
             if column.is_nullable and not field.nullable:
-                raise MappingError(f"the schema says that {field.name!r} is never null, and it may be")
+                raise MappingError(
+                    f"the schema declares {field.name!r} as never null, but it may be null; declare it as nullable"
+                )
             chosen.append(FrameColumn(field.name, column.source, column.mapped, field.nullable))
         return Frame(self.mapping, tuple(chosen))
 
 
-def _frame_again(mapping: Mapping, columns: Sequence[tuple[str, Source, int | None, bool]]) -> Frame:
-    """A frame that was pickled."""
+def _unpickled_frame(mapping: Mapping, columns: Sequence[tuple[str, Source, int | None, bool]]) -> Frame:
+    """Rebuilds a frame from its pickled form."""
     return Frame(
         mapping,
         tuple(
@@ -154,7 +158,7 @@ def _frame_again(mapping: Mapping, columns: Sequence[tuple[str, Source, int | No
 
 
 def plain_frame() -> Frame:
-    """The DataFrame of a table that is read without a mapping."""
+    """Returns the frame of a read without a mapping."""
     [key] = PLAIN_MAPPING.keys
     return Frame(
         PLAIN_MAPPING,
@@ -163,7 +167,7 @@ def plain_frame() -> Frame:
 
 
 def mapped_frame(mapping: Mapping, timestamps: tuple[str, ...], malformed_is_null: bool) -> Frame:
-    """The DataFrame of a mapping; raises MappingError if a timestamp is asked of what has none."""
+    """Returns the frame of a mapping. Raises MappingError if `timestamps` names other than value columns."""
     columns = [
         FrameColumn(
             column.name, Source.KEY if column.is_key else Source.VALUE, column, not column.is_key or malformed_is_null
@@ -175,11 +179,11 @@ def mapped_frame(mapping: Mapping, timestamps: tuple[str, ...], malformed_is_nul
         value = values.get(name.lower())
         if value is None:
             raise MappingError(
-                f"the option timestamps names {name!r}, which is no value column of the mapping; those are "
+                f"the option timestamps names {name!r}, which is not a value column of the mapping; those are "
                 f"{', '.join(column.name for column in mapping.values) or 'none'}"
             )
         columns.append(FrameColumn(value.name + TIMESTAMP_SUFFIX, Source.TIMESTAMP, value))
-    # Spark does not tell letters' case apart unless told to.
+    # Spark ignores letter case unless spark.sql.caseSensitive is set.
     seen: set[str] = set()
     for column in columns:
         if column.name.lower() in seen:
@@ -191,6 +195,7 @@ def mapped_frame(mapping: Mapping, timestamps: tuple[str, ...], malformed_is_nul
 
 
 def spark_type(column: MappedColumn) -> DataType:
+    """Returns the Spark type of a mapping's column."""
     arrow = column.codec.arrow
     if isinstance(arrow, pa.Decimal128Type):
         return DecimalType(arrow.precision, arrow.scale)

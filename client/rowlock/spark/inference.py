@@ -1,4 +1,4 @@
-"""A mapping made from a sample of a table: the columns that its first rows have, as text where all of it is text."""
+"""Infers a mapping from the first rows of a table: their columns, as STRING where all values are text."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _BLANKS = "\t\n\r"
 
 
 def inferred_mapping(table: Table[bytes], options: ReadOptions) -> Mapping:
-    """Columns seen in the first rows that the options choose, in the order of families and qualifiers.
+    """Returns a mapping of the columns in the first rows that the options select, sorted by family and qualifier.
 
-    A column is STRING if every value that was seen is text, else BINARY; so is the key, which is named "row". Raises
-    MappingError if no row was seen, or for a qualifier that no mapping can name.
+    A column is STRING if all of its values in these rows are text, else BINARY; likewise the key, which is named "row".
+    Raises MappingError if there are no rows, or for a qualifier that no mapping can name.
     """
     start, stop = options.row_range
     keys_are_text = True
@@ -35,13 +35,13 @@ def inferred_mapping(table: Table[bytes], options: ReadOptions) -> Mapping:
                 is_text[name] = is_text.get(name, True) and _are_text(values)
     if not is_text:
         raise MappingError(
-            f"table {options.table!r} has no rows to infer a mapping from; give one with the option mapping"
+            f"table {options.table!r} has no rows to infer a mapping from; set the option mapping instead"
         )
     return Mapping(mapping_text(is_text, keys_are_text))
 
 
 def mapping_text(is_text: dict[bytes, bool], keys_are_text: bool) -> str:
-    """The mapping of these columns. A column is named by its qualifier, or whole where that is not unique."""
+    """Returns the mapping's text. A column's name is its qualifier, or family:qualifier if that is not unique."""
     texts = {column: _text(column) for column in sorted(is_text)}
     names = Counter([KEY_NAME, *(text.partition(":")[2].lower() for text in texts.values())])
     parts = [f"{KEY_NAME} {_type(keys_are_text)} :key"]
@@ -68,7 +68,7 @@ def _by_column(batch: pa.RecordBatch) -> Iterable[tuple[bytes, list[bytes]]]:
 
 
 def _are_text(values: Iterable[bytes]) -> bool:
-    """UTF-8 without control characters: a counter of 8 bytes is valid UTF-8 too, and nobody's text."""
+    """Returns whether all values are UTF-8 without control characters. (A counter of 8 bytes is valid UTF-8 too.)"""
     try:
         return all(character.isprintable() or character in _BLANKS for value in values for character in value.decode())
     except UnicodeDecodeError:

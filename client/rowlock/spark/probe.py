@@ -1,7 +1,7 @@
-"""What one Python process of Spark is like: which Python, which versions, and whether it reaches the server.
+"""Describes a Python process of Spark: its Python, its versions, and whether it reaches the server.
 
-It is sent by value to executors that may have no rowlock, so it imports nothing but the standard library outside of
-functions.
+Spark sends this module by value to executors that may lack rowlock, so outside of functions it imports only the
+standard library.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ import time
 from importlib import import_module, metadata
 
 PACKAGES = ("rowlock", "pyspark", "pyarrow", "grpcio", "protobuf", "numpy")
-# Of those that may be shipped without what pip notes of them.
+# Modules of packages that may be shipped without pip's metadata.
 _MODULES = {"grpcio": "grpc", "protobuf": "google.protobuf"}
 
 NOT_INSTALLED = "none"
 
 
-def probed(place: str, server: str | None, timeout_s: float) -> str:
-    """What this process is like, as JSON of the fields of report.Place."""
+def describe_process(place: str, server: str | None, timeout_s: float) -> str:
+    """Returns the description of this process, as JSON of the fields of report.Place."""
     found = {
         "place": place,
         "host": socket.gethostname(),
-        # Executors of one host have folders of their own.
+        # Executors on one host have different folders.
         "folder": os.getcwd(),
         "python": sys.executable,
         "python_version": platform.python_version(),
         "versions": {name: _version(name) for name in PACKAGES},
     }
-    has_reached, answer = (False, "") if server is None else _reached(server, timeout_s)
+    has_reached, answer = (False, "") if server is None else _reach(server, timeout_s)
     return json.dumps({**found, "server": answer, "has_reached": has_reached})
 
 
@@ -45,18 +45,18 @@ def _version(name: str) -> str:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
-        # Of a module with an attribute that looks there as well it is not asked for.
+        # vars(), because a module-level __getattr__ may look into the metadata as well.
         return str(vars(module).get("__version__", "unknown"))
 
 
-def _reached(server: str, timeout_s: float) -> tuple[bool, str]:
-    """Whether the server answered, and how, or why not."""
+def _reach(server: str, timeout_s: float) -> tuple[bool, str]:
+    """Returns whether the server answered, and its version and latency or the error."""
     try:
         import rowlock
 
-        began = time.monotonic()
+        start = time.monotonic()
         with rowlock.connect(server, timeout=timeout_s) as client:
             version = client.server_info().version
-    except Exception as error:  # the report names it
+    except Exception as error:  # it becomes a problem of the report
         return False, f"not reached: {type(error).__name__}: {error}"
-    return True, f"rowlock {version}, {(time.monotonic() - began) * 1000:.0f} ms"
+    return True, f"rowlock {version}, {(time.monotonic() - start) * 1000:.0f} ms"

@@ -1,12 +1,11 @@
-"""Conditions that the server evaluates: on the key as ranges of rows, on values as a filter of rowlock.
+"""Conditions that the server evaluates: on the key as row ranges, on values as a rowlock filter.
 
-They are part of what load() is given, and hold for every query of its DataFrame. Spark's own way of handing filters
-to a Python source is not used: it keeps what one query pushed for all others
-(docs/decisions/filters_are_part_of_load.md).
+They are options of load(), and hold for every query of its DataFrame. Spark's own pushdown to Python sources is not
+used: it applies the filters of one query to all others (docs/decisions/filters_are_part_of_load.md).
 
-A condition is taken only if the server's answer is exactly Spark's, nulls included: Spark drops a row for which a
-condition is null, and a comparison in rowlock does not match an absent column. Where they might differ it is refused:
-float's NaN and zeros with < and > turned round, numbers as text with their several spellings, decimals of cells.
+A condition is pushed only if the server evaluates it exactly as Spark does, nulls included: Spark drops a row for which
+a condition is null, and a comparison in rowlock does not match an absent column. Conditions that might differ are
+rejected: > and >= of floats, because of NaN; numbers as text, which have several spellings; decimals in cells.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from rowlock._core.scan_plan import RowRange
 from rowlock.errors import InvalidArgumentError, RowlockError
 from rowlock.filters import Filter, column, row_key
 from rowlock.mapping import MappedColumn
-from rowlock.spark.conditions import conditions
 from rowlock.spark.frame import Frame, FrameColumn, Source
 from rowlock.spark.key_ranges import ALL_ROWS, Op, PartCondition, intersected, row_ranges
 from rowlock.spark.options import ReadOptions
+from rowlock.spark.sql_filter import parse_filter
 
 _EPOCH_DATE = datetime.date(1970, 1, 1)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -54,7 +53,7 @@ _COMPARISONS: dict[type[spark.Filter], Callable[[Any, Any], Filter]] = {
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Which rows a DataFrame has: those of the ranges that the filter matches; None: all of them."""
+    """The rows of a DataFrame: those in the ranges that match the filter; None matches all."""
 
     ranges: tuple[RowRange, ...]
     where: Filter | None
@@ -62,35 +61,38 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What the server can evaluate of some filters: these rows, and of them those that match. kept: what it can't."""
+    """The server's part of some filters, as row ranges and a filter. remaining: those that only Spark can evaluate."""
 
     ranges: tuple[RowRange, ...]
     where: Filter | None
-    kept: tuple[spark.Filter, ...]
+    remaining: tuple[spark.Filter, ...]
 
 
 def rows_of(frame: Frame, options: ReadOptions) -> Rows:
-    """The rows that the options choose; raises InvalidArgumentError for a condition that only Spark can evaluate."""
-    chosen = Rows((options.row_range,), options.where)
+    """Returns the rows that the options select.
+
+    Raises InvalidArgumentError for a condition that only Spark can evaluate.
+    """
+    selected = Rows((options.row_range,), options.where)
     if options.filter is None:
-        return chosen
-    given = conditions(options.filter, frame)
-    found = pushed(frame, [each for one in given for each in one.filters], options.malformed_is_null)
-    for one in given:
-        if any(each is kept for each in one.filters for kept in found.kept):
+        return selected
+    conditions = parse_filter(options.filter, frame)
+    found = pushed(frame, [each for one in conditions for each in one.filters], options.malformed_is_null)
+    for one in conditions:
+        if any(each is remaining for each in one.filters for remaining in found.remaining):
             raise InvalidArgumentError(
-                f"the server can't evaluate {one.text!r} of the option filter exactly as Spark does; take it out, and "
-                f"say .where({one.text!r}) on the DataFrame"
+                f"the server can't evaluate {one.text!r} of the option filter exactly as Spark does; remove it, and "
+                f"use .where({one.text!r}) on the DataFrame"
             )
-    return Rows(intersected(chosen.ranges, found.ranges), both(chosen.where, found.where))
+    return Rows(intersected(selected.ranges, found.ranges), both(selected.where, found.where))
 
 
 def pushed(frame: Frame, filters: Sequence[spark.Filter], malformed_is_null: bool) -> Pushed:
-    """What of the filters, all of which must hold, the server can evaluate."""
+    """Splits filters, which must all hold, into the server's part and the remaining ones."""
     columns = {item.name: item for item in frame.columns}
     conditions: list[PartCondition] = []
     places: list[int] = []
-    taken: set[int] = set()
+    exact: set[int] = set()
     wheres: list[Filter] = []
     for place, given in enumerate(filters):
         item = _column_of(given, columns)
@@ -104,19 +106,19 @@ def pushed(frame: Frame, filters: Sequence[spark.Filter], malformed_is_null: boo
                 continue
         found = _where(frame, item, given, malformed_is_null)
         if found is not None:
-            taken.add(place)
+            exact.add(place)
             if found is not _ALWAYS:
                 wheres.append(found)
-    ranges, told = row_ranges(frame.mapping, conditions) if conditions else (ALL_ROWS, set[int]())
+    ranges, exact_on_key = row_ranges(frame.mapping, conditions) if conditions else (ALL_ROWS, set[int]())
     if not malformed_is_null:
-        taken.update(places[number] for number in told)
-    # Else a row whose key can't be read may lie in the ranges, and Spark has to drop its null.
-    kept = tuple(given for place, given in enumerate(filters) if place not in taken)
-    return Pushed(ranges, functools.reduce(operator.and_, wheres) if wheres else None, kept)
+        exact.update(places[number] for number in exact_on_key)
+    # Else a row with a malformed key may lie in the ranges, and Spark has to drop its null.
+    remaining = tuple(given for place, given in enumerate(filters) if place not in exact)
+    return Pushed(ranges, functools.reduce(operator.and_, wheres) if wheres else None, remaining)
 
 
 def both(first: Filter | None, second: Filter | None) -> Filter | None:
-    """Both hold; None stands for every row."""
+    """Returns the conjunction; None matches every row."""
     if first is None or second is None:
         return second if first is None else first
     return first & second
@@ -135,7 +137,7 @@ def _part_condition(frame: Frame, item: FrameColumn, given: spark.Filter) -> Par
     assert item.mapped is not None, item
     part = frame.mapping.keys.index(item.mapped)
     if isinstance(given, spark.In):
-        # A null among them equals nothing.
+        # A null in the list equals nothing.
         values = tuple(value for value in given.value if value is not None)
         return PartCondition(part, Op.EQUAL, values) if values else None
     op = _KEY_OPS.get(type(given))
@@ -144,7 +146,7 @@ def _part_condition(frame: Frame, item: FrameColumn, given: spark.Filter) -> Par
 
 
 def _where(frame: Frame, item: FrameColumn, given: spark.Filter, malformed_is_null: bool) -> Filter | None:
-    """The same as a filter of rowlock; None if there is none that is exactly the same, _ALWAYS if it holds anyway."""
+    """Returns an exactly equivalent rowlock filter; None if there is none, _ALWAYS if it holds for every row."""
     if item.mapped is None:
         return None
     try:
@@ -152,7 +154,7 @@ def _where(frame: Frame, item: FrameColumn, given: spark.Filter, malformed_is_nu
             return _where_value(item, item.mapped, given, malformed_is_null)
         return None if malformed_is_null else _where_key(frame, item.mapped, given)
     except (RowlockError, TypeError, ValueError):
-        # A value that the column's bytes can't hold.
+        # The column's encoding can't represent the value.
         return None
 
 
@@ -168,10 +170,10 @@ def _where_key(frame: Frame, mapped: MappedColumn, given: spark.Filter) -> Filte
 def _where_value(
     item: FrameColumn, mapped: MappedColumn, given: spark.Filter, malformed_is_null: bool
 ) -> Filter | None:
-    """Of the value or the timestamp of a cell."""
+    """Returns the filter on the value or the timestamp of a cell."""
     name = mapped.column
     presence = column(name)
-    # With malformed=null a value that is there may be null; a timestamp is null only where there is no cell.
+    # With malformed=null a stored value may be null; a timestamp is null only without a cell.
     tells_presence = item.source is Source.TIMESTAMP or not malformed_is_null or mapped.type == "binary"
     if isinstance(given, spark.IsNull):
         return presence.is_absent() if tells_presence else None
@@ -189,7 +191,7 @@ def _where_value(
             # Never null.
             return ~found
         if isinstance(given.child, spark.In) and any(value is None for value in given.child.value):
-            # Null for every row that it does not drop.
+            # It is null or false for every row.
             return None
         return ~found & presence.is_present()
     return _comparison(mapped, given)
@@ -225,7 +227,7 @@ def _comparison(mapped: MappedColumn, given: spark.Filter) -> Filter | None:
 
 
 def _kind(mapped: MappedColumn) -> str | None:
-    """As what the server compares the column's bytes; None if it can't exactly."""
+    """Returns the type as which the server compares the column's bytes; None if that is not exact."""
     if mapped.type in ("string", "binary"):
         return mapped.type
     if mapped.encoding != "binary":
@@ -235,7 +237,7 @@ def _kind(mapped: MappedColumn) -> str | None:
     return {"date": "int", "timestamp": "bigint"}.get(mapped.type)
 
 
-def _operand(mapped: MappedColumn, value: Any) -> Any:  # Any: whatever type the column has
+def _operand(mapped: MappedColumn, value: Any) -> Any:  # Any: the column's type
     if mapped.type == "date":
         return (value - _EPOCH_DATE).days
     if mapped.type == "timestamp":

@@ -1,4 +1,4 @@
-"""Reading a DataFrame: planning on the driver, Arrow batches in the tasks."""
+"""Reads a DataFrame: plans on the driver, reads Arrow batches in the tasks."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from rowlock.spark.connections import client_of, patience_s
 from rowlock.spark.decoding import rows_of_cells, rows_of_form
 from rowlock.spark.explanations import explained
 from rowlock.spark.frame import Frame, Source
-from rowlock.spark.latest import point_of_query, query_of_task
+from rowlock.spark.latest import query_of_task, snapshot_of_query
 from rowlock.spark.options import ReadOptions
-from rowlock.spark.planning import ScanPartition, cut
+from rowlock.spark.planning import ScanPartition, split_ranges
 from rowlock.spark.pushdown import Rows
-from rowlock.spark.read_points import ReadPoint, opened
+from rowlock.spark.snapshots import SnapshotRef, open_snapshot
 from rowlock.table import Table
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is read. With snapshot=latest the point is where each query's own begins, see latest.py."""
+    """The plan of a read. With snapshot=latest each query derives its own snapshot from this one, see latest.py."""
 
     options: ReadOptions
     frame: Frame
     rows: Rows
-    point: ReadPoint
+    snapshot: SnapshotRef
 
     @property
     def columns(self) -> list[bytes] | None:
-        """What a scan asks for, so that it answers the rows that are wanted; None: every row."""
+        """The columns of the scans, which determine the rows; None reads every row."""
         return self.frame.cell_columns if self.options.is_mapped_only else None
 
     @property
     def patience_s(self) -> float:
-        """How long a server that is away is waited for, here or in this task."""
+        """How long to wait for an unreachable server, on the driver or in this task."""
         return patience_s(self.options.timeout_s)
 
     @property
@@ -51,39 +51,41 @@ class Reading:
     def table(self) -> Table[bytes]:
         return self.client.table(self.options.table)
 
-    def opened(self, point: ReadPoint) -> None:
-        """Makes or renews the snapshot of the point on the server; raises as read_points.opened does."""
-        opened(self.client, self.options.table, point, self.patience_s)
+    def open_snapshot(self, ref: SnapshotRef) -> None:
+        """Creates or renews the snapshot on the server. Raises the errors of snapshots.open_snapshot."""
+        open_snapshot(self.client, self.options.table, ref, self.patience_s)
 
     def explained(self, error: RowlockError) -> RowlockError:
-        return explained(error, self.options.server, self.options.table, self.patience_s, self.options.moment)
+        return explained(error, self.options.server, self.options.table, self.patience_s, self.options.snapshot_mode)
 
 
 class RowlockReader(DataSourceReader):
-    """It is pickled to the tasks, so it holds no connection.
+    """Reads a table. Pickled to the tasks, so it holds no connection.
 
-    PySpark uses it for every query of a DataFrame, so it knows nothing of any of them: it has no pushFilters.
+    PySpark uses one reader for every query of a DataFrame, so it has no pushFilters and no state of a query.
     """
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
 
     def partitions(self) -> list[InputPartition]:
-        """Cuts the table, and opens the read point unless each query has its own; on the driver.
+        """Splits the table, and opens the snapshot unless each query has its own. Runs on the driver.
 
-        Spark keeps what it gives for later queries of the DataFrame: the ranges are only where to cut.
+        Spark reuses the partitions for later queries of the DataFrame: the ranges are only split points.
         """
         options = self._reading.options
         try:
             if not options.is_latest:
-                self._reading.opened(self._reading.point)
-            parts = cut(self._reading.table, self._reading.rows.ranges, self._reading.columns, options.part_bytes)
+                self._reading.open_snapshot(self._reading.snapshot)
+            parts = split_ranges(
+                self._reading.table, self._reading.rows.ranges, self._reading.columns, options.part_bytes
+            )
         except RowlockError as error:
             raise self._reading.explained(error) from None
-        return [ScanPartition(ranges, self._reading.point.snapshot_id) for ranges in parts]
+        return [ScanPartition(ranges, self._reading.snapshot.snapshot_id) for ranges in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Arrow batches of the DataFrame's schema; in a task. What the server holds is freed when it is left early."""
+        """Yields Arrow batches of the DataFrame's schema, in a task. Closing it early closes the scan on the server."""
         assert isinstance(partition, ScanPartition), partition
         if partition.ranges:
             try:
@@ -110,14 +112,14 @@ class RowlockReader(DataSourceReader):
                     yield rows_of_form(batch, frame, schema, options.malformed_is_null)
 
     def _latest_id(self) -> bytes:
-        """Of the moment of this task's query; its snapshot is there afterwards."""
-        point = point_of_query(self._reading.client, self._reading.point, query_of_task())
-        self._reading.opened(point)
-        return point.snapshot_id
+        """Opens the snapshot of this task's query. Returns its id."""
+        ref = snapshot_of_query(self._reading.client, self._reading.snapshot, query_of_task())
+        self._reading.open_snapshot(ref)
+        return ref.snapshot_id
 
 
 def form_columns(frame: Frame) -> list[FormColumn]:
-    """What a scan in row form answers beside the key, in the frame's order."""
+    """Returns the columns of a scan in row form besides the key, in the frame's order."""
     return [
         FormColumn(column.mapped.family, column.mapped.qualifier, column.source is Source.TIMESTAMP)
         for column in frame.columns

@@ -1,4 +1,4 @@
-"""What rowlock.spark.check found: a Python process of Spark a line, and what is wrong."""
+"""The report of rowlock.spark.check: one line for each Python process of Spark, and the problems."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rowlock.spark.probe import NOT_INSTALLED
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One process: the driver, what plans reads beside it, or a worker of an executor.
+    """One process: the driver, the process beside it that plans reads, or a worker of an executor.
 
-    folder: which it runs in; executors of one host have folders of their own. versions: by package, "none" where it is
-    not installed. server: how the server was reached, or why not; empty if none was to be.
+    folder: its working directory, which differs between executors on one host. versions: by package, "none" for a
+    package that is not installed. server: the server's version and latency, or the error; empty without a server.
     """
 
     place: str
@@ -29,7 +29,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found; printed, it is a table. problems: sentences, none if all is well."""
+    """The result of a check. str() formats it as a table. problems: one sentence each."""
 
     places: tuple[Place, ...]
     problems: tuple[str, ...]
@@ -45,7 +45,7 @@ class Report:
         table = [
             "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip() for line in lines
         ]
-        return "\n".join([*table, "", *(self.problems or ["all is well"])])
+        return "\n".join([*table, "", *(self.problems or ["no problems found"])])
 
 
 _SHOWN = ("rowlock", "pyspark", "pyarrow", "grpcio")
@@ -53,32 +53,32 @@ _SHOWN = ("rowlock", "pyspark", "pyarrow", "grpcio")
 
 def _line(place: Place) -> list[str]:
     versions = [place.versions.get(name, NOT_INSTALLED) for name in _SHOWN]
-    # The whole reason stands among the problems.
+    # The problems contain the complete error.
     server = "" if not place.server else place.server if place.has_reached else "not reached"
     return [place.place, place.host, place.python_version, *versions, server, place.python]
 
 
 def place_of(text: str) -> Place:
-    """What a process has told, see probe.probed."""
+    """Parses the description of a process, see probe.describe_process."""
     return Place(**json.loads(text))
 
 
 def report_of(places: Sequence[Place], problems: Sequence[str] = ()) -> Report:
-    """The first of what each executor told, and what is wrong, beside the problems that are known."""
-    kept: dict[tuple[str, ...], Place] = {}
+    """Returns a report without duplicate places, with the given problems and those of the places."""
+    unique: dict[tuple[str, ...], Place] = {}
     for place in places:
-        kept.setdefault((place.place, place.host, place.folder, place.python), place)
-    found = [*problems, *(problem for place in kept.values() for problem in _problems(place, places[0]))]
-    return Report(tuple(kept.values()), tuple(dict.fromkeys(found)))
+        unique.setdefault((place.place, place.host, place.folder, place.python), place)
+    found = [*problems, *(problem for place in unique.values() for problem in _problems(place, places[0]))]
+    return Report(tuple(unique.values()), tuple(dict.fromkeys(found)))
 
 
 def _problems(place: Place, driver: Place) -> Iterator[str]:
     where = f"{place.place} on {place.host} ({place.python})"
     for name, version in place.versions.items():
         if version == NOT_INSTALLED:
-            yield f"{where} has no {name}: see 'Clusters' in docs/spark.md for how to bring it there"
+            yield f"{where} has no {name}: see 'Clusters' in docs/spark.md for how to install it"
     found, wanted = place.versions.get("rowlock"), driver.versions.get("rowlock")
     if found not in (wanted, NOT_INSTALLED):
-        yield f"{where} has rowlock {found}, and the driver {wanted}: install the same version"
+        yield f"{where} has rowlock {found}, but the driver has {wanted}: install the same version"
     if place.server and not place.has_reached and found != NOT_INSTALLED:
-        yield f"{where}: the server was {place.server}"
+        yield f"{where}: server {place.server}"

@@ -1,4 +1,4 @@
-"""How the rows of a DataFrame become cells: by a mapping, or as they are, a key and a map of its columns. No I/O."""
+"""Converts rows of a DataFrame into cells: by a mapping, or from a key and a map of columns. No I/O."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ class RowForm(Protocol):
 
     @property
     def families(self) -> frozenset[bytes]:
-        """Those that it surely writes to."""
+        """The families that every write includes; empty for maps, whose families are in the data."""
 
     @property
     def mapping(self) -> Mapping | None: ...
 
     @property
     def names_that_differ(self) -> tuple[str, ...]:
-        """Columns of the DataFrame that are found in the mapping only if letters' case is left aside."""
+        """Columns of the DataFrame that match the mapping only if letter case is ignored."""
 
     def keys(self, rows: pa.RecordBatch) -> Array:
-        """The rows' keys; raises MappingError."""
+        """Returns the rows' keys. Raises MappingError."""
 
     def cells(self, rows: pa.RecordBatch, timestamp: int) -> pa.RecordBatch:
-        """Cells of BULK_SCHEMA in the rows' order; raises MappingError for what does not fit."""
+        """Returns cells of BULK_SCHEMA in the rows' order. Raises MappingError for a value that does not fit."""
 
 
 def form_of(schema: pa.Schema, mapping: Mapping | None, *, nulls_delete: bool) -> RowForm:
-    """How a DataFrame of that schema is written; raises MappingError, before anything is, if it can't be.
+    """Returns the form of a DataFrame with that schema. Raises MappingError if it can't be written.
 
-    Columns are found by name, and where there is none of that name, by one that differs in letters' case alone.
+    Columns match by exact name, or else by a name that differs only in letter case.
     """
     wanted = ["row", "columns"] if mapping is None else [column.name for column in mapping.columns]
     names = _names(schema.names, wanted)
@@ -61,17 +61,17 @@ def _form_of(schema: pa.Schema, mapping: Mapping | None, nulls_delete: bool) -> 
     names = sorted(schema.names)
     if names != ["columns", "row"] or not _is_map_form(schema):
         raise MappingError(
-            f"the DataFrame has the columns {', '.join(schema.names)}; say with the option 'mapping' where they go, "
-            f"for example 'id STRING :key, delay INT info:delay'. Without it a DataFrame is {_MAP_FORM}, the map by "
-            "family:qualifier"
+            f"the DataFrame has the columns {', '.join(schema.names)}; set the option 'mapping' to map them to cells, "
+            f"for example 'id STRING :key, delay INT info:delay'. Without it a DataFrame must be {_MAP_FORM}, with "
+            "family:qualifier as the map's keys"
         )
     return MapForm(nulls_delete)
 
 
 def _names(given: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """The columns' names, each as it is wanted if it differs from that in letters' case alone.
+    """Returns the columns' names, each replaced by the wanted name that differs only in letter case.
 
-    Raises MappingError if two columns are so for one name.
+    Raises MappingError if two columns match one wanted name.
     """
     missing = {name.lower(): name for name in wanted if name not in given}
     found = Counter(name.lower() for name in given if name not in wanted and name.lower() in missing)
@@ -79,7 +79,7 @@ def _names(given: Sequence[str], wanted: Sequence[str]) -> list[str]:
         if count > 1:
             alike = ", ".join(name for name in given if name.lower() == folded)
             raise MappingError(
-                f"the DataFrame has {alike}, which differ in letters' case alone, and the mapping {missing[folded]}; "
+                f"the DataFrame has {alike}, which differ only in letter case, and the mapping has {missing[folded]}; "
                 "choose one with df.select(...)"
             )
     return [name if name in wanted else missing.get(name.lower(), name) for name in given]
@@ -87,7 +87,7 @@ def _names(given: Sequence[str], wanted: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class RenamedForm:
-    """A DataFrame whose columns have the names of another form, letters' case aside. given, wanted: in its order."""
+    """A form whose columns differ from another's in letter case. given, wanted: the names in the DataFrame's order."""
 
     form: RowForm
     given: tuple[str, ...]
@@ -136,7 +136,7 @@ class MappedForm:
 
 @dataclass(frozen=True, slots=True)
 class MapForm:
-    r"""A key and a map from family:qualifier to the value; bytes that are no text stand as \xNN in the map's keys."""
+    r"""A key and a map from family:qualifier to the value. In the map's keys \xNN is a byte."""
 
     nulls_delete: bool
 
@@ -164,10 +164,10 @@ class MapForm:
         row_of, place = _entries(maps)
         names, values = maps.keys.take(int64_array(place)), maps.items.take(int64_array(place)).cast(pa.binary())
         if values.null_count and not self.nulls_delete:
-            is_there = bools_of(values.is_valid())
-            row_of = row_of[is_there]
-            kept = int64_array(np.flatnonzero(is_there))
-            names, values = names.take(kept), values.take(kept)
+            is_valid = bools_of(values.is_valid())
+            row_of = row_of[is_valid]
+            valid = int64_array(np.flatnonzero(is_valid))
+            names, values = names.take(valid), values.take(valid)
         encoded = names.dictionary_encode()
         columns = [_parsed(name) for name in cast(list[str], encoded.dictionary.to_pylist())]  # keys are never null
         arrays = [
@@ -181,10 +181,10 @@ class MapForm:
 
 
 def _entries(maps: pa.MapArray[Any, Any]) -> tuple[Ints, Ints]:
-    """Of each entry of the maps, the number of its row and its place among the keys and items."""
+    """Returns for each entry of the maps the index of its row, and its index among the keys and items."""
     offsets = values_of(maps.offsets, np.int32).astype(np.int64)
     lengths = np.diff(offsets)
-    # What stands under a null map is anything.
+    # The offsets of a null map are arbitrary.
     lengths[~bools_of(maps.is_valid())] = 0
     row_of = np.repeat(np.arange(len(maps)), lengths)
     before = np.cumsum(lengths) - lengths
@@ -198,7 +198,7 @@ def _checked_keys(keys: Array) -> Array:
         raise MappingError(f"the key 'row' is null in row {index}; every row needs its key")
     is_empty = lengths_of(found) == 0
     if is_empty.any():
-        raise MappingError(f"the key 'row' is empty in row {int(np.flatnonzero(is_empty)[0])}")
+        raise MappingError(f"the key 'row' is empty in row {int(np.flatnonzero(is_empty)[0])}; every row needs its key")
     return found
 
 
@@ -206,7 +206,9 @@ def _parsed(name: str) -> tuple[bytes, bytes]:
     try:
         return parse_cell_column(unescaped(name))
     except (EscapeError, InvalidArgumentError) as error:
-        raise MappingError(f"a map of 'columns' has the key {name!r}, which is no family:qualifier: {error}") from error
+        raise MappingError(
+            f"a map of 'columns' has the key {name!r}, which is not family:qualifier: {error}"
+        ) from error
 
 
 def _is_map_form(schema: pa.Schema) -> bool:
@@ -222,22 +224,22 @@ def _is_map_form(schema: pa.Schema) -> bool:
 def _check_mapped(schema: pa.Schema, mapping: Mapping) -> None:
     wanted = [column.name for column in mapping.columns]
     counts, known = Counter(schema.names), set(wanted)
-    doubled = sorted(name for name, count in counts.items() if count > 1)
+    duplicate = sorted(name for name, count in counts.items() if count > 1)
     missing = [name for name in wanted if name not in counts]
     extra = [name for name in counts if name not in known]
-    if doubled or missing or extra:
+    if duplicate or missing or extra:
         faults = [
             f"{what} {', '.join(names)}"
-            for what, names in (("has twice", doubled), ("lacks", missing), ("has also", extra))
+            for what, names in (("has twice", duplicate), ("lacks", missing), ("has also", extra))
             if names
         ]
         raise MappingError(
-            f"the DataFrame {' and '.join(faults)}: it has {', '.join(schema.names)}, and the mapping "
-            f"{', '.join(wanted)}. Each column must be in both; choose the columns with df.select(...), or take out of "
-            "the mapping what is not written"
+            f"the DataFrame {' and '.join(faults)}: it has {', '.join(schema.names)}, and the mapping has "
+            f"{', '.join(wanted)}. Each column must be in both; choose columns with df.select(...), or remove from the "
+            "mapping the columns that you don't write"
         )
     if not mapping.values:
-        raise MappingError(f"{mapping!r} has only a key; a row exists by having at least one cell")
+        raise MappingError(f"{mapping!r} has only a key; a row exists only with at least one cell")
     for column in mapping.columns:
         found = schema.field(column.name).type
         if not _can_become(found, column):
@@ -252,9 +254,9 @@ def _check_mapped(schema: pa.Schema, mapping: Mapping) -> None:
 
 
 def _can_become(found: pa.DataType, column: MappedColumn) -> bool:
-    """Whether every value that fits goes over unchanged; one that does not fit is refused with its row.
+    """Returns whether the conversion is exact for every value that fits. A value that does not fit fails with its row.
 
-    What may lose something is refused as a whole, though casts.py would take the values that lose nothing.
+    Rejects types whose conversion may lose precision, though casts.py accepts their exact values.
     """
     wanted = column.codec.arrow
     if found == wanted:
@@ -264,7 +266,7 @@ def _can_become(found: pa.DataType, column: MappedColumn) -> bool:
     if pa.types.is_floating(wanted):
         return pa.types.is_integer(found) or (pa.types.is_float64(wanted) and pa.types.is_float32(found))
     if pa.types.is_timestamp(wanted):
-        # One without a zone is a wall clock of the session, whose zone only Spark knows.
+        # A timestamp without a zone is in the session's zone, which only Spark knows.
         return pa.types.is_date(found) or (pa.types.is_timestamp(found) and found.tz is not None)
     if pa.types.is_decimal(wanted):
         return pa.types.is_integer(found) or pa.types.is_decimal(found)

@@ -1,7 +1,7 @@
 """The data source behind `format("rowlock")`.
 
-Spark makes one on the driver for each load() or save(), asks it for the schema unless the user gave one, and pickles
-it; from then on every scan that is planned begins with a copy of it. So what all scans share is drawn in __init__.
+Spark creates a source on the driver for each load() or save(), requests the schema unless the user gave one, and
+pickles it. Each scan is planned with a copy of it. So __init__ draws the state that all scans share.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from rowlock.spark.frame import Frame, mapped_frame, plain_frame
 from rowlock.spark.inference import inferred_mapping
 from rowlock.spark.options import ReadOptions, read_options, server_of, timeout_of
 from rowlock.spark.pushdown import rows_of
-from rowlock.spark.read_points import LATEST_LEASE_MS, ReadPoint, new_read_point
 from rowlock.spark.reader import Reading, RowlockReader
+from rowlock.spark.snapshots import LATEST_LEASE_MS, SnapshotRef, new_snapshot_ref
 from rowlock.spark.streaming import CHECKPOINT, RefusingStreamReader, no_streaming
 from rowlock.spark.write_options import write_options
 from rowlock.spark.writer import RowlockWriter
 
-_MAKING_S_MAX = 20.0
+# How long making a DataFrame waits for an unreachable server.
+_LOAD_S_MAX = 20.0
 
 
 class RowlockSource(DefaultSource):
@@ -38,36 +39,36 @@ class RowlockSource(DefaultSource):
     def __init__(self, options: Dict[str, str]) -> None:
         self.options = {name.lower(): value for name, value in options.items()}
         self._inferred: Mapping | None = None
-        self._drawn: ReadPoint | None = None
+        self._snapshot: SnapshotRef | None = None
         if not self.options or self._is_check:
-            # Of a table that CREATE TABLE made: schema, reader and writer say what to do. Or a check.
+            # Without options it is a table of CREATE TABLE: schema, reader and writer report what to do.
             return
         if CHECKPOINT in self.options:
             raise no_streaming()
         _check_either(self.options)
         server = server_of(self.options)
         try:
-            self._drawn = new_read_point(client_of(server, self._patience_s))
+            self._snapshot = new_snapshot_ref(client_of(server, self._patience_s))
         except RowlockError as error:
             raise explained(error, server, self.options.get("table", ""), self._patience_s) from None
         if "infer" in self.options:
-            # Once, also where a schema of the user's keeps Spark from asking for ours. What is wrong is told when it is
-            # read: a temporary view that is written to has no need of it.
+            # Infer once, even if the user gives a schema and Spark does not request ours. The read raises the errors: a
+            # temporary view that is only written needs no inferred mapping.
             with suppress(RowlockError):
                 self._infer(read_options(self.options))
 
     @property
     def _is_check(self) -> bool:
-        """Whether check() asks. Beside other options it is none that a read has, and refused."""
+        """Whether check() created this source. Besides other options the option is unknown, and rejected."""
         return self.options.keys() == {OPTION}
 
     @property
     def _patience_s(self) -> float:
-        """How long making a DataFrame waits for a server; a plan or a task waits for the whole timeout."""
-        return min(timeout_of(self.options), _MAKING_S_MAX)
+        """How long making a DataFrame waits for a server. A plan or a task waits for the full timeout."""
+        return min(timeout_of(self.options), _LOAD_S_MAX)
 
     def schema(self) -> StructType:
-        """Of all columns. Refuses here, when the DataFrame is made, what could not be read."""
+        """Returns the schema of all columns. Raises, when the DataFrame is made, the errors that a read would raise."""
         if self._is_check:
             return CHECK_SCHEMA
         options = read_options(self.options)
@@ -76,12 +77,14 @@ class RowlockSource(DefaultSource):
         return frame.schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """schema: what schema() gave, or the user's choice of its columns."""
+        """schema: that of schema(), or the user's selection of its columns."""
         if self._is_check:
             return CheckReader(self.options[OPTION])
         options = read_options(self.options)
         frame = self._frame(options, options.timeout_s)
-        return RowlockReader(Reading(options, frame.narrowed(schema), rows_of(frame, options), self._point(options)))
+        return RowlockReader(
+            Reading(options, frame.narrowed(schema), rows_of(frame, options), self._snapshot_of(options))
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> RowlockWriter:
         return RowlockWriter(self.options, schema, overwrite)
@@ -92,22 +95,22 @@ class RowlockSource(DefaultSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         raise no_streaming()
 
-    def _frame(self, options: ReadOptions, waits_s: float) -> Frame:
+    def _frame(self, options: ReadOptions, wait_s: float) -> Frame:
         try:
-            frame = self._wanted(options)
-            families = client_of(options.server, waits_s).describe(options.table).families
+            frame = self._requested_frame(options)
+            families = client_of(options.server, wait_s).describe(options.table).families
         except RowlockError as error:
-            raise explained(error, options.server, options.table, waits_s) from None
+            raise explained(error, options.server, options.table, wait_s) from None
         missing = sorted(family.decode() for family in frame.families if family.decode() not in families)
         if missing:
             raise FamilyNotFoundError(
-                f"the mapping names {', '.join(map(repr, missing))}, which is no family of table {options.table!r}; "
+                f"the mapping names {', '.join(map(repr, missing))}, which is not a family of table {options.table!r}; "
                 f"its families are {', '.join(sorted(families))}",
                 table=options.table,
             )
         return frame
 
-    def _wanted(self, options: ReadOptions) -> Frame:
+    def _requested_frame(self, options: ReadOptions) -> Frame:
         mapping = options.mapping if options.infer_rows is None else self._inferred or self._infer(options)
         if mapping is None:
             return plain_frame()
@@ -118,17 +121,18 @@ class RowlockSource(DefaultSource):
         self._inferred = inferred_mapping(client.table(options.table), options)
         return self._inferred
 
-    def _point(self, options: ReadOptions) -> ReadPoint:
+    def _snapshot_of(self, options: ReadOptions) -> SnapshotRef:
         if options.snapshot_id is not None:
-            return ReadPoint(options.snapshot_id, "", is_held=True)
-        assert self._drawn is not None, self.options
-        return replace(self._drawn, lease_ms=LATEST_LEASE_MS) if options.is_latest else self._drawn
+            return SnapshotRef(options.snapshot_id, "", is_held=True)
+        assert self._snapshot is not None, self.options
+        return replace(self._snapshot, lease_ms=LATEST_LEASE_MS) if options.is_latest else self._snapshot
 
 
 def _check_either(options: Dict[str, str]) -> None:
-    """Raises InvalidArgumentError for options that neither reading nor writing takes: which it will be is not known.
+    """Raises InvalidArgumentError for options that are invalid both for a read and for a write.
 
-    A schema that the user gives keeps Spark from asking for ours: what is wrong is found here or much later.
+    It is not known yet which of them follows. If the user gives a schema, Spark does not request ours, and an error
+    that is not found here appears much later.
     """
     try:
         read_options(options)

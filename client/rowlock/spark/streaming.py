@@ -1,4 +1,4 @@
-"""The refusal of streams: rowlock has neither a streaming source nor a sink."""
+"""Rejects streams: rowlock has neither a streaming source nor a sink."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from rowlock.errors import InvalidArgumentError
 
-# Of a stream's writer, in lower case.
+# An option of stream writers, in lower case.
 CHECKPOINT = "checkpointlocation"
 
 
 def no_streaming() -> InvalidArgumentError:
+    """Returns the error for a stream."""
     return InvalidArgumentError(
-        "rowlock has no streaming source or sink: write a stream by .writeStream.foreachBatch(...), whose function "
-        "gets each micro-batch as a DataFrame and writes it by .write.format('rowlock').mode('append')...save(), and "
-        "read tables by spark.read"
+        "rowlock has no streaming source or sink: write a stream with .writeStream.foreachBatch(...), whose function "
+        "gets each micro-batch as a DataFrame and writes it with .write.format('rowlock').mode('append')...save(), and "
+        "read tables with spark.read"
     )
 
 
 class RefusingStreamReader(DataSourceStreamReader):
-    """Raises when Spark asks it for offsets. PySpark hides an error that is raised while the reader is made."""
+    """Raises when Spark requests offsets. PySpark hides an error that is raised earlier, by the constructor."""
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         raise no_streaming()

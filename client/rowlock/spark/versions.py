@@ -1,4 +1,4 @@
-"""Which PySpark rowlock works with, and what is said to one that is too old."""
+"""Checks the version of PySpark."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ OLDEST = (4, 2)
 
 
 class PySparkTooOldError(RowlockError):
-    """PySpark has no Python data sources of the kind that rowlock needs."""
+    """PySpark lacks the Python data source API that rowlock needs."""
 
 
 def check_pyspark(version: str | None = None) -> None:
-    """Raises PySparkTooOldError for PySpark older than OLDEST, and ImportError without one. version: as installed."""
+    """Raises PySparkTooOldError for a PySpark older than OLDEST, and ImportError without one.
+
+    version: by default the installed one.
+    """
     found = str(import_module("pyspark").__version__) if version is None else version
     numbers = tuple(int(word) for word in found.split(".")[:2] if word.isdigit())
     if numbers < OLDEST:
         raise PySparkTooOldError(
-            f"rowlock works with PySpark {OLDEST[0]}.{OLDEST[1]} and later 4.x versions, and this is PySpark {found}; "
-            "pip install 'rowlock[spark]' installs a fitting one, on a cluster it is the cluster's own"
+            f"rowlock needs PySpark {OLDEST[0]}.{OLDEST[1]} or a later 4.x version, and this is PySpark {found}; "
+            "pip install 'rowlock[spark]' installs a supported one; on a cluster, upgrade the cluster's"
         )

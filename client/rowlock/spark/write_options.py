@@ -1,6 +1,6 @@
 """The options of `df.write.format("rowlock")`, checked.
 
-Options of a temporary view serve reading and writing alike, so those that only reading knows are let pass.
+A temporary view has the same options for reading and writing, so read-only options are ignored here.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from rowlock.spark.options import (
 Nulls = Literal["skip", "delete"]
 Duplicates = Literal["last", "fail"]
 
-# Smaller than put_arrow's: several tasks write at a time, beside those who use the table.
+# Smaller than put_arrow's: several tasks write at a time, while other clients use the table.
 BATCH_BYTES_DEFAULT = 2 * 1024 * 1024
-# A batch may come out twice as large, and a request has 64 MiB.
+# A batch may become twice as large, and a request is limited to 64 MiB.
 BATCH_BYTES_MAX = 16 * 1024 * 1024
 
 WRITE_OPTIONS = (
@@ -47,18 +47,18 @@ WRITE_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a job was told."""
+    """The parsed options of a write."""
 
     server: str
     table: str
     mapping: Mapping | None
-    """None: the DataFrame is `row BINARY, columns MAP<STRING, BINARY>`."""
+    """None for a DataFrame `row BINARY, columns MAP<STRING, BINARY>`."""
     nulls: Nulls
     duplicates: Duplicates
     creates: bool
-    """Whether the table is made if there is none."""
+    """Whether to create a missing table."""
     families: Dict[str, Family]
-    """The families it is made with; empty: those of the mapping."""
+    """The families of the created table; empty for those of the mapping."""
     durability: Durability | None
     batch_bytes: int
     timeout_s: float
@@ -66,12 +66,12 @@ class WriteOptions:
 
 
 def write_options(given: Dict[str, str]) -> WriteOptions:
-    """The options by their names in lower case; raises InvalidArgumentError, or MappingError for the mapping."""
+    """Parses the options of a write. Raises InvalidArgumentError, or MappingError for the mapping."""
     options = {name.lower(): value for name, value in given.items()}
     unknown = sorted(options.keys() - {*WRITE_OPTIONS, *READ_OPTIONS, PATH})
     if unknown:
         raise InvalidArgumentError(
-            f"unknown option {', '.join(map(repr, unknown))}; the options for writing are {', '.join(WRITE_OPTIONS)}"
+            f"unknown option {', '.join(map(repr, unknown))}; the write options are {', '.join(WRITE_OPTIONS)}"
         )
     creates, families = _families(options.get("create", "false"))
     mapping = options.get("mapping")
@@ -92,10 +92,10 @@ def write_options(given: Dict[str, str]) -> WriteOptions:
 
 
 def _word(options: Dict[str, str], name: str, known: tuple[str, ...]) -> str:
-    """One of the known words, the first of them by default."""
+    """Returns the option's value, by default the first of the known ones."""
     word = options.get(name, known[0]).lower()
     if word not in known:
-        raise InvalidArgumentError(f"the option {name!r} is {' or '.join(known)}, not {options[name]!r}")
+        raise InvalidArgumentError(f"the option {name!r} must be {' or '.join(known)}, not {options[name]!r}")
     return word
 
 
@@ -109,7 +109,7 @@ def _families(create: str) -> tuple[bool, Dict[str, Family]]:
     families = {name: Family(**settings) for name, settings in found}
     if not families or len(families) != len(found):
         raise InvalidArgumentError(
-            "the option 'create' is true, false, or families divided by spaces, each once: "
+            "the option 'create' must be true, false, or families separated by spaces, each once, as in "
             f"'info stats,versions=3,time-to-live=7d'; not {create!r}"
         )
     return True, families
@@ -120,11 +120,13 @@ def _durability(word: str) -> Durability:
         if word.lower() == known:
             found: Durability = known
             return found
-    raise InvalidArgumentError(f"the option 'durability' is {', '.join(get_args(Durability))}, not {word!r}")
+    raise InvalidArgumentError(
+        f"the option 'durability' must be one of {', '.join(get_args(Durability))}, not {word!r}"
+    )
 
 
 def _batch_bytes(options: Dict[str, str]) -> int:
     found = byte_count(options, "batch_bytes") or BATCH_BYTES_DEFAULT
     if found > BATCH_BYTES_MAX:
-        raise InvalidArgumentError(f"the option 'batch_bytes' is at most {BATCH_BYTES_MAX}, not {found}")
+        raise InvalidArgumentError(f"the option 'batch_bytes' must be at most {BATCH_BYTES_MAX}, not {found}")
     return found

@@ -1,13 +1,13 @@
-"""The sink: a DataFrame written into a table by `df.write.format("rowlock").mode("append")`.
+"""The sink: writes a DataFrame into a table for `df.write.format("rowlock").mode("append")`.
 
-1. The driver makes a WritePlan (write_plan.py) and Spark pickles it, inside the writer, for every task.
-2. Each task writes its part by logged bulk batches (write_task.py), durable when it answers.
-3. There is no step after that: a job's rows are seen as they come, batch by batch, and nothing is taken back when it
-   fails. Running it again writes the same rows with newer timestamps.
+1. The driver makes a WritePlan (write_plan.py). Spark pickles it, inside the writer, for every task.
+2. Each task writes its rows in logged bulk batches (write_task.py), which are durable when it returns.
+3. There is no commit step: readers see a job's rows batch by batch, and a failed job is not rolled back. Running it
+   again writes the same rows with newer timestamps.
 
-Tasks may be repeated and may run twice at a time; since all write with the plan's timestamps, each row comes out as if
-it had been written once. Of rows with the same key the last of a task's input wins, also if an attempt that repeats it
-dies half-way; a repeated task may be given its input in another order, and between tasks there is none.
+Spark may retry tasks and run a task twice at a time. All attempts write with the plan's timestamps, so each row ends up
+as if it was written once. Of rows with the same key the last one in a task's input wins, even if a retry dies half-way.
+A retry may get its input in another order, and tasks have no order among them.
 """
 
 from __future__ import annotations
@@ -36,27 +36,26 @@ _log = logging.getLogger("rowlock.spark")
 
 @dataclass
 class PartWritten(WriterCommitMessage):
-    """What one task tells the driver."""
+    """The result of one task, sent to the driver."""
 
     part: int
     written: Written
 
 
 class RowlockWriter(DataSourceArrowWriter):
-    """Made on the driver, pickled to the tasks. Raises RowlockError for whatever can be refused before the job."""
+    """Created on the driver, pickled to the tasks. Raises RowlockError for errors that are known before the job."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
             raise InvalidArgumentError(
-                "rowlock can't overwrite: that would have to replace all rows of the table in one step, which it "
-                "has no means for yet. Empty the table first (client.truncate_table, 'rowlock truncate TABLE'), then "
-                "write with .mode('append'), or INSERT INTO"
+                "rowlock can't overwrite: it can't replace all rows of a table in one step yet. Empty the table first "
+                "(client.truncate_table, 'rowlock truncate TABLE'), then write with .mode('append') or INSERT INTO"
             )
         self._plan = write_plan(write_options(options), to_arrow_schema(schema, timezone="UTC"))
 
-    # PySpark's own class declares rows for this method in one place and batches in the other.
+    # PySpark declares rows for this method in one class and batches in another.
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
-        """Runs in a task. Raises WriteFailedError, and what check_job does before anything is written."""
+        """Writes the rows of a task. Raises WriteFailedError, and the errors of check_job before it writes anything."""
         context = TaskContext.get()
         part = 0
         if context is not None:
@@ -65,10 +64,10 @@ class RowlockWriter(DataSourceArrowWriter):
         return PartWritten(part, write_task(self._plan, iterator, f"partition {part}"))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Runs on the driver after all tasks; all is written and durable by then."""
+        """Logs the result, on the driver. All rows are durable by then."""
         written = [message.written for message in messages if isinstance(message, PartWritten)]
         _log.info(
-            "%d rows, %d cells were written into %r from timestamp %d on",
+            "wrote %d rows, %d cells to table %r, from timestamp %d on",
             sum(part.row_count for part in written),
             sum(part.cell_count for part in written),
             self._plan.options.table,
@@ -76,11 +75,12 @@ class RowlockWriter(DataSourceArrowWriter):
         )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Runs on the driver when the job has failed. A part without a message may have written rows all the same."""
+        """Logs the failure of the job, on the driver. A partition without a message may have written rows too."""
         finished = sum(isinstance(message, PartWritten) for message in messages)
         _log.warning(
-            "the job failed after %d of its %d parts were written whole into %r; what was written, of other parts too, "
-            "stays, from timestamp %d on. Running the job again writes the same rows with newer timestamps",
+            "the job failed after it wrote %d of its %d partitions completely to table %r; the rows that it wrote, "
+            "also of other partitions, stay, from timestamp %d on. Running the job again writes the same rows with "
+            "newer timestamps",
             finished,
             len(messages),
             self._plan.options.table,

@@ -1,4 +1,4 @@
-"""Formats that are broken on purpose: the campaigns must find them out."""
+"""Formats that are broken on purpose: the campaigns must detect them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from rowlock.spark.connections import client_of
 from rowlock.spark.planning import ScanPartition
-from rowlock.spark.read_points import new_read_point, opened
 from rowlock.spark.reader import RowlockReader
+from rowlock.spark.snapshots import new_snapshot_ref, open_snapshot
 from rowlock.spark.source import RowlockSource
 from rowlock.spark.writer import RowlockWriter
 
@@ -25,7 +25,7 @@ MOMENT_OF_EACH_TASK = "rowlock_moment_of_each_task"
 
 
 class _TaskStampingWriter(RowlockWriter):
-    """Each attempt of a task takes a timestamp of its own, so a repeated one is newer than what came between."""
+    """Stamps each attempt of a task separately, so that a retry is newer than the writes in between."""
 
     # As RowlockWriter has it.
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
@@ -45,14 +45,14 @@ class _TaskStampingSource(RowlockSource):
 
 
 class _TaskMomentReader(RowlockReader):
-    """Each task reads what the table holds when it begins."""
+    """Reads in each task the table as it is at the task's start."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ScanPartition), partition
         options = self._reading.options
         client = client_of(options.server, options.timeout_s)
-        own = new_read_point(client)
-        opened(client, options.table, own, options.timeout_s)
+        own = new_snapshot_ref(client)
+        open_snapshot(client, options.table, own, options.timeout_s)
         return super().read(ScanPartition(partition.ranges, own.snapshot_id))
 
 
@@ -68,6 +68,6 @@ class _TaskMomentSource(RowlockSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Makes them known to Spark by their names."""
+    """Registers the broken formats with Spark."""
     spark.dataSource.register(_TaskStampingSource)
     spark.dataSource.register(_TaskMomentSource)

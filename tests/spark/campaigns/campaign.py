@@ -1,8 +1,8 @@
 """The campaigns with Spark: `python -m tests.spark.campaigns.campaign [NAME ...] [--short] [--seed N]`.
 
-Without names all of them, in their long form: half an hour on a quiet machine. Prints an account of each and exits 1
-if any promise was broken. The seed is printed; giving it again repeats what is wanted to go wrong, though not the order
-in which tasks take turns.
+Without names it runs all of them, in their long form: half an hour on a quiet machine. Prints an account of each and
+exits with 1 if any promise was broken. Prints the seed; the same seed repeats the planned failures, but not the
+interleaving of tasks.
 """
 
 from __future__ import annotations

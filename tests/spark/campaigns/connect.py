@@ -1,4 +1,4 @@
-"""The same sink and source through Spark Connect, whose server is a Java of its own."""
+"""The sink and the source through Spark Connect, whose server is another Java."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ import os
 from rowlock.spark import prepare_environment
 
 from tests.crash.account import Account, Settings
-from tests.spark.campaigns.stage import Stage, in_own_process, stage
+from tests.spark.campaigns.setup import Setup, in_own_process, set_up
 
-PROMISE = "through Spark Connect a DataFrame is written, inserted, refused and read as without it"
+PROMISE = "Spark Connect writes, inserts, refuses and reads a DataFrame as classic Spark does"
 _MAPPING = "id STRING :key, number INT f:number"
 
 
 def run(settings: Settings) -> Account:
-    """The campaign."""
+    """Runs the campaign."""
 
     def campaign(account: Account) -> None:
-        with stage(settings) as held:
-            _try_out(held, account)
+        with set_up(settings) as setup:
+            _try_out(setup, account)
 
     return in_own_process("connect", PROMISE, campaign)
 
 
-def _try_out(held: Stage, account: Account) -> None:
+def _try_out(setup: Setup, account: Account) -> None:
     prepare_environment()
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.remote("local[2]").getOrCreate()
-    options = {"server": held.server.address, "table": "t", "mapping": _MAPPING}
+    options = {"server": setup.server.address, "table": "t", "mapping": _MAPPING}
     frame = spark.createDataFrame([("a", 1), ("b", None)], "id STRING, number INT")
     frame.write.format("rowlock").mode("append").options(**options).save()
     spark.sql(
-        f"CREATE TEMPORARY VIEW v USING rowlock OPTIONS (server '{held.server.address}', table 't', "
+        f"CREATE TEMPORARY VIEW v USING rowlock OPTIONS (server '{setup.server.address}', table 't', "
         f"mapping '{_MAPPING}', snapshot 'latest')"
     )
     spark.sql("INSERT INTO v VALUES ('c', 3)").collect()
     found = sorted(tuple(row) for row in spark.table("v").collect())
     account.counts["rows read back"] += len(found)
-    # A null is no cell, and a row exists by having one.
+    # A null writes no cell, and a row exists only with a cell.
     if found != [("a", 1), ("c", 3)]:
         account.problems.append(f"the table reads as {found}")
     try:

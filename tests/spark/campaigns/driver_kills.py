@@ -1,4 +1,4 @@
-"""Jobs whose driver is killed half way, and that are run again by another one."""
+"""Jobs whose driver is killed half-way, and that another driver runs again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.crash.account import Account, Settings
 from tests.spark.campaigns.jobs import SETTINGS, judge, run_job
 from tests.spark.campaigns.rows import NUMBER
-from tests.spark.campaigns.stage import Stage, in_own_process, stage
+from tests.spark.campaigns.setup import Setup, in_own_process, set_up
 from tests.spark.campaigns.upstream import Upstream
 from tests.spark.campaigns.waiting import until
 from tests.spark.session import local_session
@@ -23,27 +23,27 @@ _ROOT = Path(__file__).parents[3]
 
 
 def run(settings: Settings) -> Account:
-    """The campaign."""
+    """Runs the campaign."""
 
     def campaign(account: Account) -> None:
-        with stage(settings) as held:
-            spark = held.session("local[2]")
+        with set_up(settings) as setup:
+            spark = setup.session("local[2]")
             for job in range(1, 1 + (KILLS_SHORT if settings.is_short else KILLS)):
-                upstream = held.upstream("stop", job)
-                _kill_half_way(held, upstream, account)
-                # What outlived the driver, if anything did, goes on beside the second run.
-                upstream.go_on()
+                upstream = setup.upstream("stop", job)
+                _kill_half_way(setup, upstream, account)
+                # Tasks that outlived the driver, if any, continue during the second run.
+                upstream.resume()
                 run_job(spark, upstream)
-                judge(held.client, held.model, upstream, account)
+                judge(setup.client, setup.model, upstream, account)
             spark.stop()
 
     return in_own_process("driver_kills", PROMISE, campaign)
 
 
-def _kill_half_way(held: Stage, upstream: Upstream, account: Account) -> None:
-    order = held.folder / "order"
+def _kill_half_way(setup: Setup, upstream: Upstream, account: Account) -> None:
+    order = setup.folder / "order"
     order.write_bytes(pickle.dumps(upstream))
-    with (held.folder / "driver.log").open("w") as log:
+    with (setup.folder / "driver.log").open("w") as log:
         driver = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.campaigns.driver_kills", str(order)],
             cwd=_ROOT,
@@ -54,21 +54,21 @@ def _kill_half_way(held: Stage, upstream: Upstream, account: Account) -> None:
         )
     try:
         until(lambda: upstream.noted("stopped") or driver.poll() is not None)
-        until(lambda: _rows_written(held, upstream) or driver.poll() is not None)
+        until(lambda: _rows_written(setup, upstream) or driver.poll() is not None)
         if driver.poll() is None:
             account.counts["drivers killed half way"] += 1
         else:
-            account.problems.append(f"job {upstream.job}: {(held.folder / 'driver.log').read_text()[-1000:]}")
+            account.problems.append(f"job {upstream.job}: {(setup.folder / 'driver.log').read_text()[-1000:]}")
     finally:
-        # Java with it.
+        # The process group, with Java.
         os.killpg(driver.pid, signal.SIGKILL)
         driver.wait()
-    account.counts["rows that were left"] += _rows_written(held, upstream)
+    account.counts["rows written before the kill"] += _rows_written(setup, upstream)
 
 
-def _rows_written(held: Stage, upstream: Upstream) -> int:
-    """How many rows have a number of this job."""
-    numbers = (cells.get(NUMBER, b"") for _, cells in held.client.table("t").scan())
+def _rows_written(setup: Setup, upstream: Upstream) -> int:
+    """Returns how many rows have a number of this job."""
+    numbers = (cells.get(NUMBER, b"") for _, cells in setup.client.table("t").scan())
     return sum(int.from_bytes(number, "big", signed=True) // 1_000_000 == upstream.job for number in numbers)
 
 

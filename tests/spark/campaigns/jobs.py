@@ -1,4 +1,4 @@
-"""One job of a campaign: its rows written by Spark, and what the table then holds against the model."""
+"""One job of a campaign: writes its rows with Spark, and compares the table with the model."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     import rowlock
     from pyspark.sql import SparkSession
 
-# Small batches of Spark and of the sink, so that every job is many of them; and small buffers between Java and Python,
-# so that what was given is written before something goes wrong.
+# Small batches of Spark and of the sink, so that every job has many of them; and small buffers between Java and Python,
+# so that rows are written before a failure.
 SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(STEP), "spark.buffer.size": "1024"}
 BATCH_BYTES = 8 * 1024
 FORMAT = "rowlock"
 
 
 def run_job(spark: SparkSession, upstream: Upstream, sink: str = FORMAT) -> None:
-    """Writes the job's rows; blocks, and raises what the job fails with."""
+    """Writes the job's rows. Blocks, and raises the error of a failed job."""
     parts = spark.range(PARTS, numPartitions=PARTS)
     (
         parts.mapInArrow(upstream.rows(), FRAME)
@@ -35,7 +35,7 @@ def run_job(spark: SparkSession, upstream: Upstream, sink: str = FORMAT) -> None
 
 
 def judge(client: rowlock.Client, model: Model, upstream: Upstream, account: Account) -> None:
-    """Applies the job to the model and compares; problems go to the account."""
+    """Applies the job to the model and compares it with the table. Adds problems to the account."""
     model.apply_job(upstream.job, upstream.row_count)
     acknowledged = set(upstream.noted("corrected"))
     for mark in upstream.noted("correcting"):

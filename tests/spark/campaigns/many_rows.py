@@ -1,6 +1,7 @@
-"""Three million small rows in one job: at a server with default settings, and at one whose flushes take long.
+"""Three million small rows in one job: with a server of default settings, and with one whose flushes are slow.
 
-The second has little memory, so that it soon says that it is busy, and each flush takes longer than the job's timeout.
+The second server has little memory, so that it soon reports that it is busy, and each flush takes longer than the job's
+timeout.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from rowlock_regionserver.memory_plan import ALLOWANCE_BYTES, planned
 
 from bench.processes import ServerProcess
 from tests.crash.account import Account, Settings
-from tests.spark.campaigns.process_files import errors_kept, most_held_bytes
-from tests.spark.campaigns.stage import in_own_process
+from tests.spark.campaigns.process_files import peak_resident_bytes, stderr_to
+from tests.spark.campaigns.setup import in_own_process
 from tests.spark.session import local_session
 
-PROMISE = "a job of many small rows is written whole, also while flushes take longer than its timeout"
+PROMISE = "a job of many small rows is written completely, even if flushes take longer than its timeout"
 ROWS, ROWS_SHORT = 3_000_000, 100_000
 _MAPPING = "id STRING :key, number BIGINT f:number, text STRING f:text"
 _SLOW_SETTINGS = {"memory": 256 * MIB}
@@ -44,7 +45,7 @@ main()
 
 
 def run(settings: Settings) -> Account:
-    """The campaign."""
+    """Runs the campaign."""
     row_count = ROWS_SHORT if settings.is_short else ROWS
 
     def campaign(account: Account) -> None:
@@ -55,7 +56,7 @@ def run(settings: Settings) -> Account:
             program = [sys.executable, "-c", _SLOW_FLUSHES]
             options = {"timeout": str(_TIMEOUT_S)}
             waits = _write(account, "slow flushes", folder, program, _SLOW_SETTINGS, row_count, options)
-            account.counts["longest wait that was told, s"] = max(waits, default=0)
+            account.counts["longest wait in the log, s"] = max(waits, default=0)
             if not settings.is_short and max(waits, default=0) <= _TIMEOUT_S:
                 account.problems.append(f"no task waited longer than its timeout: {waits}")
         finally:
@@ -73,16 +74,16 @@ def _write(
     row_count: int,
     options: dict[str, str],
 ) -> list[int]:
-    """Writes the rows, and looks at what is there and what the server held. Gives the waits that tasks told, in s."""
+    """Writes the rows, checks the table and the server's memory. Returns the waits that tasks logged, in s."""
     from pyspark.sql.functions import expr
 
     words = [*program, "--data", str(folder / name.replace(" ", "-")), "--listen", "127.0.0.1:0"]
     for setting, value in limits.items():
         words += ["--config", f"{setting}={value}"]
     errors = folder / "errors"
-    with ServerProcess(words, folder / "server.log") as server, errors_kept(errors):
+    with ServerProcess(words, folder / "server.log") as server, stderr_to(errors):
         spark = local_session(folder, "local[2]")
-        # In an order that is not the keys'.
+        # Not in key order.
         key = expr("format_string('%09d', (id * 7919) % 100000007)")
         frame = spark.range(row_count, numPartitions=4).select(
             key.alias("id"), expr("id AS number"), expr("concat('text ', id) AS text")
@@ -96,13 +97,13 @@ def _write(
             found = client.table("t").scan().to_arrow("id STRING :key, number BIGINT f:number")
         account.counts[f"{name}: rows"] = found.num_rows
         if found.num_rows != row_count or pc.sum(found["number"]).as_py() != row_count * (row_count - 1) // 2:
-            account.problems.append(f"{name}: there are {found.num_rows} rows, and not {row_count}, or other ones")
-        held = most_held_bytes(server.pid)
+            account.problems.append(f"{name}: expected {row_count} rows, found {found.num_rows}, or their sum differs")
+        peak = peak_resident_bytes(server.pid)
         allowed = planned(limits, memory_limit()).memory + ALLOWANCE_BYTES
-        account.counts[f"{name}: MiB held at most"] = held // MIB
-        account.counts[f"{name}: MiB allowed"] = allowed // MIB
-        if held > allowed:
-            account.problems.append(f"{name}: the server held {held // MIB} MiB, and {allowed // MIB} are allowed")
-        # It would wait for its last flushes.
+        account.counts[f"{name}: peak memory, MiB"] = peak // MIB
+        account.counts[f"{name}: memory allowed, MiB"] = allowed // MIB
+        if peak > allowed:
+            account.problems.append(f"{name}: the server used {peak // MIB} MiB, but {allowed // MIB} are allowed")
+        # A stop would wait for the last flushes.
         server.kill()
     return [int(found) for found in re.findall(r"has waited (\d+) s for the server", errors.read_text())]

@@ -1,4 +1,4 @@
-"""What is seen of processes through files: what is said on standard error, and how much memory one held."""
+"""Observes processes through files: their standard error, and their peak memory."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 
 @contextmanager
-def errors_kept(path: Path) -> Iterator[None]:
-    """Standard error, also of processes that are started meanwhile, goes to the file."""
+def stderr_to(path: Path) -> Iterator[None]:
+    """Redirects standard error to the file, also for processes that start within the block."""
     sys.stderr.flush()
     before = os.dup(2)
     with open(path, "ab") as file:
@@ -24,7 +24,7 @@ def errors_kept(path: Path) -> Iterator[None]:
         os.close(before)
 
 
-def most_held_bytes(pid: int) -> int:
-    """The peak of the resident memory of a process that runs."""
+def peak_resident_bytes(pid: int) -> int:
+    """Returns the peak resident memory of a running process."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024

@@ -1,8 +1,8 @@
-"""The rows that the campaigns' jobs write, and the model that says what a table holds after them.
+"""The rows of the campaigns' jobs, and the model of the table after them.
 
-All jobs write the same keys, each with its own numbers; each leaves some rows out, and some columns null. A correction
-is a point write that comes after the job has begun, so it stands whatever the job's tasks repeat: its number is
-negative, and no job writes such a one.
+All jobs write the same keys, each with its own numbers; each omits some rows and has nulls in some columns. A
+correction is a point write after the start of the job, so it survives every retry of the job's tasks. Its number is
+negative; jobs write only positive ones.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class JobRow:
 
 
 def job_rows(job: int, part: int, count: int) -> Iterator[JobRow]:
-    """The rows that one part of a job writes, of `count` keys."""
+    """Yields the rows of one partition of a job, of `count` keys."""
     for index in range(count):
         if (index + job) % 7 == 0:
             continue
@@ -39,13 +39,13 @@ def job_rows(job: int, part: int, count: int) -> Iterator[JobRow]:
 
 
 def correction(job: int, index: int) -> bytes:
-    """The number that corrects a row while a job runs."""
+    """Returns the number that a correction writes."""
     return (-(job * 1_000_000 + index + 1)).to_bytes(4, "big", signed=True)
 
 
 @dataclass(slots=True)
 class Model:
-    """What the table must hold; of corrections that were not acknowledged, what it may hold."""
+    """The expected rows of the table; `maybe` has the corrections that were not acknowledged."""
 
     rows: dict[bytes, Cells] = field(default_factory=dict)
     maybe: dict[bytes, set[bytes]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Model:
                 cells = self.rows.setdefault(key, {})
                 if row.number is not None:
                     cells[NUMBER] = row.number.to_bytes(4, "big", signed=True)
-                    # Whatever was there before the job began is older.
+                    # Earlier writes are older than the job.
                     self.maybe.pop(key, None)
                 if row.text is not None:
                     cells[TEXT] = row.text.encode()
@@ -69,7 +69,7 @@ class Model:
             self.maybe.setdefault(row, set()).add(number)
 
     def differences(self, found: dict[bytes, Cells]) -> list[str]:
-        """What the table has otherwise, in words; empty when it is as it must be."""
+        """Returns a sentence for each row that differs; none if the table equals the model."""
         problems: list[str] = []
         expected = {row: cells for row, cells in self.rows.items() if cells}
         for row in sorted(expected.keys() | found.keys()):
@@ -78,7 +78,7 @@ class Model:
                 continue
             if has.get(NUMBER) in self.maybe.get(row, ()) and {**must, NUMBER: has[NUMBER]} == has:
                 continue
-            problems.append(f"row {row!r} holds {has}, and should hold {must}")
+            problems.append(f"row {row!r} is {has}, expected {must}")
         if len(problems) > DIFFERENCES_SHOWN:
-            problems = [*problems[:DIFFERENCES_SHOWN], f"and {len(problems) - DIFFERENCES_SHOWN} rows more are wrong"]
+            problems = [*problems[:DIFFERENCES_SHOWN], f"and {len(problems) - DIFFERENCES_SHOWN} more rows differ"]
         return problems

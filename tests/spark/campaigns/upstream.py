@@ -1,7 +1,7 @@
-"""What goes wrong inside the tasks of a job: the function that makes their rows stops, fails or lingers on purpose.
+"""Planned failures inside the tasks of a job: the function that makes their rows stops, fails or lingers.
 
-It runs in Spark's workers, as the stage before the sink in the same task, and tells what it did by empty files in the
-campaign's folder: that outlives every kind of death.
+It runs in Spark's workers, before the sink in the same task, and records events as empty files in the campaign's
+folder, which survive the death of every process.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ _COLUMNS: dict[str, pa.DataType] = {"id": pa.string(), "number": pa.int32(), "te
 
 
 class PlannedFailureError(Exception):
-    """A task fails because the campaign wants it to."""
+    """A task fails as the campaign planned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """What one job's tasks do. Picklable.
+    """The source of one job's rows, with planned failures. Picklable.
 
-    fail: at random places, three times at most, and one of them surely. linger: the first attempt of one part goes on
-    only when another attempt of it has given all its rows. stop: each waits, half way, until it is told to go on.
+    fail: tasks fail at random places, at most three times, and at least one does. linger: the first attempt of one
+    partition continues only after another attempt has yielded all of its rows. stop: each task waits half-way until
+    resume().
     """
 
     trouble: Trouble
@@ -45,7 +46,7 @@ class Upstream:
     row_count: int
 
     def rows(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """For mapInArrow, over one row a part."""
+        """Returns the function for mapInArrow, over one row per partition."""
 
         def made(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from pyspark import TaskContext
@@ -57,9 +58,9 @@ class Upstream:
         return made
 
     def steps(self, part: int, attempt: int) -> Iterator[pa.RecordBatch]:
-        """The rows of one attempt, STEP at a time."""
+        """Yields the rows of one attempt, STEP at a time."""
         rows = list(job_rows(self.job, part, self.row_count))
-        # Places among the steps; the first is never one, so that something may have been written.
+        # Step boundaries, without the first, so that some rows are written before the failure.
         places = range(STEP, len(rows), STEP)
         chance = random.Random(f"{self.seed}/{self.job}/{part}/{attempt}")
         breaks_at = chance.choice(places)
@@ -73,7 +74,7 @@ class Upstream:
         self._note("given", mark)
 
     def _break(self, rows: list[JobRow], part: int, attempt: int, chance: random.Random) -> None:
-        # One at least in each job.
+        # At least one failure in each job.
         is_unlucky = attempt < _FAILURES_MAX and (attempt == part == 0 or chance.random() < 0.6)
         if self.trouble == "fail" and is_unlucky:
             self._correct(rows, part, attempt, chance)
@@ -87,11 +88,11 @@ class Upstream:
             self._wait(lambda: self._has_noted("go", f"{self.job}"))
 
     def _correct(self, rows: list[JobRow], part: int, attempt: int, chance: random.Random) -> None:
-        """Changes some of the rows by point writes, as somebody else would meanwhile."""
+        """Changes some of the rows by point writes, as another client would."""
         import rowlock
 
         with rowlock.connect(self.server, timeout=60) as client:
-            # What the job leaves null it would not undo, whatever it did.
+            # Rows with a number only: a null of the job would not overwrite the correction in any case.
             for row in chance.sample([row for row in rows if row.number is not None], _CORRECTIONS):
                 number = correction(self.job, rows.index(row))
                 mark = f"{self.job}.{part}.{attempt}.{row.id}.{number.hex()}"
@@ -99,10 +100,10 @@ class Upstream:
                 client.table("t").put(row.id, {"f:number": number})
                 self._note("corrected", mark)
 
-    def _wait(self, is_so: Callable[[], bool]) -> None:
+    def _wait(self, condition: Callable[[], bool]) -> None:
         stop = time.monotonic() + WAIT_S_MAX
-        while not is_so():
-            assert time.monotonic() < stop, f"{self} waited in vain"
+        while not condition():
+            assert time.monotonic() < stop, f"{self}: the condition was not true within {WAIT_S_MAX:g} s"
             time.sleep(0.02)
 
     def _note(self, what: str, mark: str) -> None:
@@ -112,12 +113,12 @@ class Upstream:
         return (self.folder / f"{what}.{mark}").exists()
 
     def noted(self, what: str) -> list[str]:
-        """The marks of what this job's tasks did, sorted."""
+        """Returns the marks of this kind of event in this job, sorted."""
         found = self.folder.glob(f"{what}.{self.job}.*")
         return sorted(path.name.removeprefix(f"{what}.") for path in found)
 
-    def go_on(self) -> None:
-        """Lets those that stopped go on."""
+    def resume(self) -> None:
+        """Resumes the stopped tasks."""
         self._note("go", f"{self.job}")
 
     def without_trouble(self) -> Upstream:

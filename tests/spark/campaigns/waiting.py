@@ -1,4 +1,4 @@
-"""Waiting for a state that another process brings about."""
+"""Waits for a state of another process."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable
 _WAIT_S_MAX = 600.0
 
 
-def until(is_so: Callable[[], object]) -> None:
-    """Returns when it is so; AssertionError when it does not come to be."""
+def until(condition: Callable[[], object]) -> None:
+    """Returns when the condition is true. Raises AssertionError after ten minutes."""
     stop = time.monotonic() + _WAIT_S_MAX
-    while not is_so():
-        assert time.monotonic() < stop, "waited in vain"
+    while not condition():
+        assert time.monotonic() < stop, f"the condition was not true within {_WAIT_S_MAX:g} s"
         time.sleep(0.02)

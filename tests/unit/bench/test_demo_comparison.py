@@ -1,4 +1,4 @@
-"""The demo's judge finds what differs."""
+"""The demo's comparison finds the differences."""
 
 from __future__ import annotations
 

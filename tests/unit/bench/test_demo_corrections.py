@@ -1,4 +1,4 @@
-"""What the writers of the demo do in which order, and how a read of it is judged."""
+"""The order of the writers' corrections in the demo, and the check of a read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.demo.corrections import Corrected, Journal, Rounds, one_moment, seen_
 ROUNDS = Rounds("cleo", [b"a", b"b", b"c"], [100, 61, 1])
 
 
-def test_a_writer_begins_anew_at_its_first_flight_and_halves_what_it_left() -> None:
+def test_a_writer_starts_again_at_its_first_flight_and_halves_the_current_delay() -> None:
     made = [ROUNDS.correction(number) for number in range(7)]
     assert [(correction.row, correction.old, correction.new) for correction in made] == [
         (b"a", 100, 50),
@@ -24,7 +24,7 @@ def test_a_writer_begins_anew_at_its_first_flight_and_halves_what_it_left() -> N
     ]
 
 
-def test_after_so_many_corrections_each_flight_has_its_newest() -> None:
+def test_each_flight_has_its_newest_correction() -> None:
     state: dict[bytes, Corrected] = {}
     assert ROUNDS.first(0) == state
     for number in range(20):
@@ -34,7 +34,7 @@ def test_after_so_many_corrections_each_flight_has_its_newest() -> None:
         assert ROUNDS.first(number + 1) == state
 
 
-def test_the_first_corrections_of_a_writer_are_told() -> None:
+def test_the_first_corrections_of_a_writer_are_recognised() -> None:
     assert [seen_count(ROUNDS, ROUNDS.first(count)) for count in range(10)] == list(range(10))
 
 
@@ -49,7 +49,7 @@ def test_the_first_corrections_of_a_writer_are_told() -> None:
     ],
     ids=["one is missing", "one is too old", "another delay", "a flight too many", "those before it are missing"],
 )
-def test_what_was_never_so_is_told(change: dict[bytes, Corrected | None]) -> None:
+def test_an_impossible_state_is_detected(change: dict[bytes, Corrected | None]) -> None:
     seen = {row: corrected for row, corrected in {**ROUNDS.first(5), **change}.items() if corrected is not None}
     assert seen_count(ROUNDS, seen) is None
 
@@ -70,7 +70,7 @@ JOURNALS = [Journal([10, 20, 30], [12, 22, 32]), Journal([15, 25, 35], [17, 27, 
         ((0, 0), 11, 11),
     ],
 )
-def test_what_was_so_at_one_moment_is_told(counts: tuple[int, int], begun: int, ended: int) -> None:
+def test_counts_of_one_read_point_are_accepted(counts: tuple[int, int], begun: int, ended: int) -> None:
     assert one_moment(JOURNALS, counts, begun, ended)
 
 
@@ -86,7 +86,7 @@ def test_what_was_so_at_one_moment_is_told(counts: tuple[int, int], begun: int, 
         "all of one, none of the other",
     ],
 )
-def test_what_was_never_so_at_one_moment_is_told(counts: tuple[int, int], begun: int, ended: int) -> None:
+def test_counts_of_no_read_point_are_detected(counts: tuple[int, int], begun: int, ended: int) -> None:
     assert not one_moment(JOURNALS, counts, begun, ended)
 
 

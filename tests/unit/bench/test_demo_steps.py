@@ -1,4 +1,4 @@
-"""The demo's judges: what they expect, and that they tell right from wrong."""
+"""The demo's comparisons: their expected values, and that they detect errors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rich.console import Console
 
 from bench.demo import tables
 from bench.demo.__main__ import arguments, source
-from bench.demo.account import Account
 from bench.demo.flights import ACTUAL_COLUMNS, PLAN_COLUMNS, keys_of
+from bench.demo.output import Output
 from bench.demo.steps import STEPS, correct, count, look_up
 from bench.demo.steps.correct import Attempt
 
@@ -50,7 +50,7 @@ def test_a_race_is_fair_when_one_wins_and_the_other_sees_its_value() -> None:
         [Attempt(10, True, 10), Attempt(9, False, 9)],
         [Attempt(10, True, 9), Attempt(10, False, 9)],
     ],
-    ids=["both won", "nobody won", "the loser saw the old value", "saw something else", "the winner compared wrongly"],
+    ids=["both won", "neither won", "the loser saw the old value", "saw something else", "the winner compared wrongly"],
 )
 def test_every_other_race_is_not_fair(attempts: list[Attempt]) -> None:
     assert not correct.fair(10, attempts)
@@ -87,22 +87,22 @@ def test_a_flight_counts_for_its_origin_and_its_destination() -> None:
 
 
 @pytest.mark.parametrize("legs", [[("UA", "EWR", "IAH")], [("UA", "EWR", "IAH")] * 3, [("UA", "EWR", "ORD")] * 2])
-def test_a_counter_that_is_not_exact_is_told(legs: list[count.Leg]) -> None:
-    account = Account(Console(file=io.StringIO()))
-    count.compare(account, count.counts_of(legs), count.counts_of([("UA", "EWR", "IAH")] * 2))
-    assert len(account.differences) == 1
+def test_a_wrong_counter_is_a_difference(legs: list[count.Leg]) -> None:
+    output = Output(Console(file=io.StringIO()))
+    count.compare(output, count.counts_of(legs), count.counts_of([("UA", "EWR", "IAH")] * 2))
+    assert len(output.differences) == 1
 
 
-def test_exact_counters_are_told_as_such() -> None:
-    output = io.StringIO()
-    account = Account(Console(file=output, width=200))
+def test_exact_counters_pass() -> None:
+    stream = io.StringIO()
+    output = Output(Console(file=stream, width=200))
     legs = [("UA", "EWR", "IAH"), ("AA", "JFK", "MIA")]
-    count.compare(account, count.counts_of(legs), count.counts_of(reversed(legs)))
-    assert account.differences == []
-    assert "all 4 counters are exact, 2 flights in sum" in output.getvalue()
+    count.compare(output, count.counts_of(legs), count.counts_of(reversed(legs)))
+    assert output.differences == []
+    assert "all 4 counters are exact, 2 flights in total" in stream.getvalue()
 
 
-def test_the_source_is_in_the_order_of_its_keys_and_nobody_has_corrected_it(flights: pa.Table) -> None:
+def test_the_source_is_in_key_order_without_corrections(flights: pa.Table) -> None:
     assert len(flights) == 200
     assert keys_of(flights) == sorted(keys_of(flights))
     assert flights["corrected_by"].null_count == 200

@@ -8,8 +8,8 @@ from rowlock.pytest_plugin import RowlockServer
 
 from bench.demo import tables
 from bench.demo.corrections import Correction, Rounds
-from bench.demo.crew import processes
-from bench.demo.writers import Signals, Writers, correct, correct_until_told
+from bench.demo.worker_processes import processes
+from bench.demo.writers import Signals, Writers, correct, correct_until_stopped
 
 ROUNDS = Rounds("cleo", [b"a", b"b"], [100, 61])
 
@@ -23,7 +23,7 @@ def flights(rowlock_client: rowlock.Client) -> rowlock.Table[bytes]:
     return table
 
 
-def test_a_correction_says_who_made_it_and_which_it_was(flights: rowlock.Table[bytes]) -> None:
+def test_a_correction_records_its_writer_and_number(flights: rowlock.Table[bytes]) -> None:
     assert correct(flights, "cleo", Correction(7, b"a", 100, 50)).applied
     assert flights.row(b"a") == {
         b"actual:arr_delay": tables.number_bytes(50),
@@ -33,7 +33,7 @@ def test_a_correction_says_who_made_it_and_which_it_was(flights: rowlock.Table[b
     assert not correct(flights, "cleo", Correction(8, b"a", 100, 50)).applied
 
 
-def test_writers_correct_until_they_are_told_and_tell_what_they_did(
+def test_writers_correct_until_they_are_stopped_and_return_journals(
     flights: rowlock.Table[bytes], rowlock_server: RowlockServer
 ) -> None:
     with Writers(rowlock_server.address, [ROUNDS]) as writers:
@@ -47,10 +47,10 @@ def test_writers_correct_until_they_are_told_and_tell_what_they_did(
     assert found == {row: corrected.number for row, corrected in newest.items()}
 
 
-def test_a_flight_that_somebody_else_changed_ends_its_writer(
+def test_a_flight_that_another_process_changed_ends_its_writer(
     flights: rowlock.Table[bytes], rowlock_server: RowlockServer
 ) -> None:
     flights.put(b"a", {tables.ARRIVAL_DELAY: tables.number_bytes(3)})
     signals = Signals(processes.Event(), processes.Event())
     with pytest.raises(AssertionError, match="met"):
-        correct_until_told(rowlock_server.address, ROUNDS, signals)
+        correct_until_stopped(rowlock_server.address, ROUNDS, signals)

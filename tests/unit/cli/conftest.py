@@ -1,4 +1,4 @@
-"""Fixtures: a console on a recording client."""
+"""Fixtures: a console with a recording client."""
 
 from __future__ import annotations
 

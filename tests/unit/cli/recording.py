@@ -1,4 +1,4 @@
-"""A session on plain streams, and a client that records what commands ask of it."""
+"""A session on plain streams, and a client that records the calls of commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TerminalStream(io.StringIO):
-    """A text stream that somebody sits at."""
+    """A text stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -23,13 +23,13 @@ class TerminalStream(io.StringIO):
 
 @dataclass
 class RecordingClient:
-    """Answers `answers["method"]`, or raises it if it is an exception, and keeps what was asked, in order.
+    """Returns `answers["method"]`, or raises it if it is an exception, and records the calls in order.
 
-    It stands for a client and for each of its tables.
+    Replaces a client and each of its tables.
     """
 
     answers: dict[str, object] = field(default_factory=dict)
-    asked: list[tuple[str, tuple[object, ...], dict[str, object]]] = field(default_factory=list)
+    calls: list[tuple[str, tuple[object, ...], dict[str, object]]] = field(default_factory=list)
     is_closed: bool = False
 
     def __getattr__(self, name: str) -> object:
@@ -37,7 +37,7 @@ class RecordingClient:
             raise AttributeError(name)
 
         def method(*positional: object, **named: object) -> object:
-            self.asked.append((name, positional, named))
+            self.calls.append((name, positional, named))
             answer = self.answers.get(name)
             if isinstance(answer, BaseException):
                 raise answer
@@ -46,7 +46,7 @@ class RecordingClient:
         return method
 
     def table(self, name: str) -> RecordingClient:
-        self.asked.append(("table", (name,), {}))
+        self.calls.append(("table", (name,), {}))
         return self
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ class RecordingClient:
 
 @dataclass
 class Console:
-    """Runs command lines against a recording client, and holds what they wrote since the last one."""
+    """Runs command lines against a recording client, and holds the output of the last one."""
 
     client: RecordingClient
     stdin: io.StringIO = field(default_factory=io.StringIO)
@@ -68,10 +68,10 @@ class Console:
         if self.connection_error is not None:
             raise self.connection_error
         self.connected.append((server, timeout))
-        return cast("Client", self.client)  # it answers to the same names
+        return cast("Client", self.client)  # it has the same methods
 
-    def sit_down(self) -> None:
-        """From now on all three streams are a terminal."""
+    def attach_terminal(self) -> None:
+        """Makes all three streams a terminal."""
         self.stdin, self.stdout, self.stderr = TerminalStream(), TerminalStream(), TerminalStream()
 
     @property
@@ -90,7 +90,7 @@ class Console:
         for stream in (self.stdout, self.stderr):
             stream.seek(0)
             stream.truncate()
-        self.client.asked.clear()
+        self.client.calls.clear()
         return run(words, self.session)
 
     @property

@@ -14,7 +14,7 @@ def test_a_column_is_a_family_a_colon_and_a_qualifier() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "info", ":delay", r"info:\x0"])
-def test_what_is_no_column_is_refused(text: str) -> None:
+def test_an_invalid_column_is_refused(text: str) -> None:
     with pytest.raises(ArgumentError):
         arguments.column(text)
 
@@ -27,7 +27,7 @@ def test_columns_to_read_may_be_whole_families() -> None:
 
 @pytest.mark.parametrize("text", ["", ":q"])
 def test_columns_to_read_need_a_family(text: str) -> None:
-    with pytest.raises(ArgumentError, match="without a family"):
+    with pytest.raises(ArgumentError, match="has no family"):
         arguments.columns([text])
 
 
@@ -49,7 +49,7 @@ def test_a_cell_ends_its_column_at_the_first_equals_sign() -> None:
         ([r"f:a=\q"], "bad escape"),
     ],
 )
-def test_what_is_no_cell_is_refused(words: list[str], message: str) -> None:
+def test_an_invalid_cell_is_refused(words: list[str], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         arguments.cells(words)
 
@@ -62,7 +62,7 @@ def test_a_time_range_may_be_open_at_either_end() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "100", "100-200", "a..b", "-1..5", "200..100"])
-def test_what_is_no_time_range_is_refused(text: str) -> None:
+def test_an_invalid_time_range_is_refused(text: str) -> None:
     with pytest.raises(ArgumentError):
         arguments.time_range(text)
 
@@ -109,13 +109,13 @@ def test_time_to_live_has_a_unit(text: str, milliseconds: int) -> None:
         r"f\q",
     ],
 )
-def test_what_is_no_family_is_refused(text: str) -> None:
+def test_an_invalid_family_is_refused(text: str) -> None:
     with pytest.raises(ArgumentError):
         arguments.family(text)
 
 
 @pytest.mark.parametrize(
-    ("made", "told"),
+    ("created", "text"),
     [
         (Family(), "versions=1,min-versions=0,time-to-live=forever,block=128KiB,compression=none,bloom=row"),
         (
@@ -139,6 +139,6 @@ def test_what_is_no_family_is_refused(text: str) -> None:
         ),
     ],
 )
-def test_settings_of_a_family_are_written_as_they_are_read(made: Family, told: str) -> None:
-    assert ",".join(f"{name}={value}" for name, value in arguments.settings_of(made).items()) == told
-    assert Family(**arguments.family(f"f,{told}")[1]) == made
+def test_settings_of_a_family_are_formatted_as_they_are_parsed(created: Family, text: str) -> None:
+    assert ",".join(f"{name}={value}" for name, value in arguments.settings_of(created).items()) == text
+    assert Family(**arguments.family(f"f,{text}")[1]) == created

@@ -41,7 +41,7 @@ from rowlock.cli.conditions import where
         (r"f:a = x\x20or f:b = y", column("f:a") == b"x or f:b = y"),
     ],
 )
-def test_a_condition_is_the_filter_that_it_reads_as(text: str, expected: Filter) -> None:
+def test_a_condition_becomes_the_expected_filter(text: str, expected: Filter) -> None:
     found = where([text])
     assert found is not None
     assert found.message == expected.message
@@ -58,56 +58,56 @@ def test_all_conditions_must_hold() -> None:
 @pytest.mark.parametrize(
     "text", ["", "f:a", "f:a is there", "=5", "a=5", "f:a as int > x", "f:a as double > x", "f:a as boolean = yes"]
 )
-def test_what_is_no_condition_is_refused(text: str) -> None:
+def test_an_invalid_condition_is_refused(text: str) -> None:
     with pytest.raises(ArgumentError):
         where([text])
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        ("f:a sa int > 15", r"on the column 'f:a sa int'.* written with \\x20"),
+        ("f:a sa int > 15", r"on the column 'f:a sa int'.* write ' ' as \\x20"),
         ("f:a as int txt > 15", r"on the column 'f:a as int txt'"),
         ("not f:a = 5", "without parentheses, 'or' and 'not'"),
-        ("(f:a = 5)", r"on the column '\(f:a'.* written with \\x28"),
+        ("(f:a = 5)", r"on the column '\(f:a'.* write '\(' as \\x28"),
         ("f:a is absent or f:b = 5", "without parentheses, 'or' and 'not'"),
-        ("f:a = 'IAH'", r"stands in quotes.* write \\x27"),
-        ('f:a as string = "IAH" ', r"stands in quotes.* write \\x22"),
-        ("f:a = IAH or f:b as int > 15", r"seems to be two conditions.*\\x20or\\x20"),
-        ("f:a = IAH AND f:b is present", r"seems to be two conditions.*\\x20AND\\x20"),
-        ("f:a = IAH or (f:b=5)", "seems to be two conditions"),
+        ("f:a = 'IAH'", r"is in quotes.* write \\x27"),
+        ('f:a as string = "IAH" ', r"is in quotes.* write \\x22"),
+        ("f:a = IAH or f:b as int > 15", r"looks like two conditions.*\\x20or\\x20"),
+        ("f:a = IAH AND f:b is present", r"looks like two conditions.*\\x20AND\\x20"),
+        ("f:a = IAH or (f:b=5)", "looks like two conditions"),
     ],
 )
-def test_what_would_be_read_as_another_condition_than_was_meant_is_refused(text: str, said: str) -> None:
-    with pytest.raises(ArgumentError, match=said):
+def test_an_ambiguous_condition_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
         where([text])
 
 
 @pytest.mark.parametrize("text", ["f:a=", "f:a = ", "f:a > ", "f:a as int > ", "f:a as string >=  ", "f:a !=\t"])
-def test_a_value_that_was_forgotten_is_not_taken_for_an_empty_one(text: str) -> None:
-    with pytest.raises(ArgumentError, match=r"has no value after [!<>=]+: write an empty value as ''"):
+def test_a_missing_value_is_not_an_empty_one(text: str) -> None:
+    with pytest.raises(ArgumentError, match=r"has no value after [!<>=]+: write '' for an empty value"):
         where([text])
 
 
-def test_an_empty_value_is_no_number() -> None:
+def test_an_empty_value_is_not_a_number() -> None:
     with pytest.raises(ArgumentError, match="'' is not a number"):
         where(["f:a as int > ''"])
 
 
-def test_a_condition_is_told_as_it_was_typed() -> None:
+def test_an_error_shows_the_condition_as_it_was_typed() -> None:
     with pytest.raises(ArgumentError) as caught:
         where([r"f:\x00 \x01 = 5"])
     assert r"'f:\x00 \x01 = 5' would be" in str(caught.value)
 
 
-def test_a_type_that_there_is_not_is_refused() -> None:
+def test_an_unknown_type_is_refused() -> None:
     with pytest.raises(ValueError, match="colour"):
         where(["f:a as colour = 1"])
 
 
 @pytest.mark.parametrize("text", ["f:a==5", "f:a == 5", "f:a <> 5", "f:a => 5", "f:a =< 5", "f:a >> 5", "f:a <== 5"])
-def test_an_operator_of_another_language_is_not_taken_for_a_part_of_the_value(text: str) -> None:
-    with pytest.raises(ArgumentError, match=r"operators are = != < <= > >=, and a value .* is written with .x"):
+def test_an_unknown_operator_is_not_part_of_the_value(text: str) -> None:
+    with pytest.raises(ArgumentError, match=r"operators are = != < <= > >=; in a value .* write it as .x"):
         where([text])
     found = where([r"f:a=\x3d5"])
     assert found is not None

@@ -1,4 +1,4 @@
-"""What goes wrong is one line on standard error and exit code 2, never a traceback."""
+"""An error is one line on standard error and exit code 2, never a traceback."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.unit.cli.recording import Console
         ["scan", "t", "--limit", "-1"],
     ],
 )
-def test_a_mistake_in_the_command_line_is_told_without_connecting(console: Console, words: Sequence[str]) -> None:
+def test_a_usage_error_is_reported_without_connecting(console: Console, words: Sequence[str]) -> None:
     assert console.run(*words) == 2
     assert console.out == ""
     assert console.err.startswith("rowlock: ")
@@ -39,7 +39,7 @@ def test_a_mistake_in_the_command_line_is_told_without_connecting(console: Conso
     assert not console.connected
 
 
-def test_a_mistake_points_to_the_help_of_its_command(console: Console) -> None:
+def test_a_usage_error_points_to_the_help_of_its_command(console: Console) -> None:
     assert console.run("put", "t", "r") == 2
     assert console.err == "rowlock: Missing argument 'CELL'. Try 'rowlock put --help'.\n"
     assert console.run("increment", "t", "r", "f:n", "many") == 2
@@ -49,43 +49,46 @@ def test_a_mistake_points_to_the_help_of_its_command(console: Console) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
-        (["put", "t", "r", "f:a=1", "--timestamp", "abc"], "'--timestamp': 'abc' is no whole number"),
-        (["get", "t", "r", "--timestamp", "1.5"], "'--timestamp': '1.5' is no whole number"),
-        (["delete", "t", "r", "--timestamp", r"\q"], r"'--timestamp': '\q' is no whole number"),
-        (["increment", "t", "r", "f:n", "abc"], "'AMOUNT': 'abc' is no whole number"),
+        (["put", "t", "r", "f:a=1", "--timestamp", "abc"], "'--timestamp': 'abc' is not an integer"),
+        (["get", "t", "r", "--timestamp", "1.5"], "'--timestamp': '1.5' is not an integer"),
+        (["delete", "t", "r", "--timestamp", r"\q"], r"'--timestamp': '\q' is not an integer"),
+        (["increment", "t", "r", "f:n", "abc"], "'AMOUNT': 'abc' is not an integer"),
         (["get", "t", "r", "--versions", "0"], "'--versions': 0 is less than 1"),
         (["scan", "t", "--limit", "-1"], "'--limit': -1 is less than 0"),
-        (["tables", "--timeout", "abc"], "'--timeout': 'abc' is no number of seconds"),
+        (["tables", "--timeout", "abc"], "'--timeout': 'abc' is not a number of seconds"),
     ],
 )
-def test_a_number_that_is_none_is_told_with_its_option(console: Console, words: Sequence[str], told: str) -> None:
+def test_an_invalid_number_is_reported_with_its_option(console: Console, words: Sequence[str], message: str) -> None:
     assert console.run(*words) == 2
-    assert f"Invalid value for {told}. Try 'rowlock {words[0]} --help'.\n" in console.err
+    assert f"Invalid value for {message}. Try 'rowlock {words[0]} --help'.\n" in console.err
     assert not console.connected
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (
             ["scan", "t", "--start", "Z", "--stop", r"A\x00"],
-            r"--stop 'A\x00' comes before --start 'Z': give the smaller one as --start; "
-            "for rows backwards say --reverse as well",
+            r"--stop 'A\x00' sorts before --start 'Z': give the smaller key as --start; "
+            "for descending order add --reverse",
         ),
         (
             ["count", "t", "--start", "Z", "--stop", "A"],
-            "--stop 'A' comes before --start 'Z': give the smaller one as --start",
+            "--stop 'A' sorts before --start 'Z': give the smaller key as --start",
         ),
-        (["count", "t", "--prefix", "a", "--start", "b"], "say --prefix, or --start and --stop, not both"),
+        (
+            ["count", "t", "--prefix", "a", "--start", "b"],
+            "--prefix excludes --start and --stop: give one or the other",
+        ),
     ],
 )
-def test_rows_that_can_not_be_are_told_in_words_of_the_command_line(
-    console: Console, words: Sequence[str], told: str
+def test_an_invalid_row_range_is_reported_with_the_names_of_the_options(
+    console: Console, words: Sequence[str], message: str
 ) -> None:
     assert console.run(*words) == 2
-    assert console.err == f"rowlock: {told}\n"
+    assert console.err == f"rowlock: {message}\n"
     assert not console.connected
 
 
@@ -102,8 +105,8 @@ def test_an_import_in_doubt_says_what_to_do(console: Console, tmp_path: Path) ->
     assert console.run("import", "t", str(path), "-m", "id STRING :key, n INT f:n", "--json") == 2
     assert json.loads(console.err) == {
         "error": "BulkError",
-        "message": "rows 0 to 9 may or may not have been written: lost. To be sure of all rows import again, the same "
-        "rows end up the same",
+        "message": "rows 0 to 9 may or may not have been written: lost. To write all rows, repeat the import; it "
+        "writes the same rows again",
     }
 
 
@@ -113,7 +116,7 @@ def test_an_error_is_json_when_results_are(console: Console) -> None:
     assert json.loads(console.err) == {"error": "TableNotFoundError", "message": "there is no table 'nosuch'"}
 
 
-def test_a_server_that_is_not_there_is_one_line(console: Console) -> None:
+def test_a_missing_server_is_one_line(console: Console) -> None:
     console.connection_error = ServerUnavailableError("no server answers at host:1")
     assert console.run("tables", "--server", "host:1") == 2
     assert console.err == "rowlock: no server answers at host:1\n"
@@ -122,16 +125,16 @@ def test_a_server_that_is_not_there_is_one_line(console: Console) -> None:
 def test_a_bug_is_one_line_that_asks_to_be_reported(console: Console) -> None:
     console.client.answers["row"] = KeyError("x")
     assert console.run("get", "t", "r") == 2
-    assert console.err == "rowlock: unexpected KeyError: 'x'. Please report this.\n"
+    assert console.err == "rowlock: unexpected KeyError: 'x'. Please report this bug.\n"
 
 
-def test_an_interrupt_is_no_traceback(console: Console) -> None:
+def test_an_interrupt_prints_no_traceback(console: Console) -> None:
     console.client.answers["row"] = KeyboardInterrupt()
     assert console.run("get", "t", "r") == 130
     assert console.err == "interrupted\n"
 
 
-IN_DOUBT = "interrupted; the change may or may not have been made: look before you make it again\n"
+IN_DOUBT = "interrupted; the change may or may not have been applied: check before you retry\n"
 
 
 @pytest.mark.parametrize(
@@ -162,7 +165,7 @@ def test_a_question_that_is_interrupted_leaves_nothing_in_doubt(
     def interrupted() -> str:
         raise KeyboardInterrupt
 
-    console.sit_down()
+    console.attach_terminal()
     console.client.answers["tables"] = ["t"]
     monkeypatch.setattr(console.stdin, "readline", interrupted)
     for words in (["drop", "t"], ["alter", "t", "--drop", "f"]):
@@ -171,20 +174,20 @@ def test_a_question_that_is_interrupted_leaves_nothing_in_doubt(
         assert console.err.endswith("interrupted\n")
 
 
-def test_a_reader_that_went_away_is_silence(console: Console) -> None:
+def test_a_broken_pipe_prints_nothing(console: Console) -> None:
     console.client.answers["row"] = BrokenPipeError(errno.EPIPE, "Broken pipe")
     assert console.run("get", "t", "r") == 141
     assert console.err == ""
 
 
-def test_the_server_of_the_command_line_wins_over_the_default(console: Console) -> None:
+def test_the_server_option_overrides_the_default(console: Console) -> None:
     console.client.answers["tables"] = []
     assert console.run("tables") == 0
     assert console.run("tables", "--server", "host:1", "--timeout", "3") == 0
     assert console.connected == [("default:7460", 60.0), ("host:1", 3.0)]
 
 
-def test_options_of_every_command_may_stand_before_it_and_its_own_win(console: Console) -> None:
+def test_shared_options_may_precede_the_command_and_those_after_it_override_them(console: Console) -> None:
     console.client.answers["tables"] = ["a"]
     assert console.run("--server", "host:1", "--timeout", "3", "--json", "tables") == 0
     assert console.records == [{"table": "a"}]
@@ -195,14 +198,14 @@ def test_options_of_every_command_may_stand_before_it_and_its_own_win(console: C
 
 
 @pytest.mark.parametrize("words", [("--timeout", "0", "tables"), ("tables", "--timeout", "0")])
-def test_a_timeout_of_0_is_given_to_the_client_wherever_it_stands(console: Console, words: Sequence[str]) -> None:
+def test_a_timeout_of_0_reaches_the_client_from_either_place(console: Console, words: Sequence[str]) -> None:
     console.client.answers["tables"] = []
     console.run(*words)
     assert console.connected == [("default:7460", 0.0)]
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_command_has_help_and_speaks_json(
+def test_every_command_has_help_and_supports_json(
     console: Console, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert console.run(name, "--help") == 0
@@ -212,13 +215,13 @@ def test_every_command_has_help_and_speaks_json(
     assert '{"' in shown or name == "shell", "the shape of its JSON is not documented"
 
 
-def test_help_writes_what_is_required_without_braces(console: Console, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_required_arguments_without_braces(console: Console, capsys: pytest.CaptureFixture[str]) -> None:
     assert console.run("put", "--help") == 0
     assert capsys.readouterr().out.startswith("Usage: rowlock put [OPTIONS] TABLE ROW CELL...\n")
 
 
 @pytest.mark.parametrize("name", ["count", "export"])
-def test_help_says_where_conditions_are_explained(
+def test_help_refers_to_the_explanation_of_conditions(
     console: Console, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert console.run(name, "--help") == 0
@@ -237,7 +240,7 @@ def test_the_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("rowlock ")
 
 
-def test_the_words_come_from_the_process_when_none_are_given(
+def test_the_arguments_of_the_process_are_the_default(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["rowlock", "nonsense"])

@@ -32,7 +32,7 @@ def test_a_field_of_sixteen_mebibytes_is_read_among_short_ones(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_a_column_that_is_there_twice_is_refused(tmp_path: Path, kind: str) -> None:
+def test_a_duplicate_column_is_refused(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "rows"
     if kind == "csv":
         path.write_text("k,v,other,other,v\n1,a,2,3,b\n")
@@ -52,7 +52,7 @@ def test_timestamps_of_a_csv_file_have_a_zone_or_are_in_utc(tmp_path: Path) -> N
         assert batch.column("t").to_pylist() == [five, five, None, five, None]
 
 
-def test_a_timestamp_of_a_csv_file_that_is_none_is_told_with_the_file(tmp_path: Path) -> None:
+def test_an_invalid_timestamp_is_reported_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("k,t\n1,yesterday\n")
     with (
@@ -62,11 +62,11 @@ def test_a_timestamp_of_a_csv_file_that_is_none_is_told_with_the_file(tmp_path: 
         list(batches)
 
 
-def test_a_row_that_is_too_long_to_be_read_is_told_with_the_file(tmp_path: Path) -> None:
+def test_a_row_that_is_too_long_is_reported_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(f"k,v\n1,{'x' * (100 << 20)}\n")
     with (
-        pytest.raises(ArgumentError, match=r"line 2 is longer than 96 MiB; is a quote left open\?"),
+        pytest.raises(ArgumentError, match=r"line 2 is longer than 96 MiB; is a closing quote missing\?"),
         reader(path, "csv", MAPPING, ()) as batches,
     ):
         list(batches)
@@ -78,7 +78,7 @@ HEADING = b"other,id,delay,name,at,raw,p\n"
 
 
 def fault(path: Path, content: bytes, mapping: Mapping = TYPED, nulls: Sequence[str] = (), separator: str = ",") -> str:
-    """What the refusal of such a file says behind the file's name."""
+    """Returns the error for a file with that content, without the file name."""
     path.write_bytes(content)
     with pytest.raises(ArgumentError) as caught, reader(path, "csv", mapping, nulls, separator) as batches:
         list(batches)
@@ -88,26 +88,26 @@ def fault(path: Path, content: bytes, mapping: Mapping = TYPED, nulls: Sequence[
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("good_rows", [0, 3, 70_000])
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
-        (b"x,b,12.5,,,,", "column 'delay': '12.5' is no INT"),
-        (b"x,,1,,,,", "column 'id': '' is no key, and every row needs one"),
-        (b"x,b,NA,,,,", "column 'delay': 'NA' is no INT; if it stands for no value, say --null NA"),
-        (b"x,b,#?,,,,", "column 'delay': '#?' is no INT; if it stands for no value, say --null '#?'"),
-        (b'x,b,"",,,,', "column 'delay': '' stands in quotes, so it is taken for a value, and is no INT"),
-        (b"x,b,1,M\xfcnchen,,,", r"column 'name': 'M\xfcnchen' is not UTF-8; convert the file first, with iconv for"),
-        (b"x,b,1,,2013-13-01 00:00:00,,", "column 'at': '2013-13-01 00:00:00' is no TIMESTAMP"),
+        (b"x,b,12.5,,,,", "column 'delay': '12.5' is not a valid INT"),
+        (b"x,,1,,,,", "column 'id': '' is not a valid key; every row needs one"),
+        (b"x,b,NA,,,,", "column 'delay': 'NA' is not a valid INT; if it means null, give --null NA"),
+        (b"x,b,#?,,,,", "column 'delay': '#?' is not a valid INT; if it means null, give --null '#?'"),
+        (b'x,b,"",,,,', "column 'delay': '' is quoted, so it is a value and not a null, and it is not a valid INT"),
+        (b"x,b,1,M\xfcnchen,,,", r"column 'name': 'M\xfcnchen' is not UTF-8; convert the file first, for"),
+        (b"x,b,1,,2013-13-01 00:00:00,,", "column 'at': '2013-13-01 00:00:00' is not a valid TIMESTAMP"),
         (b"x,b,1,,,\\xZZ,", r"column 'raw': bad escape at character 1 of '\xZZ'"),
-        (b"x,b,1,,,,12.345", "column 'p': '12.345' is no DECIMAL(5,2)"),
-        (b"x,b,1,,,,1234.5", "column 'p': '1234.5' is no DECIMAL(5,2)"),
+        (b"x,b,1,,,,12.345", "column 'p': '12.345' is not a valid DECIMAL(5,2)"),
+        (b"x,b,1,,,,1234.5", "column 'p': '1234.5' is not a valid DECIMAL(5,2)"),
     ],
 )
-def test_what_a_csv_file_can_not_be_read_for_is_told_with_line_and_column(
-    tmp_path: Path, row: bytes, told: str, good_rows: int, line_end: bytes
+def test_an_invalid_value_of_a_csv_file_is_reported_with_line_and_column(
+    tmp_path: Path, row: bytes, message: str, good_rows: int, line_end: bytes
 ) -> None:
     content = HEADING + b"x,a,1,,,,\n" * good_rows + row + b"\nx,c,also wrong,,,,\n"
     found = fault(tmp_path / "rows.csv", content.replace(b"\n", line_end))
-    assert found.startswith(f"line {good_rows + 2}, {told}")
+    assert found.startswith(f"line {good_rows + 2}, {message}")
 
 
 def test_lines_are_counted_as_editors_do(tmp_path: Path) -> None:
@@ -118,26 +118,26 @@ def test_lines_are_counted_as_editors_do(tmp_path: Path) -> None:
     )
 
 
-def test_a_row_with_other_fields_than_the_heading_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_row_with_another_number_of_fields_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
-    assert fault(path, b"id,delay\na,1\nb,2,3\n", MAPPING_OF_TWO) == "line 3 has 3 fields, and the heading 2"
+    assert fault(path, b"id,delay\na,1\nb,2,3\n", MAPPING_OF_TWO) == "line 3 has 3 fields, but the heading has 2"
     found = fault(path, b'id,delay\na,1\n"b,2\nc,3\nd,4\n', MAPPING_OF_TWO)
-    assert found == "line 3 has 1 fields, and the heading 2, and goes on to line 5: is a quote left open?"
+    assert found == "line 3 has 1 fields, but the heading has 2, and extends to line 5: is a closing quote missing?"
 
 
-def test_a_value_that_stands_for_null_in_quotes_is_told_as_that(tmp_path: Path) -> None:
+def test_a_quoted_null_is_reported_as_quoted(tmp_path: Path) -> None:
     found = fault(tmp_path / "rows.csv", b'id,delay\na,NA\nb,"NA"\n', MAPPING_OF_TWO, ["NA"])
-    assert found == "line 3, column 'delay': 'NA' stands in quotes, so it is taken for a value, and is no INT"
+    assert found == "line 3, column 'delay': 'NA' is quoted, so it is a value and not a null, and it is not a valid INT"
 
 
 @pytest.mark.parametrize(
-    ("separator", "told"), [(";", "a semicolon: say --separator ';'"), ("\t", r"a tab: say --separator '\t'")]
+    ("separator", "hint"), [(";", "a semicolon: give --separator ';'"), ("\t", r"a tab: give --separator '\t'")]
 )
-def test_another_separator_is_named_and_read(tmp_path: Path, separator: str, told: str) -> None:
+def test_another_separator_is_named_and_read(tmp_path: Path, separator: str, hint: str) -> None:
     path = tmp_path / "rows.csv"
     content = b"id,delay\na,1\n".replace(b",", separator.encode())
     assert fault(path, content, MAPPING_OF_TWO).endswith(
-        f"; it has id{separator}delay. Between the names stands {told}"
+        f"; its columns are id{separator}delay. Its separator seems to be {hint}"
     )
     path.write_bytes(content)
     with reader(path, "csv", MAPPING_OF_TWO, (), separator) as batches:

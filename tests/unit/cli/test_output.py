@@ -35,27 +35,27 @@ def test_long_listings_are_shown_in_blocks() -> None:
     count = Output(stdout, io.StringIO(), json_lines=False).listing(("n",), lines())
     assert count == 450
     assert stdout.getvalue() == "".join(f"{number}\n" for number in range(450))
-    # Memory is bounded: what came first was written before the rest was asked for.
+    # Memory is bounded: the first lines were written before the last ones were generated.
     assert taken[-1] == 400
 
 
 def test_a_setting_that_ends_in_a_blank_keeps_it() -> None:
-    for stdout, told in (
+    for stdout, expected in (
         (TerminalStream(), "\nregion 7\n  start\n  stop   a \n"),
         (io.StringIO(), "region 7 start\t\nregion 7 stop\ta \n"),
     ):
         Output(stdout, io.StringIO(), json_lines=False).settings([("region 7", {"start": "", "stop": "a "})])
-        assert stdout.getvalue() == told
+        assert stdout.getvalue() == expected
 
 
-def test_progress_is_shown_to_who_watches_only() -> None:
-    quiet, watched = io.StringIO(), TerminalStream()
-    for stderr in (quiet, watched):
+def test_progress_is_shown_on_terminals_only() -> None:
+    piped, terminal = io.StringIO(), TerminalStream()
+    for stderr in (piped, terminal):
         with Output(io.StringIO(), stderr, json_lines=False).progress("loading", 10, "rows") as progress:
             progress.advance(5)
-    assert quiet.getvalue() == ""
-    assert "loading" in watched.getvalue()
-    assert "rows" in watched.getvalue()
+    assert piped.getvalue() == ""
+    assert "loading" in terminal.getvalue()
+    assert "rows" in terminal.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_an_error_is_one_line(json_lines: bool, expected: str) -> None:
     assert stderr.getvalue() == expected
 
 
-def test_at_a_terminal_nothing_is_cut_off() -> None:
+def test_a_terminal_shows_long_values_in_full() -> None:
     terminal = TerminalStream()
     output = Output(terminal, terminal, json_lines=False)
     value = "".join(chr(ord("a") + number % 26) for number in range(300))

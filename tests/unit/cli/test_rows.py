@@ -11,31 +11,31 @@ from tests.unit.cli.recording import Console
 
 def test_put_sends_one_row_with_all_of_its_cells(console: Console) -> None:
     assert console.run("put", "t", r"r\x00", "f:a=1", r"f:b=\xff", "--timestamp", "5") == 0
-    assert console.client.asked == [
+    assert console.client.calls == [
         ("table", ("t",), {}),
         ("put", (b"r\x00", {b"f:a": b"1", b"f:b": b"\xff"}), {"timestamp": 5}),
     ]
     assert console.out == ""
 
 
-def test_put_says_as_json_what_it_wrote(console: Console) -> None:
+def test_put_reports_as_json_how_many_cells_it_wrote(console: Console) -> None:
     assert console.run("put", "t", r"r\x00", "f:a=1", "--json") == 0
     assert console.records == [{"table": "t", "row": r"r\x00", "cells": 1}]
 
 
-def test_get_shows_one_line_a_cell(console: Console) -> None:
+def test_get_shows_one_line_per_cell(console: Console) -> None:
     console.client.answers["row"] = {b"f:a": (b"1", 100), b"f:b": (b"x\ty", 200)}
     assert console.run("get", "t", "r") == 0
     assert console.out == "r\tf:a\t100\t1\nr\tf:b\t200\tx\\x09y\n"
-    assert console.client.asked[1] == (
+    assert console.client.calls[1] == (
         "row",
         (b"r", None),
         {"timestamp": None, "time_range": None, "include_timestamp": True},
     )
 
 
-def test_get_shows_a_table_with_a_heading_to_people(console: Console) -> None:
-    console.sit_down()
+def test_get_shows_a_table_with_a_heading_on_a_terminal(console: Console) -> None:
+    console.attach_terminal()
     console.client.answers["row"] = {b"f:a": (b"[bold]1", 100)}
     assert console.run("get", "t", "r") == 0
     heading, *_, line = re.sub(r"\x1b\[\d*m", "", console.out).strip().splitlines()
@@ -47,7 +47,7 @@ def test_get_shows_a_row_as_one_json_object(console: Console) -> None:
     console.client.answers["row"] = {b"f:a": (b"\x00", 100)}
     assert console.run("get", "t", "r", "f", "--json") == 0
     assert console.records == [{"row": "r", "cells": [{"column": "f:a", "timestamp": 100, "value": r"\x00"}]}]
-    assert console.client.asked[1][1] == (b"r", [b"f"])
+    assert console.client.calls[1][1] == (b"r", [b"f"])
 
 
 def test_get_of_an_absent_row_is_no_error(console: Console) -> None:
@@ -67,7 +67,7 @@ def test_get_of_versions_reads_each_column_newest_first(console: Console) -> Non
         "r\tf:b\t200\tnew",
         "r\tf:b\t100\told",
     ]
-    assert [asked[1] for asked in console.client.asked if asked[0] == "cells"] == [(b"r", b"f:a", 2), (b"r", b"f:b", 2)]
+    assert [call[1] for call in console.client.calls if call[0] == "cells"] == [(b"r", b"f:a", 2), (b"r", b"f:b", 2)]
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_get_of_versions_reads_each_column_newest_first(console: Console) -> Non
     [
         (["--versions", "2"], "needs a COLUMN"),
         (["f", "--versions", "2"], "not a column"),
-        (["f:a", "--versions", "2", "--timestamp", "1"], "neither"),
-        (["--time-range", "5"], "range of time"),
-        ([":a"], "without a family"),
+        (["f:a", "--versions", "2", "--timestamp", "1"], "--versions excludes"),
+        (["--time-range", "5"], "time range"),
+        ([":a"], "has no family"),
     ],
 )
-def test_get_refuses_what_it_can_not_mean(console: Console, words: Sequence[str], message: str) -> None:
+def test_get_refuses_invalid_arguments(console: Console, words: Sequence[str], message: str) -> None:
     assert console.run("get", "t", "r", *words) == 2
     assert message in console.err
     assert not console.connected
@@ -88,20 +88,20 @@ def test_get_refuses_what_it_can_not_mean(console: Console, words: Sequence[str]
 
 def test_delete_without_columns_deletes_the_row(console: Console) -> None:
     assert console.run("delete", "t", "r", "--json") == 0
-    assert console.client.asked[1] == ("delete", (b"r", None), {"timestamp": None})
+    assert console.client.calls[1] == ("delete", (b"r", None), {"timestamp": None})
     assert console.records == [{"table": "t", "row": "r", "deleted": ["row"]}]
 
 
 def test_delete_takes_columns_families_and_a_timestamp(console: Console) -> None:
     assert console.run("delete", "t", "r", "f:a", "g", "--timestamp", "7") == 0
-    assert console.client.asked[1] == ("delete", (b"r", [b"f:a", b"g"]), {"timestamp": 7})
+    assert console.client.calls[1] == ("delete", (b"r", [b"f:a", b"g"]), {"timestamp": 7})
 
 
 @pytest.mark.parametrize(("words", "amount"), [([], 1), (["5"], 5), (["-5"], -5)])
 def test_increment_shows_the_new_value(console: Console, words: Sequence[str], amount: int) -> None:
     console.client.answers["increment"] = 41 + amount
     assert console.run("increment", "t", "r", "f:n", *words) == 0
-    assert console.client.asked[1] == ("increment", (b"r", b"f:n", amount), {})
+    assert console.client.calls[1] == ("increment", (b"r", b"f:n", amount), {})
     assert console.out == f"{41 + amount}\n"
 
 
@@ -111,34 +111,34 @@ def test_increment_gives_a_number_as_json(console: Console) -> None:
     assert console.records == [{"row": "r", "column": "f:n", "value": 42}]
 
 
-def test_append_shows_the_whole_new_value(console: Console) -> None:
+def test_append_shows_the_complete_new_value(console: Console) -> None:
     console.client.answers["append"] = b"ab\x00"
     assert console.run("append", "t", "r", "f:a", r"b\x00") == 0
-    assert console.client.asked[1] == ("append", (b"r", b"f:a", b"b\x00"), {})
+    assert console.client.calls[1] == ("append", (b"r", b"f:a", b"b\x00"), {})
     assert console.out == "ab\\x00\n"
 
 
-def test_check_and_put_exits_with_0_when_the_check_is_met(console: Console) -> None:
+def test_check_and_put_exits_with_0_when_the_condition_holds(console: Console) -> None:
     console.client.answers["check_and_put"] = CheckResult(applied=True, decode=bytes, stored={b"f:a": b"5"})
     assert console.run("check-and-put", "t", "r", "f:a", "f:a=6", "--expected", "5", "--json") == 0
-    assert console.client.asked[1] == ("check_and_put", (b"r", b"f:a", b"5", {b"f:a": b"6"}), {"op": "="})
+    assert console.client.calls[1] == ("check_and_put", (b"r", b"f:a", b"5", {b"f:a": b"6"}), {"op": "="})
     assert console.records == [{"row": "r", "applied": True, "current": "5"}]
 
 
-def test_check_and_put_exits_with_1_and_shows_what_it_found_when_the_check_is_not_met(console: Console) -> None:
+def test_check_and_put_exits_with_1_and_shows_the_value_when_the_condition_does_not_hold(console: Console) -> None:
     console.client.answers["check_and_put"] = CheckResult(applied=False, decode=bytes, stored={b"f:a": b"7"})
     assert console.run("check-and-put", "t", "r", "f:a", "f:a=6", "--expected", "5") == 1
-    assert console.out == "not met: f:a is 7\n"
+    assert console.out == "not applied: f:a is 7\n"
     assert console.err == ""
 
 
 def test_check_and_put_tells_an_absent_column_from_an_empty_one(console: Console) -> None:
     console.client.answers["check_and_put"] = CheckResult(applied=False, decode=bytes, stored={b"f:a": None})
     assert console.run("check-and-put", "t", "r", "f:a", "f:a=6", "--expected", "") == 1
-    assert console.client.asked[1][1][2] == b""
-    assert console.out == "not met: f:a is absent\n"
+    assert console.client.calls[1][1][2] == b""
+    assert console.out == "not applied: f:a is absent\n"
     assert console.run("check-and-put", "t", "r", "f:a", "f:a=6", "--absent", "--json") == 1
-    assert console.client.asked[1][1][2] is None
+    assert console.client.calls[1][1][2] is None
     assert console.records == [{"row": "r", "applied": False, "current": None}]
 
 

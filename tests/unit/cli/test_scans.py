@@ -1,4 +1,4 @@
-"""scan, count and export over losses, and their limits."""
+"""scan, count and export when the server is lost, and their limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rowlock_proto.v1 import region_pb2
 from tests.unit.client.fake_server import FakeServer
 from tests.unit.client.test_scans import batch
 
-NOTE = "the server was lost and the scan went on at a later moment, so these rows are not of one moment\n"
+WARNING = "warning: the scan lost the server and resumed at a later read point, so its rows are not of one moment\n"
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def fake_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
     ],
     ids=["scan", "scan with a limit", "count", "export"],
 )
-def test_rows_that_are_not_of_one_moment_are_told(
+def test_a_warning_says_that_rows_are_not_of_one_moment(
     fake_server: FakeServer,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -52,4 +52,4 @@ def test_rows_that_are_not_of_one_moment_are_told(
     fake_server.scan = scan
     monkeypatch.chdir(tmp_path)
     assert main(words) == 0
-    assert capsys.readouterr() == (out, NOTE if is_lost else "")
+    assert capsys.readouterr() == (out, WARNING if is_lost else "")

@@ -28,11 +28,11 @@ from tests.unit.cli.recording import Console, RecordingClient
         ("get t a#b ''", ["get", "t", "a#b", ""]),
     ],
 )
-def test_a_line_is_cut_into_words_and_backslashes_stay(line: str, words: Sequence[str]) -> None:
+def test_a_line_is_split_into_words_and_backslashes_are_literal(line: str, words: Sequence[str]) -> None:
     assert words_of(line) == words
 
 
-def test_a_quote_that_does_not_end_is_refused() -> None:
+def test_a_missing_closing_quote_is_refused() -> None:
     with pytest.raises(ValueError, match="quotation"):
         words_of("get t 'r")
 
@@ -46,7 +46,7 @@ def test_a_script_runs_line_by_line_over_one_connection(console: Console) -> Non
     assert console.connected == [("host:1", 60.0)]
 
 
-def test_a_script_hands_its_options_to_every_line(console: Console) -> None:
+def test_the_options_of_the_shell_apply_to_every_line(console: Console) -> None:
     console.client.answers["tables"] = ["t"]
     console.stdin = io.StringIO("tables\n")
     assert console.run("shell", "--json", "--timeout", "3") == 0
@@ -63,7 +63,7 @@ def test_a_script_stops_at_the_first_line_that_fails(console: Console, line: str
     assert console.err.startswith("rowlock: ")
 
 
-def test_a_script_ends_with_the_exit_code_of_a_check_that_was_not_met(console: Console) -> None:
+def test_a_script_ends_with_the_exit_code_of_a_failed_condition(console: Console) -> None:
     from rowlock.checks import CheckResult
 
     console.client.answers["check_and_put"] = CheckResult(applied=False, decode=bytes, stored={b"f:a": None})
@@ -98,17 +98,19 @@ def client() -> RecordingClient:
         ("truncate orders r ", []),
     ],
 )
-def test_what_may_stand_at_the_cursor_is_completed(client: RecordingClient, text: str, expected: Sequence[str]) -> None:
+def test_words_that_fit_at_the_cursor_are_completed(
+    client: RecordingClient, text: str, expected: Sequence[str]
+) -> None:
     assert completions(client, text) == expected
 
 
-def test_a_server_that_does_not_answer_completes_nothing() -> None:
+def test_an_unreachable_server_completes_nothing() -> None:
     client = RecordingClient({"tables": ConnectionError(), "describe": ConnectionError()})
     assert completions(client, "get ") == []
     assert completions(client, "get t r ") == []
 
 
-def test_names_are_asked_for_again_when_they_are_old(client: RecordingClient) -> None:
+def test_stale_names_are_requested_again(client: RecordingClient) -> None:
     now = 100.0
     completer = ShellCompleter(cast(Client, client), ["get"], lambda: now)
 
@@ -122,14 +124,14 @@ def test_names_are_asked_for_again_when_they_are_old(client: RecordingClient) ->
     assert complete() == ["new"]
 
 
-def test_the_history_is_a_file_that_only_its_owner_reads(tmp_path: Path) -> None:
+def test_only_its_owner_can_read_the_history_file(tmp_path: Path) -> None:
     path = tmp_path / "state" / "rowlock" / "history"
     open_history(str(path)).append_string("get t r")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(open_history(str(path)).load_history_strings()) == ["get t r"]
 
 
-def test_a_history_without_a_place_is_kept_in_memory(tmp_path: Path) -> None:
+def test_a_history_without_a_file_is_in_memory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (None, str(tmp_path / "file" / "history")):
         history = open_history(path)

@@ -29,7 +29,7 @@ INFO = {
 def test_create_makes_the_families_with_their_settings(console: Console) -> None:
     console.client.answers["describe"] = DESCRIPTION
     assert console.run("create", "t", "info", "stats,versions=3,compression=zstd", "--durability", "os") == 0
-    assert console.client.asked[0] == (
+    assert console.client.calls[0] == (
         "create_table",
         ("t", {"info": Family(), "stats": Family(versions=3, compression="zstd")}),
         {"if_not_exists": False, "durability": "os"},
@@ -40,22 +40,22 @@ def test_create_makes_the_families_with_their_settings(console: Console) -> None
 @pytest.mark.parametrize(
     ("families", "message"),
     [
-        (["stats", "info", "info,versions=2"], "the family 'info' is named twice"),
+        (["stats", "info", "info,versions=2"], "family 'info' is given twice"),
         (["info,versions=0"], "at least 1"),
         (["info,min-versions=2"], "min_versions"),
         ([], "Missing argument"),
     ],
 )
-def test_create_refuses_families_that_can_not_be(console: Console, families: Sequence[str], message: str) -> None:
+def test_create_refuses_invalid_families(console: Console, families: Sequence[str], message: str) -> None:
     assert console.run("create", "t", *families) == 2
     assert message in console.err
     assert not console.connected
 
 
-def test_alter_keeps_settings_that_are_not_named(console: Console) -> None:
+def test_alter_keeps_settings_that_are_not_given(console: Console) -> None:
     console.client.answers["describe"] = DESCRIPTION
     assert console.run("alter", "t", "--set", "stats,versions=5", "--set", "more") == 0
-    assert console.client.asked[1] == (
+    assert console.client.calls[1] == (
         "alter_table",
         ("t",),
         {
@@ -72,58 +72,58 @@ def test_alter_without_a_change_is_refused(console: Console) -> None:
 
 
 @pytest.mark.parametrize("command", [["drop", "t"], ["truncate", "t"], ["alter", "t", "--drop", "info"]])
-def test_what_removes_rows_is_refused_when_nobody_can_be_asked(console: Console, command: Sequence[str]) -> None:
+def test_commands_that_remove_rows_need_yes_without_a_terminal(console: Console, command: Sequence[str]) -> None:
     console.client.answers |= {"describe": DESCRIPTION, "tables": ["t"]}
     assert console.run(*command) == 2
-    assert "say --yes" in console.err
-    assert not {asked[0] for asked in console.client.asked} & {"drop_table", "truncate_table", "alter_table"}
+    assert "give --yes" in console.err
+    assert not {call[0] for call in console.client.calls} & {"drop_table", "truncate_table", "alter_table"}
 
 
 @pytest.mark.parametrize("answer", ["", "\n", "n\n", "no\n", "nonsense\n"])
 def test_drop_changes_nothing_unless_the_answer_is_yes(console: Console, answer: str) -> None:
-    console.sit_down()
+    console.attach_terminal()
     console.client.answers["tables"] = ["t"]
     console.stdin.write(answer)
     console.stdin.seek(0)
     assert console.run("drop", "t") == 2
     assert console.err == "Remove table t with all rows? [y/N] nothing was changed\n"
-    assert console.client.asked == [("tables", (), {})]
+    assert console.client.calls == [("tables", (), {})]
 
 
 @pytest.mark.parametrize("answer", ["y\n", "Yes\n"])
-def test_drop_goes_on_when_the_answer_is_yes(console: Console, answer: str) -> None:
-    console.sit_down()
+def test_drop_proceeds_when_the_answer_is_yes(console: Console, answer: str) -> None:
+    console.attach_terminal()
     console.client.answers["tables"] = ["t"]
     console.stdin.write(answer)
     console.stdin.seek(0)
     assert console.run("drop", "t") == 0
-    assert console.client.asked == [("tables", (), {}), ("drop_table", ("t",), {})]
+    assert console.client.calls == [("tables", (), {}), ("drop_table", ("t",), {})]
 
 
 @pytest.mark.parametrize("command", ["drop", "truncate"])
-def test_a_table_that_is_not_there_is_told_before_anything_is_asked(console: Console, command: str) -> None:
+def test_a_missing_table_is_reported_before_the_question(console: Console, command: str) -> None:
     console.client.answers["tables"] = ["t"]
     assert console.run(command, "nope") != 0
     assert "there is no table 'nope'" in console.err
     assert "--yes" not in console.err
 
 
-def test_a_family_that_is_not_there_is_told_before_anything_is_asked(console: Console) -> None:
+def test_a_missing_family_is_reported_before_the_question(console: Console) -> None:
     console.client.answers["describe"] = DESCRIPTION
     assert console.run("alter", "t", "--drop", "nope") == 2
-    assert "t has no family 'nope'; it has " in console.err
+    assert "table 't' has no family 'nope'; it has " in console.err
     assert "--yes" not in console.err
 
 
-def test_yes_answers_beforehand(console: Console) -> None:
+def test_yes_skips_the_question(console: Console) -> None:
     assert console.run("drop", "t", "--yes", "--json") == 0
     assert console.records == [{"table": "t", "dropped": True}]
     assert console.run("truncate", "t", "--yes", "--json") == 0
     assert console.records == [{"table": "t", "truncated": True}]
-    assert console.client.asked == [("truncate_table", ("t",), {})]
+    assert console.client.calls == [("truncate_table", ("t",), {})]
 
 
-def test_tables_are_listed_one_a_line(console: Console) -> None:
+def test_tables_are_listed_one_per_line(console: Console) -> None:
     console.client.answers["tables"] = ["a", "b"]
     assert console.run("tables") == 0
     assert console.out == "a\nb\n"
@@ -162,8 +162,8 @@ def test_describe_shows_families_and_regions(console: Console) -> None:
     ]
 
 
-def test_describe_shows_people_one_setting_a_line(console: Console) -> None:
-    console.sit_down()
+def test_describe_shows_one_setting_per_line_on_a_terminal(console: Console) -> None:
+    console.attach_terminal()
     console.client.answers["describe"] = replace(DESCRIPTION, families={"info": Family(time_to_live_ms=604_800_000)})
     assert console.run("describe", "t") == 0
     assert console.out.splitlines() == [
@@ -215,7 +215,7 @@ def test_describe_is_one_json_object(console: Console) -> None:
     assert (record["table"], record["durability"]) == ("t", "fsync")
 
 
-def test_flush_says_as_json_what_it_wrote(console: Console) -> None:
+def test_flush_reports_as_json_what_it_wrote(console: Console) -> None:
     console.client.answers["flush"] = FlushResult(store_file_count=2, cell_count=30)
     assert console.run("flush", "t", "--json") == 0
     assert console.records == [{"table": "t", "store_files": 2, "cells": 30}]

@@ -1,4 +1,4 @@
-"""What a check makes of what processes tell, without a session."""
+"""The report of a check from the descriptions of processes, without a session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rowlock.spark import checking, configuration
 from rowlock.spark.configuration import NoPythonError, configure
-from rowlock.spark.probe import NOT_INSTALLED, PACKAGES, probed
+from rowlock.spark.probe import NOT_INSTALLED, PACKAGES, describe_process
 from rowlock.spark.report import Place, place_of, report_of
 
 _DRIVER = Place(
@@ -27,17 +27,17 @@ _DRIVER = Place(
 )
 
 
-def test_a_process_tells_what_it_is_like() -> None:
-    place = place_of(probed("executor", None, 1.0))
+def test_a_process_is_described() -> None:
+    place = place_of(describe_process("executor", None, 1.0))
     assert (place.place, place.python, place.server, place.has_reached) == ("executor", sys.executable, "", False)
     assert set(place.versions) == set(PACKAGES)
     assert NOT_INSTALLED not in place.versions.values()
-    away = place_of(probed("driver", "127.0.0.1:1", 0.5))
+    away = place_of(describe_process("driver", "127.0.0.1:1", 0.5))
     assert not away.has_reached
     assert away.server.startswith("not reached: ServerUnavailableError: no rowlock server answers at 127.0.0.1:1")
 
 
-def test_what_one_executor_tells_twice_is_told_once() -> None:
+def test_an_executor_that_is_described_twice_is_reported_once() -> None:
     executor = replace(_DRIVER, place="executor", folder="/app/0")
     other = replace(executor, folder="/app/1")
     report = report_of([_DRIVER, executor, other, executor])
@@ -45,45 +45,45 @@ def test_what_one_executor_tells_twice_is_told_once() -> None:
     assert report.is_well
 
 
-def test_what_is_wrong_with_a_process_is_told_in_a_sentence() -> None:
+def test_each_problem_of_a_process_is_one_sentence() -> None:
     executor = replace(_DRIVER, place="executor", host="b")
     where = "executor on b (/usr/bin/python3)"
-    for wrong, told in (
+    for wrong, message in (
         ({"versions": {"rowlock": NOT_INSTALLED}}, f"{where} has no rowlock: see 'Clusters' in docs/spark.md"),
-        ({"versions": {"rowlock": "0.1.0"}}, f"{where} has rowlock 0.1.0, and the driver 0.2.0"),
-        ({"has_reached": False, "server": "not reached: refused"}, f"{where}: the server was not reached: refused"),
+        ({"versions": {"rowlock": "0.1.0"}}, f"{where} has rowlock 0.1.0, but the driver has 0.2.0"),
+        ({"has_reached": False, "server": "not reached: refused"}, f"{where}: server not reached: refused"),
     ):
         [problem] = report_of([_DRIVER, replace(executor, **wrong)]).problems
-        assert problem.startswith(told)
+        assert problem.startswith(message)
 
 
-def test_the_line_of_spark_s_message_that_says_what_failed_is_told() -> None:
+def test_the_line_with_the_error_is_extracted_from_spark_s_message() -> None:
     of_java = 'An error occurred while calling o52.load.\n: java.io.IOException: Cannot run program "x"\n\tat a.b(c)'
     of_java += "\nCaused by: java.io.IOException: error=2, No such file"
     of_python = '[PYTHON_DATA_SOURCE_ERROR] Failed: Traceback (most recent call last):\n  File "x", line 1, in y\n'
     of_python += "    raise ValueError\nModuleNotFoundError: No module named 'rowlock'\n SQLSTATE: 38000"
-    for text, told in (
+    for text, reason in (
         (of_java, 'java.io.IOException: Cannot run program "x"'),
         (of_python, "ModuleNotFoundError: No module named 'rowlock'"),
         ("something else\nand more", "something else"),
         ("", "RuntimeError"),
     ):
-        assert checking._reason(RuntimeError(text)) == told
+        assert checking._reason(RuntimeError(text)) == reason
 
 
-def test_a_trap_that_this_machine_does_not_show_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_that_only_the_driver_has_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     executor = replace(_DRIVER, place="executor", python=str(shutil.which(sys.executable)))
     monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
-    for workers, is_trap in (("./environment/bin/python", True), (sys.executable, False), ("", False)):
+    for workers, is_problem in (("./environment/bin/python", True), (sys.executable, False), ("", False)):
         monkeypatch.setenv("PYSPARK_PYTHON", workers)
-        assert bool(checking._traps([executor])) is is_trap
+        assert bool(checking._python_problems([executor])) is is_problem
     monkeypatch.setenv("PYSPARK_PYTHON", "./environment/bin/python")
-    assert checking._traps([replace(executor, python="/app/0/environment/bin/python")]) == []
-    assert "Call rowlock.spark.configure(spark)" in checking._traps([executor])[0]
+    assert checking._python_problems([replace(executor, python="/app/0/environment/bin/python")]) == []
+    assert "Call rowlock.spark.configure(spark)" in checking._python_problems([executor])[0]
 
 
 class _Session:
-    """What of a session is asked of it."""
+    """The part of a session that configure() uses."""
 
     version = "4.3.0"
 
@@ -96,7 +96,7 @@ class _Session:
         assert rows == []
 
 
-def test_a_session_whose_python_is_not_on_the_driver_s_machine_is_not_configured() -> None:
+def test_a_session_whose_python_is_missing_on_the_driver_s_machine_is_not_configured() -> None:
     session: Any = _Session("./environment/bin/python")
     with pytest.raises(
         NoPythonError, match=r"PYSPARK_PYTHON is \./environment/bin/python.*unpack it beside the driver"
@@ -108,7 +108,7 @@ def test_a_session_whose_python_is_not_on_the_driver_s_machine_is_not_configured
     assert len(here.registered) == 1
 
 
-def test_what_a_check_asks_for_travels_as_an_option() -> None:
-    asked = checking.Asked("h:1", 4, 2.0)
+def test_the_request_of_a_check_is_an_option() -> None:
+    request = checking.CheckRequest("h:1", 4, 2.0)
     option = json.dumps({"server": "h:1", "task_count": 4, "timeout_s": 2.0})
-    assert checking.CheckReader(option)._asked == asked
+    assert checking.CheckReader(option)._request == request

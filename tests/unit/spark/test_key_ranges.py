@@ -52,7 +52,7 @@ def _time(rng: random.Random) -> datetime.datetime:
     return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(seconds=rng.randrange(-3, 3))
 
 
-# Parts of keys of which every comparison is told, and the making of their values.
+# Parts of keys for which every comparison is exact, and generators of their values.
 _PARTS: dict[str, Callable[[random.Random], Any]] = {
     "TINYINT {} ordered": lambda rng: rng.choice([-128, -1, 0, 1, 127]),
     "TINYINT {} binary": lambda rng: rng.choice([-128, -1, 0, 1, 127]),
@@ -70,7 +70,7 @@ _PARTS: dict[str, Callable[[random.Random], Any]] = {
 _SEPARATED = {"STRING {} text": _text}
 
 
-def _cases(parts: dict[str, Callable[[random.Random], Any]], seed: int, told_always: bool) -> None:
+def _cases(parts: dict[str, Callable[[random.Random], Any]], seed: int, always_exact: bool) -> None:
     rng = generator_of(seed)
     for _ in range(300):
         words = [rng.choice(list(parts)) for _ in range(rng.randrange(1, 4))]
@@ -89,96 +89,96 @@ def _cases(parts: dict[str, Callable[[random.Random], Any]], seed: int, told_alw
                 op = rng.choice([item for item in Op if is_text or item is not Op.STARTS_WITH])
                 values = tuple(make[place](rng) for _ in range(rng.randrange(1, 4) if op is Op.EQUAL else 1))
                 conditions.append(PartCondition(place, op, values))
-        ranges, told = row_ranges(mapping, conditions)
-        kept = [conditions[place] for place in sorted(told)]
+        ranges, exact = row_ranges(mapping, conditions)
+        checked = [conditions[place] for place in sorted(exact)]
         for key, row in zip(keys, rows, strict=True):
-            assert _is_in(row, ranges) == _holds(kept, key), (seed, text, key, row, kept, ranges)
-        if told_always:
+            assert _is_in(row, ranges) == _holds(checked, key), (seed, text, key, row, checked, ranges)
+        if always_exact:
             first = [place for place, item in enumerate(conditions) if item.part == 0]
             empty = [p for p in first if conditions[p].values[0] == "" and conditions[p].op is not Op.EQUAL]
-            assert set(first) - set(empty) <= told, (seed, text, conditions, told)
+            assert set(first) - set(empty) <= exact, (seed, text, conditions, exact)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_ranges_hold_exactly_the_rows_for_which_the_told_conditions_hold(seed: int) -> None:
+def test_ranges_contain_exactly_the_rows_that_match_the_exact_conditions(seed: int) -> None:
     _cases(_PARTS, seed, True)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_parts_with_a_separator_are_told_only_where_bytes_decide(seed: int) -> None:
+def test_parts_with_a_separator_are_exact_only_for_equality_and_prefixes(seed: int) -> None:
     _cases({**_PARTS, **_SEPARATED}, seed, False)
 
 
-def _told(mapping: str, *conditions: PartCondition) -> tuple[tuple[RowRange, ...], set[int]]:
+def _ranges(mapping: str, *conditions: PartCondition) -> tuple[tuple[RowRange, ...], set[int]]:
     return row_ranges(Mapping(mapping), conditions)
 
 
 def test_the_example_of_the_module_holds() -> None:
-    ranges, told = _told(
+    ranges, exact = _ranges(
         "carrier STRING :key, day INT :key ordered",
         PartCondition(0, Op.EQUAL, ("UA", "AA")),
         PartCondition(1, Op.GREATER_OR_EQUAL, (0,)),
     )
-    assert told == {0, 1}
+    assert exact == {0, 1}
     assert ranges == ((b"AA|\x80\0\0\0", b"AA}"), (b"UA|\x80\0\0\0", b"UA}"))
 
 
-def test_a_part_behind_one_that_is_not_fixed_stays_with_spark() -> None:
+def test_a_part_after_one_without_equality_remains() -> None:
     mapping = "carrier STRING :key, flight INT :key ordered"
-    assert _told(mapping, PartCondition(1, Op.EQUAL, (5,))) == (ALL_ROWS, set())
-    ranges, told = _told(mapping, PartCondition(0, Op.STARTS_WITH, ("U",)), PartCondition(1, Op.EQUAL, (5,)))
-    assert (ranges, told) == (((b"U", b"V"),), {0})
+    assert _ranges(mapping, PartCondition(1, Op.EQUAL, (5,))) == (ALL_ROWS, set())
+    ranges, exact = _ranges(mapping, PartCondition(0, Op.STARTS_WITH, ("U",)), PartCondition(1, Op.EQUAL, (5,)))
+    assert (ranges, exact) == (((b"U", b"V"),), {0})
 
 
 @pytest.mark.parametrize(
     "part",
     ["INT :key", "DOUBLE :key ordered", "BOOLEAN :key ordered", "DATE :key", "DOUBLE :key binary", "DATE :key millis"],
 )
-def test_what_has_other_spellings_or_another_order_stays_with_spark(part: str) -> None:
+def test_parts_with_several_spellings_or_another_order_remain(part: str) -> None:
     value: Any = datetime.date(2013, 1, 1) if part.startswith("DATE") else True if "BOOL" in part else 1
-    assert _told(f"k {part}", PartCondition(0, Op.EQUAL, (value,))) == (ALL_ROWS, set())
+    assert _ranges(f"k {part}", PartCondition(0, Op.EQUAL, (value,))) == (ALL_ROWS, set())
 
 
 def test_decimals_of_many_digits_are_exact() -> None:
     value = decimal.Decimal(10**37 + 1)
-    [(start, stop)], told = _told("k DECIMAL(38,0) :key ordered", PartCondition(0, Op.EQUAL, (value,)))
-    assert told == {0}
+    [(start, stop)], exact = _ranges("k DECIMAL(38,0) :key ordered", PartCondition(0, Op.EQUAL, (value,)))
+    assert exact == {0}
     assert stop == start + b"\0"
     assert int.from_bytes(start, "big") == 10**37 + 1 + (1 << 127)
 
 
-def test_values_that_no_key_can_hold_stay_with_spark() -> None:
-    assert _told("a STRING :key, b STRING :key", PartCondition(0, Op.EQUAL, ("x|y",))) == (ALL_ROWS, set())
-    assert _told("a STRING :key, b STRING :key", PartCondition(0, Op.STARTS_WITH, ("x|",))) == (ALL_ROWS, set())
-    assert _told("a INT :key ordered", PartCondition(0, Op.LESS, ("text",))) == (ALL_ROWS, set())
-    assert _told("a STRING :key", PartCondition(0, Op.EQUAL, ("x" * 40_000,))) == (ALL_ROWS, set())
-    assert _told("a STRING :key", PartCondition(0, Op.LESS, ("",))) == (ALL_ROWS, set())
+def test_values_that_no_key_can_contain_remain() -> None:
+    assert _ranges("a STRING :key, b STRING :key", PartCondition(0, Op.EQUAL, ("x|y",))) == (ALL_ROWS, set())
+    assert _ranges("a STRING :key, b STRING :key", PartCondition(0, Op.STARTS_WITH, ("x|",))) == (ALL_ROWS, set())
+    assert _ranges("a INT :key ordered", PartCondition(0, Op.LESS, ("text",))) == (ALL_ROWS, set())
+    assert _ranges("a STRING :key", PartCondition(0, Op.EQUAL, ("x" * 40_000,))) == (ALL_ROWS, set())
+    assert _ranges("a STRING :key", PartCondition(0, Op.LESS, ("",))) == (ALL_ROWS, set())
 
 
-def test_what_needs_very_many_ranges_is_not_told() -> None:
+def test_a_condition_that_needs_too_many_ranges_remains() -> None:
     many = tuple(range(0, 2 * RANGES_MAX + 2, 2))
     mapping = "a INT :key ordered, b STRING :key"
-    assert _told(mapping, PartCondition(0, Op.EQUAL, many)) == (ALL_ROWS, set())
-    ranges, told = _told(mapping, PartCondition(0, Op.EQUAL, many[1:]))
-    assert (len(ranges), told) == (RANGES_MAX, {0})
+    assert _ranges(mapping, PartCondition(0, Op.EQUAL, many)) == (ALL_ROWS, set())
+    ranges, exact = _ranges(mapping, PartCondition(0, Op.EQUAL, many[1:]))
+    assert (len(ranges), exact) == (RANGES_MAX, {0})
     # Values without others between them are one range.
-    assert _told(mapping, PartCondition(0, Op.EQUAL, tuple(range(RANGES_MAX + 1))))[1] == {0}
+    assert _ranges(mapping, PartCondition(0, Op.EQUAL, tuple(range(RANGES_MAX + 1))))[1] == {0}
     several = "a STRING :key, b INT :key ordered"
-    ranges, told = _told(several, PartCondition(0, Op.EQUAL, ("x", "y")), PartCondition(1, Op.EQUAL, many[1:]))
-    assert (ranges, told) == (((b"x|", b"x}"), (b"y|", b"y}")), {0})
+    ranges, exact = _ranges(several, PartCondition(0, Op.EQUAL, ("x", "y")), PartCondition(1, Op.EQUAL, many[1:]))
+    assert (ranges, exact) == (((b"x|", b"x}"), (b"y|", b"y}")), {0})
 
 
-def test_very_many_prefixes_are_not_told() -> None:
+def test_a_condition_that_needs_too_many_prefixes_remains() -> None:
     many = tuple(map(str, range(RANGES_MAX // 2)))
     mapping = "a STRING :key, b STRING :key, c STRING :key"
-    ranges, told = _told(mapping, *(PartCondition(place, Op.EQUAL, many) for place in range(3)))
-    assert told == {0}
+    ranges, exact = _ranges(mapping, *(PartCondition(place, Op.EQUAL, many) for place in range(3)))
+    assert exact == {0}
     assert len(ranges) == len(many)
 
 
 def test_conditions_that_exclude_each_other_leave_no_rows() -> None:
-    ranges, told = _told("a STRING :key", PartCondition(0, Op.EQUAL, ("x",)), PartCondition(0, Op.GREATER, ("x",)))
-    assert (ranges, told) == ((), {0, 1})
+    ranges, exact = _ranges("a STRING :key", PartCondition(0, Op.EQUAL, ("x",)), PartCondition(0, Op.GREATER, ("x",)))
+    assert (ranges, exact) == ((), {0, 1})
 
 
 def test_open_ranges_are_intersected() -> None:

@@ -1,11 +1,11 @@
-"""What plans call a table that rowlock.spark.load reads. Spark itself is in tests/spark/test_explain.py."""
+"""The name in plans of a table that rowlock.spark.load reads. Spark itself is in tests/spark/test_explain.py."""
 
 from __future__ import annotations
 
 from rowlock.spark.loading import NAME_CHARACTERS_MAX, plan_name
 
 
-def test_a_plan_names_the_table_and_the_options_that_choose_rows_and_no_others() -> None:
+def test_a_plan_shows_the_table_and_only_the_options_that_select_rows() -> None:
     options = {"server": "user:secret@db:7460", "mapping": "id STRING :key", "snapshot": "00ff" * 8, "token": "secret"}
     assert plan_name("flights", options) == "rowlock flights"
     options |= {"Filter": "delay  >\n15", "start": "UA", "rows": "mapped"}

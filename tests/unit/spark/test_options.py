@@ -24,43 +24,43 @@ def test_only_server_and_table_are_needed() -> None:
 
 def test_path_names_the_table_too() -> None:
     assert read_options({"server": "db:7460", "path": "t"}).table == "t"
-    with pytest.raises(InvalidArgumentError, match="two tables are named, 't' by the option table and 'u'"):
+    with pytest.raises(InvalidArgumentError, match="two tables are given, 't' by the option table and 'u'"):
         _options(path="u")
 
 
-def test_server_comes_from_the_environment_when_it_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_is_by_default_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROWLOCK_SERVER", "db:1234,other:1234")
     assert read_options({"table": "t"}).server == "db:1234,other:1234"
     monkeypatch.delenv("ROWLOCK_SERVER")
-    with pytest.raises(InvalidArgumentError, match=r"no server is named.*before the session starts.*SELECT"):
+    with pytest.raises(InvalidArgumentError, match=r"no server is given.*before the session starts.*SELECT"):
         read_options({"table": "t"})
 
 
 def test_lost_options_of_create_table_are_explained() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"no table is named.*CREATE TEMPORARY VIEW"):
+    with pytest.raises(InvalidArgumentError, match=r"no table is given.*CREATE TEMPORARY VIEW"):
         read_options({"server": "db:7460"})
 
 
 def test_names_of_options_are_known_in_any_case() -> None:
     assert checked_names({"Server": "x", "TABLE": "t"}, READ_OPTIONS) == {"server": "x", "table": "t"}
-    with pytest.raises(InvalidArgumentError, match=r"no option 'tabel'; the options for reading are server, table,"):
+    with pytest.raises(InvalidArgumentError, match=r"no option 'tabel'; the read options are server, table,"):
         checked_names({"tabel": "t"}, READ_OPTIONS)
-    with pytest.raises(InvalidArgumentError, match="those only for writing are create, duplicates, durability, nulls"):
+    with pytest.raises(InvalidArgumentError, match="the write-only options are create, duplicates, durability, nulls"):
         checked_names({"durabilty": "os"}, READ_OPTIONS)
 
 
-def test_what_create_table_adds_is_let_pass() -> None:
+def test_properties_of_create_table_are_ignored() -> None:
     assert _options(**{"option.table": "t", "owner": "me", "provider": "rowlock"}) == _options()
 
 
-def test_rows_are_chosen_by_bounds_or_a_prefix_with_escapes() -> None:
+def test_rows_are_selected_by_bounds_or_a_prefix_with_escapes() -> None:
     assert _options(start=r"a\x00", stop="b").row_range == (b"a\0", b"b")
     assert _options(prefix=r"\xff\x01").row_range == (b"\xff\x01", b"\xff\x02")
     for wrong, message in (
         ({"prefix": "a", "stop": "b"}, "prefix excludes"),
-        ({"start": "b", "stop": "a"}, "comes before start"),
-        ({"start": r"\y"}, "option start can't be read: bad escape"),
-        ({"start": "\ud800"}, "option start can't be read: bad character"),
+        ({"start": "b", "stop": "a"}, "sorts before start"),
+        ({"start": r"\y"}, "option start can't be parsed: bad escape"),
+        ({"start": "\ud800"}, "option start can't be parsed: bad character"),
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             _options(**wrong)
@@ -70,7 +70,7 @@ def test_conditions_are_joined_by_and() -> None:
     where = _options(where="info:delay as int > 15 AND info:dest = a and info:x is absent").where
     assert where is not None
     assert len(where.message.all.filters) == 3
-    with pytest.raises(InvalidArgumentError, match=r"option where can't be read.*Conditions are joined"):
+    with pytest.raises(InvalidArgumentError, match=r"option where can't be parsed.*Join conditions"):
         _options(where="nonsense")
     with pytest.raises(InvalidArgumentError, match="'info:dest =' has no value"):
         _options(where="info:dest = ")
@@ -85,7 +85,7 @@ def test_a_mapping_is_parsed_and_excludes_infer() -> None:
         _options(mapping="a INT f:a")
     with pytest.raises(InvalidArgumentError, match="exclude each other"):
         _options(mapping=_MAPPING, infer="10")
-    with pytest.raises(InvalidArgumentError, match="there is none"):
+    with pytest.raises(InvalidArgumentError, match="there is no mapping"):
         _options(timestamps="delay")
     assert _options(infer="10").infer_rows == 10
 
@@ -111,7 +111,7 @@ def test_sizes_have_units() -> None:
     options = _options(partition_bytes="64 MiB", batch_bytes="1048576")
     assert (options.part_bytes, options.batch_bytes) == (64 << 20, 1 << 20)
     for wrong in ({"partition_bytes": "0"}, {"partition_bytes": "many"}, {"batch_bytes": "17m"}, _MANY):
-        with pytest.raises(InvalidArgumentError, match=r"the option (partition|batch)_bytes is"):
+        with pytest.raises(InvalidArgumentError, match=r"the option (partition|batch)_bytes must be"):
             _options(**wrong)
 
 
@@ -127,13 +127,13 @@ def test_sizes_have_units() -> None:
         ("infer", "-1"),
     ],
 )
-def test_what_an_option_may_not_be_is_refused(name: str, wrong: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"the option {name} is"):
+def test_an_invalid_value_is_refused(name: str, wrong: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"the option {name} must be"):
         _options(**{name: wrong})
 
 
 @pytest.mark.parametrize("value", ["true", "false"])
-def test_a_filter_that_spark_pushes_is_no_option_any_more(value: str) -> None:
+def test_the_option_pushdown_of_earlier_versions_is_refused(value: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"no option 'pushdown'.*lose rows.*\.option\('filter', "):
         _options(pushdown=value)
 

@@ -40,7 +40,7 @@ def _pushed(*filters: Filter, malformed_is_null: bool = False) -> Pushed:
 
 def _where(*filters: Filter) -> rowlock.Filter | None:
     found = _pushed(*filters)
-    assert found.kept == ()
+    assert found.remaining == ()
     assert found.ranges == ALL_ROWS
     return found.where
 
@@ -83,7 +83,7 @@ _N = rowlock.column("f:n", "int")
     ],
     ids=repr,
 )
-def test_what_the_server_compares_as_spark_does_is_pushed(given: Filter, expected: rowlock.Filter) -> None:
+def test_conditions_that_the_server_evaluates_as_spark_does_are_pushed(given: Filter, expected: rowlock.Filter) -> None:
     found = _where(given)
     assert found is not None
     assert found.message == expected.message
@@ -120,7 +120,7 @@ _KEPT: list[Filter] = [
 
 
 @pytest.mark.parametrize("given", _KEPT, ids=repr)
-def test_what_might_be_told_otherwise_stays_with_spark(given: Filter) -> None:
+def test_conditions_that_the_server_might_evaluate_otherwise_remain(given: Filter) -> None:
     assert _pushed(given) == Pushed(ALL_ROWS, None, (given,))
 
 
@@ -130,15 +130,15 @@ def test_filters_on_the_key_become_ranges() -> None:
     assert _pushed(In(("id",), ("x", "a"))).ranges == ((b"a", b"a\0"), (b"x", b"x\0"))
     assert _pushed(StringStartsWith(("id",), "ab")).ranges == ((b"ab", b"ac"),)
     other = _pushed(Not(EqualTo(("id",), "b")))
-    assert other.kept == ()
+    assert other.remaining == ()
     assert other.where is not None
     assert other.where.message == (rowlock.row_key() != "b").message
 
 
-def test_filters_are_kept_as_the_same_objects() -> None:
+def test_remaining_filters_are_the_same_objects() -> None:
     given = [GreaterThan(("x",), 1.5), EqualTo(("n",), 5)]
-    [kept] = _pushed(*given).kept
-    assert kept is given[0]
+    [remaining] = _pushed(*given).remaining
+    assert remaining is given[0]
 
 
 def test_several_filters_all_have_to_match() -> None:
@@ -147,8 +147,8 @@ def test_several_filters_all_have_to_match() -> None:
     assert len(found.message.all.filters) == 2
 
 
-def test_where_malformed_bytes_are_null_only_what_they_cannot_change_is_pushed() -> None:
-    kept: list[Filter] = [
+def test_with_malformed_null_only_conditions_that_it_does_not_affect_are_pushed() -> None:
+    remaining: list[Filter] = [
         EqualTo(("n",), 5),
         IsNull(("n",)),
         IsNotNull(("s",)),
@@ -157,20 +157,20 @@ def test_where_malformed_bytes_are_null_only_what_they_cannot_change_is_pushed()
         IsNotNull(("id",)),
         Not(EqualTo(("id",), "b")),
     ]
-    taken: list[Filter] = [EqualTo(("b",), b"x"), IsNull(("b",)), IsNotNull(("n_timestamp",))]
-    found = _pushed(*kept, *taken, malformed_is_null=True)
-    assert found.kept == tuple(kept)
+    exact: list[Filter] = [EqualTo(("b",), b"x"), IsNull(("b",)), IsNotNull(("n_timestamp",))]
+    found = _pushed(*remaining, *exact, malformed_is_null=True)
+    assert found.remaining == tuple(remaining)
     # The range is read, and Spark drops what has no key.
     assert found.ranges == ((b"a\0", b""),)
 
 
-def test_a_map_of_columns_stays_with_spark() -> None:
+def test_a_condition_on_a_map_of_columns_remains() -> None:
     given: list[Any] = [IsNotNull(("columns",)), EqualTo(("row",), b"x")]
     found = pushed(plain_frame(), given, False)
     assert found == Pushed(((b"x", b"x\0"),), None, (given[0],))
 
 
-def test_two_filters_are_joined_and_none_stands_for_all_rows() -> None:
+def test_two_filters_are_combined_and_none_matches_all_rows() -> None:
     first, second = rowlock.row_key() > b"a", rowlock.row_key() < b"b"
     assert both(None, None) is None
     assert both(first, None) is first

@@ -1,4 +1,4 @@
-"""Which DataFrames can be written, and the cells that their rows become."""
+"""DataFrames that can be written, and the cells of their rows."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def _cells(form: RowForm, batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
     return [tuple(cell.values()) for cell in form.cells(batch, 7).to_pylist()]
 
 
-def test_a_mapped_null_is_no_cell_or_one_that_deletes() -> None:
+def test_a_mapped_null_writes_no_cell_or_a_delete() -> None:
     batch = _rows(_SCHEMA, ("a", None, "x"))
-    kept = form_of(_SCHEMA, _MAPPING, nulls_delete=False)
-    assert _cells(kept, batch) == [(b"a", b"info", b"dest", 7, b"x")]
+    skipping = form_of(_SCHEMA, _MAPPING, nulls_delete=False)
+    assert _cells(skipping, batch) == [(b"a", b"info", b"dest", 7, b"x")]
     deleting = form_of(_SCHEMA, _MAPPING, nulls_delete=True)
     assert _cells(deleting, batch) == [(b"a", b"info", b"delay", 7, None), (b"a", b"info", b"dest", 7, b"x")]
     assert deleting.keys(batch).to_pylist() == [b"a"]
@@ -48,7 +48,7 @@ def test_forms_can_be_pickled() -> None:
 
 @pytest.mark.parametrize("large", [False, True])
 def test_maps_are_written_as_they_are(large: bool) -> None:
-    """Nulls, empty maps and slices included; Spark sends the large types when it is told to."""
+    """Nulls, empty maps and slices included; Spark sends the large types if it is configured to."""
     text, data = (pa.large_string(), pa.large_binary()) if large else (pa.string(), pa.binary())
     schema = pa.schema([("columns", pa.map_(text, data)), ("row", data)])
     entries: list[list[tuple[str, bytes | None]] | None] = [
@@ -76,11 +76,11 @@ def test_maps_are_written_as_they_are(large: bool) -> None:
     [
         ((None, [("info:a", b"1")]), "null in row 0"),
         ((b"", [("info:a", b"1")]), "empty in row 0"),
-        ((b"r", [("info", b"1")]), "'info', which is no family:qualifier"),
+        ((b"r", [("info", b"1")]), "'info', which is not family:qualifier"),
         ((b"r", [(r"info:\q", b"1")]), "bad escape"),
     ],
 )
-def test_a_row_of_maps_that_can_not_be_written_is_named(row: tuple[Any, ...], message: str) -> None:
+def test_an_invalid_row_of_maps_is_reported_with_its_index(row: tuple[Any, ...], message: str) -> None:
     form = form_of(_MAPS, None, nulls_delete=False)
     with pytest.raises(MappingError, match=message):
         form.cells(_rows(_MAPS, row), 7)
@@ -89,14 +89,14 @@ def test_a_row_of_maps_that_can_not_be_written_is_named(row: tuple[Any, ...], me
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["id", "delay"], "lacks dest: it has id, delay, and the mapping id, delay, dest"),
+        (["id", "delay"], "lacks dest: it has id, delay, and the mapping has id, delay, dest"),
         (["id", "delay", "dest", "more"], r"has also more: .*df\.select"),
         (["id", "id", "delay", "dest"], "has twice id"),
-        (["Id", "ID", "delay", "dest"], "has Id, ID, which differ in letters' case alone, and the mapping id"),
+        (["Id", "ID", "delay", "dest"], "has Id, ID, which differ only in letter case, and the mapping has id"),
         (["id", "ID", "delay", "dest"], "has also ID"),
     ],
 )
-def test_columns_are_found_by_name_and_must_be_those_of_the_mapping(names: list[str], message: str) -> None:
+def test_columns_match_by_name_and_must_be_those_of_the_mapping(names: list[str], message: str) -> None:
     schema = pa.schema(
         [pa.field(name, _SCHEMA.field("delay").type if name == "delay" else pa.string()) for name in names]
     )
@@ -129,7 +129,7 @@ def test_columns_are_found_by_name_and_must_be_those_of_the_mapping(names: list[
         (pa.bool_(), "BOOLEAN", True),
     ],
 )
-def test_a_type_is_taken_only_where_values_go_over_unchanged(found: pa.DataType, mapped: str, is_taken: bool) -> None:
+def test_a_type_is_accepted_only_if_its_conversion_is_exact(found: pa.DataType, mapped: str, is_taken: bool) -> None:
     schema = pa.schema([("id", pa.string()), ("v", found)])
     mapping = Mapping(f"id STRING :key, v {mapped} f:v")
     if is_taken:
@@ -167,7 +167,7 @@ def test_an_integer_that_does_not_fit_the_mapped_type_is_refused() -> None:
         (pa.date32(), "TIMESTAMP", datetime.date(1970, 1, 2), (86_400_000_000).to_bytes(8, "big"), None),
     ],
 )
-def test_what_is_wider_holds_each_value_or_names_its_row(
+def test_a_wider_type_is_exact_or_the_error_names_the_row(
     found: pa.DataType, mapped: str, value: object, stored: bytes, too_much: object
 ) -> None:
     schema = _schema(id=pa.string(), v=found)
@@ -178,7 +178,7 @@ def test_what_is_wider_holds_each_value_or_names_its_row(
             form.cells(_rows(schema, ("a", value), ("b", too_much)), 7)
 
 
-def test_names_are_found_letters_case_aside_unless_one_is_exact() -> None:
+def test_names_match_in_any_letter_case_unless_one_is_exact() -> None:
     schema = _schema(ID=pa.string(), Delay=pa.int32(), dest=pa.string())
     form = form_of(schema, _MAPPING, nulls_delete=False)
     rows = _rows(schema, ("a", 5, "JFK"))
@@ -211,6 +211,6 @@ def test_a_mapping_without_cells_is_refused() -> None:
         pa.schema([("row", pa.binary()), ("row", pa.binary()), ("columns", pa.map_(pa.string(), pa.binary()))]),
     ],
 )
-def test_without_a_mapping_only_a_key_and_a_map_are_taken(schema: pa.Schema) -> None:
+def test_without_a_mapping_only_a_key_and_a_map_are_accepted(schema: pa.Schema) -> None:
     with pytest.raises(MappingError, match=r"option 'mapping'.*row BINARY, columns MAP<STRING, BINARY>"):
         form_of(schema, None, nulls_delete=False)

@@ -9,14 +9,14 @@ from rowlock.spark.versions import PySparkTooOldError, check_pyspark
 
 
 @pytest.mark.parametrize("version", ["4.2.0", "4.3.0", "4.10.1", "4.2.0.dev1", "5.0.0"])
-def test_fitting_versions_pass(version: str) -> None:
+def test_supported_versions_pass(version: str) -> None:
     check_pyspark(version)
     check_pyspark()
 
 
 @pytest.mark.parametrize("version", ["3.5.4", "4.0.0", "4.1.2"])
-def test_older_ones_are_told_what_works(version: str) -> None:
-    with pytest.raises(PySparkTooOldError, match=rf"PySpark 4\.2 and later.*is PySpark {version}.*rowlock\[spark\]"):
+def test_the_error_for_an_older_one_names_the_supported_versions(version: str) -> None:
+    with pytest.raises(PySparkTooOldError, match=rf"PySpark 4\.2 or a later.*is PySpark {version}.*rowlock\[spark\]"):
         check_pyspark(version)
 
 

@@ -1,4 +1,4 @@
-"""The options of a writing job: their defaults, and what is said of wrong ones."""
+"""The options of a write job: their defaults, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_names_and_words_are_taken_in_either_case() -> None:
     assert (found.batch_bytes, found.timeout_s) == (2048, 1.5)
 
 
-def test_families_to_make_are_written_as_on_the_command_line() -> None:
+def test_families_to_create_are_given_as_on_the_command_line() -> None:
     assert write_options({**_SERVER, "create": "True"}).creates
     found = write_options({**_SERVER, "create": "info stats,versions=3,time-to-live=7d"})
     assert found.creates
@@ -35,7 +35,7 @@ def test_families_to_make_are_written_as_on_the_command_line() -> None:
     }
 
 
-def test_options_that_only_reading_knows_are_let_pass_for_the_sake_of_views() -> None:
+def test_read_only_options_are_ignored_for_the_sake_of_views() -> None:
     assert write_options({**_SERVER, "snapshot": "latest", "filter": "n = 5"}).table == "t"
 
 
@@ -46,21 +46,21 @@ def test_options_that_only_reading_knows_are_let_pass_for_the_sake_of_views() ->
         ({"nulls": "keep"}, "skip or delete, not 'keep'"),
         ({"duplicates": "first"}, "last or fail"),
         ({"durability": "none"}, "fsync, os, async, skip, not 'none'"),
-        ({"batch_bytes": "0"}, "batch_bytes is a number of bytes.*not '0'"),
-        ({"batch_bytes": "2 apples"}, "batch_bytes is a number of bytes"),
+        ({"batch_bytes": "0"}, "batch_bytes must be a number of bytes.*not '0'"),
+        ({"batch_bytes": "2 apples"}, "batch_bytes must be a number of bytes"),
         ({"batch_bytes": str(BATCH_BYTES_MAX + 1)}, f"at most {BATCH_BYTES_MAX}"),
-        ({"timeout": "0"}, "timeout is a number of seconds"),
-        ({"timeout": "soon"}, "timeout is a number of seconds"),
+        ({"timeout": "0"}, "timeout must be a number of seconds"),
+        ({"timeout": "soon"}, "timeout must be a number of seconds"),
         ({"create": "info,colour=red"}, "'create'.*colour"),
         ({"create": "info info"}, "each once"),
         ({"create": " "}, "true, false, or families"),
         ({"create": "info,versions=0"}, "versions is at least 1"),
-        ({"path": "u"}, "two tables are named, 't' .* 'u'"),
-        ({"table": ""}, "no table is named"),
+        ({"path": "u"}, "two tables are given, 't' .* 'u'"),
+        ({"table": ""}, "no table is given"),
         ({"server": "host:no port"}, "no port"),
     ],
 )
-def test_a_wrong_option_is_refused_with_what_it_may_be(wrong: dict[str, str], message: str) -> None:
+def test_an_invalid_option_is_refused_with_the_valid_values(wrong: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         write_options({**_SERVER, **wrong})
 
@@ -70,7 +70,7 @@ def test_a_malformed_mapping_is_refused() -> None:
         write_options({**_SERVER, "mapping": "id STRING"})
 
 
-def test_options_that_were_lost_on_the_way_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_that_spark_does_not_pass_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROWLOCK_SERVER", raising=False)
     with pytest.raises(InvalidArgumentError, match=r"CREATE TABLE.*INSERT INTO t WITH.*TEMPORARY VIEW"):
         write_options({})

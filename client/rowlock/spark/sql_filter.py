@@ -1,4 +1,4 @@
-r"""The option filter: conditions of SQL on a DataFrame's columns, joined by AND, as PySpark's filters.
+r"""Parses the option filter, SQL conditions on a DataFrame's columns joined by AND, into PySpark's filters.
 
     filter     = condition { AND condition }
     condition  = name ( "=" | "==" | "<=>" | "<>" | "!=" | "<" | "<=" | ">" | ">=" ) literal
@@ -6,11 +6,12 @@ r"""The option filter: conditions of SQL on a DataFrame's columns, joined by AND
                | name BETWEEN literal AND literal
                | name [ NOT ] LIKE 'text%', '%text' or '%text%'
                | name IS [ NOT ] NULL
-    name       = word | "`" anything "`"                 of a column, letters' case aside
+    name       = word | "`" anything "`"                 of a column, in any letter case
     literal    = 'text' | number | TRUE | FALSE | NULL | X'bytes' | DATE'2013-01-31' | TIMESTAMP'2013-01-31 05:00:00Z'
 
-Text is quoted by ' or "; a doubled quote or \' stands for one. A date may be plain text; a timestamp names its zone,
-since the session's is not known here. A literal has the type of its column: none is converted to another value.
+Text is quoted by ' or "; a doubled quote or \' is a quote. A date may be plain text; a timestamp must have a zone,
+because the session's zone is not known here. A literal has the type of its column; it is never converted to another
+value.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
 _TEXT = re.compile(r"(?P<kind>\w*)\s*(?P<quote>['\"])(?P<inside>.*)['\"]", re.DOTALL)
-# Of ten, in a number that an integer or a decimal may be compared with.
+# The largest power of ten in a number that an integer or a decimal is compared with.
 _EXPONENT_MAX = 38
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", "'": "'", '"': '"', "%": "\\%", "_": "\\_"}
 _LIKE = re.compile(r"(?P<before>%?)(?P<text>(?:[^\\%_]|\\.)*)(?P<after>%?)", re.DOTALL)
@@ -53,9 +54,9 @@ _COMPARISONS: dict[str, type[spark.Filter]] = {
     ">": spark.GreaterThan,
     ">=": spark.GreaterThanOrEqual,
 }
-_KNOWN = (
+_SYNTAX = (
     "it takes comparisons, [NOT] IN, BETWEEN, [NOT] LIKE and IS [NOT] NULL of columns with literals, joined by AND; "
-    "what else there is, .where() on the DataFrame does"
+    "use .where() on the DataFrame for anything else"
 )
 
 
@@ -71,15 +72,15 @@ class _Token:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition of the option, as it was written, and what must hold for it."""
+    """One condition: its text in the option, and the filters that must all hold."""
 
     text: str
     filters: tuple[spark.Filter, ...]
 
 
-def conditions(text: str, frame: Frame) -> list[Condition]:
-    """The conditions of the option filter, all of which must hold; raises InvalidArgumentError."""
-    return _Parser(text, frame).parsed()
+def parse_filter(text: str, frame: Frame) -> list[Condition]:
+    """Parses the option filter into conditions that must all hold. Raises InvalidArgumentError."""
+    return _Parser(text, frame).parse()
 
 
 class _Parser:
@@ -89,9 +90,9 @@ class _Parser:
         self._tokens = _tokens(text)
         self._next = 0
 
-    def parsed(self) -> list[Condition]:
+    def parse(self) -> list[Condition]:
         found = [self._condition()]
-        while self._taken("AND"):
+        while self._accept("AND"):
             found.append(self._condition())
         if self._next < len(self._tokens):
             raise self._unreadable()
@@ -106,26 +107,26 @@ class _Parser:
     def _filters(self) -> tuple[spark.Filter, ...]:
         column = self._column()
         path = (column.name,)
-        if self._taken("IS"):
-            made: spark.Filter = spark.IsNotNull(path) if self._taken("NOT") else spark.IsNull(path)
-            if not self._taken("NULL"):
+        if self._accept("IS"):
+            condition: spark.Filter = spark.IsNotNull(path) if self._accept("NOT") else spark.IsNull(path)
+            if not self._accept("NULL"):
                 raise self._unreadable()
-            return (made,)
-        if self._taken("BETWEEN"):
+            return (condition,)
+        if self._accept("BETWEEN"):
             low = self._literal(column)
-            if not self._taken("AND"):
+            if not self._accept("AND"):
                 raise self._unreadable()
             return spark.GreaterThanOrEqual(path, low), spark.LessThanOrEqual(path, self._literal(column))
-        is_negated = self._taken("NOT")
-        if self._taken("IN"):
-            made = spark.In(path, tuple(self._literals(column)))
-        elif self._taken("LIKE"):
-            made = self._like(column)
+        is_negated = self._accept("NOT")
+        if self._accept("IN"):
+            condition = spark.In(path, tuple(self._literals(column)))
+        elif self._accept("LIKE"):
+            condition = self._like(column)
         elif not is_negated:
             return (self._comparison(column),)
         else:
             raise self._unreadable()
-        return (spark.Not(made) if is_negated else made,)
+        return (spark.Not(condition) if is_negated else condition,)
 
     def _comparison(self, column: FrameColumn) -> spark.Filter:
         sign = self._token()
@@ -136,8 +137,8 @@ class _Parser:
             raise self._unreadable(sign)
         # The stubs know no constructor of them all.
         make: Any = _COMPARISONS[sign.text]
-        made: spark.Filter = make(path, self._literal(column, may_be_null=sign.text == "<=>"))
-        return made
+        condition: spark.Filter = make(path, self._literal(column, may_be_null=sign.text == "<=>"))
+        return condition
 
     def _column(self) -> FrameColumn:
         token = self._token()
@@ -148,7 +149,7 @@ class _Parser:
         if column is None:
             known = ", ".join(item.name for item in self._columns.values())
             raise InvalidArgumentError(
-                f"the option filter names the column {name!r}, and there is none; there are {known}"
+                f"the option filter names the column {name!r}, which does not exist; the columns are {known}"
             )
         return column
 
@@ -157,8 +158,8 @@ class _Parser:
         match = _LIKE.fullmatch(pattern) if isinstance(pattern, str) else None
         if match is None:
             raise InvalidArgumentError(
-                f"the option filter has LIKE {pattern!r} of {column.name!r}; it takes 'text%', '%text' and '%text%', "
-                "of text; what else there is, .where() on the DataFrame does"
+                f"the option filter has LIKE {pattern!r} for {column.name!r}; it takes 'text%', '%text' and '%text%' "
+                "with a text; use .where() on the DataFrame for anything else"
             )
         path, text = (column.name,), re.sub(r"\\(.)", r"\1", match["text"], flags=re.DOTALL)
         if match["before"]:
@@ -183,19 +184,20 @@ class _Parser:
             if may_be_null:
                 return None
             raise InvalidArgumentError(
-                f"the option filter compares {column.name!r} with NULL, which no row meets; say IS NULL or IS NOT NULL"
+                f"the option filter compares {column.name!r} with NULL, which matches no row; write IS NULL or IS NOT "
+                "NULL"
             )
         try:
             return _value(token, column)
         except (ValueError, ArithmeticError) as error:
-            why = f": {error}" if str(error) else ""
+            reason = f": {error}" if str(error) else ""
             raise InvalidArgumentError(
                 f"the option filter compares {column.name!r}, which is {column.type.simpleString().upper()}, with "
-                f"{token.text}{why}"
+                f"{token.text}{reason}"
             ) from None
 
-    def _taken(self, word: str) -> bool:
-        """Whether the word comes next, which then is behind us."""
+    def _accept(self, word: str) -> bool:
+        """Consumes the next token if it is that word. Returns whether it was."""
         is_next = self._next < len(self._tokens) and self._tokens[self._next].is_word(word)
         self._next += is_next
         return is_next
@@ -207,7 +209,7 @@ class _Parser:
         return self._tokens[self._next - 1]
 
     def _unreadable(self, token: _Token | None = None) -> InvalidArgumentError:
-        """What is said of a token that can't stand there, or of the next one."""
+        """Returns the error for an unexpected token, by default the next one."""
         if token is None and self._next < len(self._tokens):
             token = self._tokens[self._next]
         return _unreadable(self._text, len(self._text) if token is None else token.place)
@@ -228,13 +230,13 @@ def _tokens(text: str) -> list[_Token]:
 
 def _unreadable(text: str, place: int) -> InvalidArgumentError:
     where = f"at {text[place : place + 40]!r}" if text[place:].strip() else "at its end"
-    return InvalidArgumentError(f"the option filter can't be read {where}: {_KNOWN}")
+    return InvalidArgumentError(f"the option filter can't be parsed {where}: {_SYNTAX}")
 
 
 def _value(token: _Token, column: FrameColumn) -> object:
-    """The literal as PySpark would hand it over for a column of that type; raises ValueError if it is of another."""
+    """Returns the literal as PySpark passes it for a column of that type. Raises ValueError for another type."""
     if column.mapped is None or column.source is Source.TIMESTAMP:
-        raise ValueError("only IS [NOT] NULL can be asked of it")
+        raise ValueError("it can only be tested with IS [NOT] NULL")
     arrow = column.mapped.codec.arrow
     if token.kind == "text":
         return _of_text(token.text, arrow)
@@ -255,13 +257,13 @@ def _value(token: _Token, column: FrameColumn) -> object:
 
 
 def _float(number: decimal.Decimal, arrow: pa.DataType) -> float:
-    """The nearest one. Spark compares a FLOAT with a number as two DOUBLEs, so for a FLOAT it has to be the same."""
+    """Returns the nearest float. For a FLOAT it must be equal: Spark compares a FLOAT with a number as DOUBLE."""
     found = float(number)
     if math.isinf(found):
         raise ValueError("the number is too large")
     if arrow == pa.float32() and struct.unpack("f", struct.pack("f", found))[0] != found:
         raise ValueError(
-            "no FLOAT is exactly that number, which Spark compares as a DOUBLE; say .where(...) on the DataFrame"
+            "no FLOAT equals that number exactly, and Spark compares as DOUBLE; use .where(...) on the DataFrame"
         )
     return found
 
@@ -279,17 +281,17 @@ def _of_text(text: str, arrow: pa.DataType) -> object:
     if kind in ("", "timestamp") and arrow == TIMESTAMP:
         moment = datetime.datetime.fromisoformat(inside)
         if moment.tzinfo is None:
-            raise ValueError("name the zone of the timestamp, as in TIMESTAMP'2013-01-31 05:00:00Z'")
+            raise ValueError("give the timestamp a zone, as in TIMESTAMP'2013-01-31 05:00:00Z'")
         return moment
     raise ValueError
 
 
 def _unescaped(inside: str, quote: str) -> str:
-    def meant(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         if match[0] == quote * 2:
             return quote
         if match[1] not in _ESCAPES:
-            raise ValueError(f"the escape \\{match[1]} is not known")
+            raise ValueError(f"unknown escape \\{match[1]}")
         return _ESCAPES[match[1]]
 
-    return re.sub(rf"\\(.)|{quote}{quote}", meant, inside, flags=re.DOTALL)
+    return re.sub(rf"\\(.)|{quote}{quote}", replacement, inside, flags=re.DOTALL)

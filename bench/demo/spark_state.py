@@ -1,4 +1,4 @@
-"""What the steps with Spark share, beside the stage of all steps."""
+"""The state that the steps with Spark share, besides that of all steps."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.demo.account import Account
 from bench.demo.corrections import Rounds
-from bench.demo.stage import Stage
+from bench.demo.output import Output
+from bench.demo.state import DemoState
 
 
 @dataclass(slots=True)
-class SparkStage:
-    """`flights`, `planes` and `weather` are read from the CSV files, each time that they are used.
+class SparkState:
+    """Spark reads `flights`, `planes` and `weather` from the CSV files at each use.
 
-    `rounds` is what the writers will do; `before` and `after` the mean delay by hour, for the picture.
+    `rounds` is the work of the writers; `before` and `after` are the mean delays by hour, for the picture.
     """
 
-    stage: Stage
+    state: DemoState
     spark: SparkSession
     flights: DataFrame
     planes: DataFrame
@@ -28,13 +28,13 @@ class SparkStage:
     after: dict[int, float] = field(default_factory=dict)
 
     @property
-    def account(self) -> Account:
-        return self.stage.account
+    def output(self) -> Output:
+        return self.state.output
 
     @property
     def address(self) -> str:
-        return self.stage.address
+        return self.state.address
 
     @property
     def flight_count(self) -> int:
-        return len(self.stage.expected)
+        return len(self.state.expected)

@@ -1,4 +1,4 @@
-"""The option filter: its grammar, and what of it the server evaluates."""
+"""The option filter: its grammar, and the conditions that the server evaluates."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from pyspark.sql.datasource import (
 )
 from rowlock import Mapping
 from rowlock.errors import InvalidArgumentError
-from rowlock.spark.conditions import conditions
 from rowlock.spark.frame import Frame, mapped_frame, plain_frame
 from rowlock.spark.options import read_options
 from rowlock.spark.pushdown import Rows, rows_of
+from rowlock.spark.sql_filter import parse_filter
 
 _MAPPING = (
     "id STRING :key, n INT f:n, x DOUBLE f:x, f FLOAT f:f, s STRING f:s, b BINARY f:b, yes BOOLEAN f:yes, "
@@ -42,7 +42,7 @@ def _frame() -> Frame:
 
 
 def _filters(text: str) -> list[Filter]:
-    return [each for one in conditions(text, _frame()) for each in one.filters]
+    return [each for one in parse_filter(text, _frame()) for each in one.filters]
 
 
 @pytest.mark.parametrize(
@@ -83,15 +83,15 @@ def _filters(text: str) -> list[Filter]:
         ),
     ],
 )
-def test_conditions_are_read_as_spark_reads_them(text: str, expected: list[Filter]) -> None:
+def test_conditions_are_parsed_as_spark_parses_them(text: str, expected: list[Filter]) -> None:
     assert _filters(text) == expected
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "can't be read at its end: it takes comparisons"),
-        ("n = 5 OR n = 6", r"can't be read at 'OR n = 6': .*\.where\(\) on the DataFrame"),
+        ("", "can't be parsed at its end: it takes comparisons"),
+        ("n = 5 OR n = 6", r"can't be parsed at 'OR n = 6': .*\.where\(\) on the DataFrame"),
         ("(n = 5)", r"at '\(n = 5\)'"),
         ("NOT n = 5", "at 'NOT n = 5'"),
         ("n = 5 AND", "at its end"),
@@ -103,10 +103,10 @@ def test_conditions_are_read_as_spark_reads_them(text: str, expected: list[Filte
         ("n IN 5", "at '5'"),
         ("n IN (5", "at its end"),
         ("n BETWEEN 5", "at its end"),
-        ("upper(s) = 'X'", "names the column 'upper', and there is none; there are id, n,"),
-        ("delay = 5", "names the column 'delay', and there is none"),
-        ("n = NULL", "compares 'n' with NULL, which no row meets; say IS NULL"),
-        ("n IN (1, NULL)", "say IS NULL"),
+        ("upper(s) = 'X'", "names the column 'upper', which does not exist; the columns are id, n,"),
+        ("delay = 5", "names the column 'delay', which does not exist"),
+        ("n = NULL", "compares 'n' with NULL, which matches no row; write IS NULL"),
+        ("n IN (1, NULL)", "write IS NULL"),
         ("n = '5'", "compares 'n', which is INT, with '5'"),
         ("n = 5.5", "compares 'n', which is INT, with 5.5"),
         ("s = 5", "compares 's', which is STRING, with 5"),
@@ -114,23 +114,23 @@ def test_conditions_are_read_as_spark_reads_them(text: str, expected: list[Filte
         ("b = X'0'", "which is BINARY, with X'0': non-hexadecimal"),
         ("yes = 1", "which is BOOLEAN, with 1"),
         ("day = '2013-02-30'", "which is DATE, with '2013-02-30': day is out of range"),
-        ("at = TIMESTAMP'2013-01-31 05:00:00'", "name the zone of the timestamp"),
-        ("n_timestamp = 5", "'n_timestamp', which is TIMESTAMP, with 5: only IS "),
-        (r"s = 'a\q'", r"the escape \\q is not known"),
+        ("at = TIMESTAMP'2013-01-31 05:00:00'", "give the timestamp a zone"),
+        ("n_timestamp = 5", "'n_timestamp', which is TIMESTAMP, with 5: it can only be tested with IS "),
+        (r"s = 'a\q'", r"unknown escape \\q"),
         ("s LIKE 'a%b'", "it takes 'text%', '%text' and '%text%'"),
         ("s LIKE 'a_'", "it takes 'text%'"),
         ("x = 1e400", "which is DOUBLE, with 1e400: the number is too large"),
         ("f = 1e39", "which is FLOAT, with 1e39"),
-        ("f <= 0.1", r"which is FLOAT, with 0.1: no FLOAT is exactly that number, .*say .where"),
+        ("f <= 0.1", r"which is FLOAT, with 0.1: no FLOAT equals that number exactly, .*use .where"),
         ("n = 1e999999999", "which is INT, with 1e999999999: the number is too large"),
         ("price = 1e999999999", "with 1e999999999: the number is too large"),
-        ("n LIKE 5", "it takes 'text%', '%text' and '%text%', of text"),
+        ("n LIKE 5", "it takes 'text%', '%text' and '%text%' with a text"),
         ("s = 'x", 'at "\'x"'),
     ],
 )
-def test_what_is_no_such_condition_is_refused_where_it_stands(text: str, message: str) -> None:
+def test_an_invalid_condition_is_refused_with_its_place(text: str, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
-        conditions(text, _frame())
+        parse_filter(text, _frame())
 
 
 def _rows(text: str, frame: Frame | None = None, **options: str) -> Rows:
@@ -138,7 +138,7 @@ def _rows(text: str, frame: Frame | None = None, **options: str) -> Rows:
     return rows_of(frame or _frame(), given)
 
 
-def test_a_filter_joins_what_the_other_options_choose() -> None:
+def test_a_filter_is_combined_with_the_other_options() -> None:
     rows = _rows("id >= 'b' AND n = 5", prefix="", start="a", stop="c", where="f:s = x")
     assert rows.ranges == ((b"b", b"c"),)
     assert rows.where is not None
@@ -148,7 +148,7 @@ def test_a_filter_joins_what_the_other_options_choose() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "condition"),
     [
         ("n = 5 and x > 1.5", "x > 1.5"),
         ("price = 1.5", "price = 1.5"),
@@ -157,13 +157,13 @@ def test_a_filter_joins_what_the_other_options_choose() -> None:
         ("n = 5 and price BETWEEN 1 AND 2", "price BETWEEN 1 AND 2"),
     ],
 )
-def test_what_only_spark_can_tell_is_refused_with_the_way_out(text: str, told: str) -> None:
+def test_a_condition_that_only_spark_can_evaluate_is_refused_with_advice(text: str, condition: str) -> None:
     with pytest.raises(InvalidArgumentError) as refused:
         _rows(text)
-    assert f"can't evaluate {told!r} of the option filter exactly as Spark does" in str(refused.value)
-    assert f".where({told!r})" in str(refused.value)
+    assert f"can't evaluate {condition!r} of the option filter exactly as Spark does" in str(refused.value)
+    assert f".where({condition!r})" in str(refused.value)
 
 
-def test_a_filter_of_bytes_that_may_be_malformed_is_refused() -> None:
+def test_a_filter_on_bytes_that_may_be_malformed_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="can't evaluate 'n = 5'"):
         _rows("n = 5", malformed="null")

@@ -1,4 +1,4 @@
-"""What the steps of the demo share: the server, the client, and what must be in the tables by now."""
+"""The state that the steps of the demo share: the server, the client, and the expected rows of the tables."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pathlib import Path
 import pyarrow as pa
 import rowlock
 
-from bench.demo.account import Account
+from bench.demo.output import Output
 from bench.processes import ServerProcess, start_rowlock
 
-# One deadline for everything, longer than a restart of the server takes.
+# The deadline of every call, longer than a restart of the server takes.
 CALL_SECONDS = 120.0
 
 
 @dataclass(slots=True)
-class Stage:
-    """`expected` is the source with every acknowledged change, in the order of its keys.
+class DemoState:
+    """`expected` is the source with every acknowledged change, in key order.
 
-    `rates` is what the steps measured for the picture, flights a second by what did it.
+    `rates` has the rates for the picture, in flights per second, by operation.
     """
 
     folder: Path
-    account: Account
+    output: Output
     server: ServerProcess
     client: rowlock.Client
     expected: pa.Table
@@ -35,27 +35,27 @@ class Stage:
         return self.server.address
 
     def crash_and_restart(self) -> float:
-        """Kills the server, and starts it on the same folder and port; seconds until it is ready again."""
+        """Kills the server and restarts it on the same folder and port. Returns the seconds until it is ready."""
         address = self.server.address
         self.server.kill()
         self.server = start_rowlock(self.folder, listen=address)
         return self.server.ready_seconds
 
     def close(self) -> None:
-        """Ends client and server."""
+        """Closes the client and stops the server."""
         self.client.close()
         self.server.stop(CALL_SECONDS)
 
 
 class Stopwatch:
-    """Seconds since it was made or stopped, and what they make of a count."""
+    """Measures seconds from its creation until now, or until it is stopped."""
 
     def __init__(self) -> None:
         self._start = time.perf_counter()
         self._stop: float | None = None
 
     def stop(self) -> Stopwatch:
-        """From now on its seconds stay as they are."""
+        """Stops the watch."""
         self._stop = time.perf_counter()
         return self
 
@@ -66,7 +66,7 @@ class Stopwatch:
     def per_second(self, count: int) -> float:
         return count / self.seconds
 
-    def rate(self, count: int, what: str) -> str:
-        """`336,776 flights in 9.1 s, 37,008 a second`."""
+    def rate(self, count: int, unit: str) -> str:
+        """Formats the rate: `336,776 flights in 9.1 s, 37,008 per second`."""
         seconds = self.seconds
-        return f"{count:,} {what} in {seconds:.1f} s, {count / seconds:,.0f} a second"
+        return f"{count:,} {unit} in {seconds:.1f} s, {count / seconds:,.0f} per second"

@@ -1,4 +1,4 @@
-"""What a campaign runs on: a server, a table and a folder of its own, and Spark."""
+"""The setup of a campaign: its server, table and folder, and Spark."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ ROWS, ROWS_SHORT = 3000, 600
 
 
 @dataclass(slots=True)
-class Stage:
-    """One campaign's."""
+class Setup:
+    """The setup of one campaign."""
 
     folder: Path
     server: RowlockServer
@@ -45,16 +45,16 @@ class Stage:
         return Upstream(trouble, self.folder / "marks", self.server.address, job, seed, self.row_count)
 
     def session(self, master: str, settings: Mapping[str, str] | None = None) -> SparkSession:
-        """Spark, with batches so small that each job is many of them."""
+        """Starts Spark, with small batches, so that each job has many of them."""
         session = local_session(self.folder, master, {**SETTINGS, **(settings or {})})
-        # Each failure that is wanted would be told three times over.
+        # Spark would log each planned failure three times.
         session.sparkContext.setLogLevel("OFF")
         return session
 
 
 @contextmanager
-def stage(settings: Settings) -> Iterator[Stage]:
-    """Ends the server and removes the folder at the end."""
+def set_up(settings: Settings) -> Iterator[Setup]:
+    """Starts a server in a new folder. Stops it and removes the folder at the end."""
     folder = Path(mkdtemp(prefix="rowlock-spark-"))
     (folder / "marks").mkdir()
     server = RowlockServer(folder / "data", folder / "server.log")
@@ -63,7 +63,7 @@ def stage(settings: Settings) -> Iterator[Stage]:
         with rowlock.connect(server.address, timeout=60) as client:
             client.create_table("t", ["f"])
             chance = random.Random(settings.seed)
-            yield Stage(folder, server, client, chance, ROWS_SHORT if settings.is_short else ROWS)
+            yield Setup(folder, server, client, chance, ROWS_SHORT if settings.is_short else ROWS)
         server.stop()
     finally:
         server.kill()
@@ -71,7 +71,7 @@ def stage(settings: Settings) -> Iterator[Stage]:
 
 
 def in_own_process(name: str, promise: str, campaign: Callable[[Account], None]) -> Account:
-    """The campaign's account. Each has a Java and a Python of its own."""
+    """Runs the campaign in a process with its own Java. Returns its account."""
     account = Account(name, promise)
 
     def run() -> Account:

@@ -1,4 +1,4 @@
-"""The account that the demo gives: what was done, how fast, and whether each comparison held."""
+"""The output of the demo: its steps, their speed, and the result of each comparison."""
 
 from __future__ import annotations
 
@@ -10,54 +10,54 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 
-class Account:
-    """Prints, and remembers what differed. Used by one thread."""
+class Output:
+    """Prints lines, and collects the differences. Used by one thread."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self.held_count = 0
+        self.passed_count = 0
         self.differences: list[str] = []
 
     def step(self, title: str) -> None:
-        """Opens a step."""
+        """Prints the title of a step."""
         self._console.print(f"\n[bold]{title}[/]", highlight=False, soft_wrap=True)
 
-    def say(self, sentence: str) -> None:
-        """A line of what was done, with its figure."""
+    def line(self, sentence: str) -> None:
+        """Prints a line about the current step."""
         self._console.print(f"  {sentence}", markup=False, highlight=False, soft_wrap=True)
 
     def compare(self, claim: str, found: object, expected: object) -> bool:
-        """Whether the two are equal; the claim is what that shows. A difference is said and remembered."""
+        """Compares the two and prints the result; `claim` is true if they are equal. Returns whether they are."""
         if found == expected:
-            return self.hold(claim)
-        return self.differ(f"{claim}: found {_short(found)}, expected {_short(expected)}")
+            return self.passed(claim)
+        return self.failed(f"{claim}: found {_short(found)}, expected {_short(expected)}")
 
-    def hold(self, claim: str) -> bool:
-        """A comparison that held."""
-        self.held_count += 1
+    def passed(self, claim: str) -> bool:
+        """Prints and counts a comparison that passed. Returns True."""
+        self.passed_count += 1
         self._console.print(f"  [green]✓[/] {escape(claim)}", highlight=False, soft_wrap=True)
         return True
 
-    def differ(self, what: str) -> bool:
-        """A comparison that did not."""
-        self.differences.append(what)
-        self._console.print(f"  [red]✗[/] {escape(what)}", highlight=False, soft_wrap=True)
+    def failed(self, difference: str) -> bool:
+        """Prints and collects a difference. Returns False."""
+        self.differences.append(difference)
+        self._console.print(f"  [red]✗[/] {escape(difference)}", highlight=False, soft_wrap=True)
         return False
 
     def close(self, seconds: float) -> None:
-        """The last lines."""
+        """Prints the summary."""
         if self.differences:
-            self._console.print(f"\n[red bold]{len(self.differences)} comparisons did not hold:[/]", highlight=False)
+            self._console.print(f"\n[red bold]{len(self.differences)} comparisons failed:[/]", highlight=False)
             for difference in self.differences:
                 self._console.print(f"  {difference}", markup=False, highlight=False, soft_wrap=True)
         else:
             self._console.print(
-                f"\n[green bold]All {self.held_count} comparisons held[/], in {seconds:.0f} s.", highlight=False
+                f"\n[green bold]All {self.passed_count} comparisons passed[/], in {seconds:.0f} s.", highlight=False
             )
 
     @contextmanager
     def progress(self, title: str, total: int) -> Iterator[Bar]:
-        """A bar that fills as things are done; on a terminal only, and gone afterwards."""
+        """Shows a progress bar, on a terminal only, and removes it afterwards."""
         columns = (TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         with Progress(
             *columns, console=self._console, transient=True, disable=not self._console.is_terminal
@@ -66,14 +66,14 @@ class Account:
 
 
 class Bar:
-    """One progress bar."""
+    """A progress bar."""
 
     def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress = progress
         self._task = task
 
     def reach(self, done: int) -> None:
-        """So many are done."""
+        """Sets how many are done."""
         self._progress.update(self._task, completed=done)
 
 

@@ -1,0 +1,107 @@
+"""The arguments and options that several commands share, with their help texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from rowlock._codec.escapes import typed
+
+
+def integer(text: str | int) -> int:
+    """Parses an integer. typer also passes defaults, which are numbers already."""
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{typed(str(text))} is not an integer") from None
+
+
+def integer_from(minimum: int) -> Callable[[str | int], int]:
+    """Returns a parser of integers that are at least `minimum`."""
+
+    def parse(text: str | int) -> int:
+        number = integer(text)
+        if number < minimum:
+            raise typer.BadParameter(f"{number} is less than {minimum}")
+        return number
+
+    return parse
+
+
+def seconds(text: str | float) -> float:
+    """Parses a number of seconds."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{typed(str(text))} is not a number of seconds") from None
+
+
+TableArgument = Annotated[str, typer.Argument(metavar="TABLE", show_default=False)]
+RowArgument = Annotated[str, typer.Argument(metavar="ROW", show_default=False, help=r"The row key; \xNN is a byte.")]
+ColumnArgument = Annotated[str, typer.Argument(metavar="COLUMN", show_default=False, help="FAMILY:QUALIFIER.")]
+ColumnArguments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="COLUMN", show_default=False, help="FAMILY:QUALIFIER, or FAMILY for all of its columns."),
+]
+CellArguments = Annotated[
+    list[str], typer.Argument(metavar="CELL", show_default=False, help="FAMILY:QUALIFIER=VALUE, one or more.")
+]
+TimestampOption = Annotated[
+    int | None,
+    typer.Option(
+        "--timestamp",
+        parser=integer,
+        metavar="MILLISECONDS",
+        help="Timestamp of the cells. Default: the server's clock.",
+    ),
+]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+DURABILITY = typer.Option(
+    "--durability",
+    metavar="skip|async|os|fsync",
+    help="What acknowledged writes survive: fsync a power loss, os a crash of the server; see docs/client.md.",
+)
+MappingOption = Annotated[
+    str,
+    typer.Option(
+        "--mapping",
+        "-m",
+        metavar="MAPPING",
+        show_default=False,
+        help="For example 'id STRING :key, delay INT info:delay'.",
+    ),
+]
+FormatOption = Annotated[
+    str | None, typer.Option("--format", metavar="csv|parquet", help="Default: by the file's suffix.")
+]
+SeparatorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--separator",
+        metavar="CHARACTER",
+        show_default=False,
+        help=r"CSV: the field separator, one of , ; | \t. Default: ,",
+    ),
+]
+StartOption = Annotated[str | None, typer.Option("--start", metavar="ROW", help="First row, inclusive.")]
+StopOption = Annotated[str | None, typer.Option("--stop", metavar="ROW", help="Stop row, exclusive.")]
+PrefixOption = Annotated[
+    str | None, typer.Option("--prefix", metavar="ROW", help="Only rows whose keys start with this.")
+]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        show_default=False,
+        help="Only rows that match; may be repeated; see 'rowlock scan --help'.",
+    ),
+]
+ExplainedWhereOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where", metavar="CONDITION", show_default=False, help="Only rows that match; may be repeated; see above."
+    ),
+]
