@@ -51,7 +51,7 @@ MEMORY = [
     ),
     Mutant(
         "indexes of files that are gone are counted for ever",
-        "BlockCache._drop_gone",
+        "BlockCache._drop_released",
         "            self.index_bytes_held -= self._index_bytes.pop(reader, 0)\n",
         "",
         f"{CACHE}::test_what_indexes_hold_is_counted_until_their_readers_are_gone",

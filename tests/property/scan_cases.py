@@ -44,7 +44,7 @@ NOW = 40
 ROWS = [b"a", b"a\x00", b"ab", b"b", b"b\xff", b"c", b"\xff", b"\xff\xff"]
 QUALIFIERS = [b"", b"p", b"q", b"qq", b"\xff"]
 FAMILY_NAMES = [b"B", b"f", b"g"]
-# By table: any bytes, or all of a type, so that typed comparisons don't meet a misfit at once.
+# By table: any bytes, or all of a type, so that typed comparisons don't meet a mismatch at once.
 VALUES = [
     [b"", b"a", b"b", b"7", b"-12", b"\x00\x01", b"\xff\xff", b"ab"],
     [b"7", b"-12", b"0", b"300"],

@@ -45,7 +45,7 @@ def answered(answers: Sequence[ScanAnswer]) -> Iterator[tuple[bytes, AnswerCell]
 def scanned(
     sources_now: Callable[[], View], plan: ScanPlan, model: Model, start: bytes, stop: bytes, window_bytes: int
 ) -> tuple[list[ScanAnswer], bytes | None]:
-    """The scan's batches, and the row at which it found a misfit."""
+    """The scan's batches, and the row at which it found a mismatch."""
     answers = []
     try:
         for answer in scan(sources_now, plan, start, stop, model.read_point, window_bytes=window_bytes):
@@ -59,13 +59,13 @@ def test_scan_answers_what_the_model_answers() -> None:
     endings = Counter(check_scan(case) for case in CASES)
     # The cases would prove little if most of them answered nothing.
     assert endings["answered"] > len(CASES) / 6, endings
-    assert endings["misfit"], endings
+    assert endings["mismatch"], endings
 
 
 def test_row_form_lays_out_what_the_model_answers() -> None:
     endings = Counter(check_row_form(case) for case in CASES)
     assert endings["answered"] > len(CASES) / 6, endings
-    assert endings["misfit"], endings
+    assert endings["mismatch"], endings
 
 
 def laid_out(row: bytes, cells: Sequence[AnswerCell], form: Sequence[FormColumn]) -> tuple[object, ...]:
@@ -86,14 +86,14 @@ def check_row_form(case: int) -> str:
     view = random_stores(model, generator)
     window_bytes = generator.choice([1, 2, 5, 1 << 20])
     expected = []
-    expected_misfit = None
+    expected_mismatch = None
     try:
         for row, cells in model.scan(plan, b"", b""):
             expected.append(laid_out(row, cells, form))
     except MisfitError as error:
-        expected_misfit = error.row
-    answers, misfit = scanned(lambda: view, plan, model, b"", b"", window_bytes)
-    assert misfit == expected_misfit, f"case {case}"
+        expected_mismatch = error.row
+    answers, mismatch = scanned(lambda: view, plan, model, b"", b"", window_bytes)
+    assert mismatch == expected_mismatch, f"case {case}"
     lines = []
     for answer in answers:
         answer.table.validate(full=True)
@@ -102,9 +102,9 @@ def check_row_form(case: int) -> str:
         assert answer.row_count == 1 or line_bytes(answer.table) <= plan.batch_bytes, f"case {case}"
         assert not answer.row_continues, f"case {case}"
         lines += list(zip(*[column.to_pylist() for column in answer.table.columns], strict=True))
-    if misfit is not None:
+    if mismatch is not None:
         assert lines == expected, f"case {case}"
-        return "misfit"
+        return "mismatch"
     assert lines == expected, f"case {case}"
     return "answered" if expected else "nothing"
 
@@ -126,19 +126,19 @@ def check_scan(case: int) -> str:
     start, stop = random_range(generator) if generator.random() < 0.2 else (b"", b"")
     window_bytes = generator.choice([1, 2, 5, 1 << 20])
     expected: list[tuple[bytes, list[AnswerCell]]] = []
-    expected_misfit = None
+    expected_mismatch = None
     try:
         for of_row in model.scan(plan, start, stop):
             expected.append(of_row)
     except MisfitError as error:
-        expected_misfit = error.row
-    answers, misfit = scanned(lambda: view, plan, model, start, stop, window_bytes)
-    assert misfit == expected_misfit, f"case {case}"
-    if misfit is not None:
-        # Whole rows before the misfit's are given first, and of that one perhaps the beginning.
-        whole = [(row, cell) for row, cell in answered(answers) if row != misfit]
+        expected_mismatch = error.row
+    answers, mismatch = scanned(lambda: view, plan, model, start, stop, window_bytes)
+    assert mismatch == expected_mismatch, f"case {case}"
+    if mismatch is not None:
+        # Whole rows before the mismatch's are given first, and of that one perhaps the beginning.
+        whole = [(row, cell) for row, cell in answered(answers) if row != mismatch]
         assert whole == [(row, cell) for row, cells in expected for cell in cells], f"case {case}"
-        return "misfit"
+        return "mismatch"
     check_batches(answers, plan)
     assert list(answered(answers)) == [(row, cell) for row, cells in expected for cell in cells], f"case {case}"
     assert sum(answer.row_count for answer in answers) == len(expected), f"case {case}"
@@ -209,8 +209,8 @@ def check_moving_scan(case: int) -> None:
     generator = generator_of(case)
     model, plan = random_model(generator), random_plan(generator)
     views = [random_stores(model, generator) for _ in range(3)]
-    fixed, fixed_misfit = scanned(lambda: views[0], plan, model, b"", b"", 1 << 20)
-    moving, misfit = scanned(lambda: generator.choice(views), plan, model, b"", b"", generator.choice([1, 2, 5]))
-    assert misfit == fixed_misfit, f"case {case}"
-    if misfit is None:
+    fixed, fixed_mismatch = scanned(lambda: views[0], plan, model, b"", b"", 1 << 20)
+    moving, mismatch = scanned(lambda: generator.choice(views), plan, model, b"", b"", generator.choice([1, 2, 5]))
+    assert mismatch == fixed_mismatch, f"case {case}"
+    if mismatch is None:
         assert list(answered(moving)) == list(answered(fixed)), f"case {case}"

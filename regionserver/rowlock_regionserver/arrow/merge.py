@@ -23,7 +23,7 @@ from rowlock_regionserver.arrow.columns import (
     single_array,
     single_chunk,
 )
-from rowlock_regionserver.arrow.sorted_run import SortedRun, together
+from rowlock_regionserver.arrow.sorted_run import SortedRun, concatenated
 
 _STORE_ORDER: list[tuple[str, Literal["ascending", "descending"]]] = [
     ("row", "ascending"),
@@ -55,7 +55,7 @@ def merged_in_row(runs: Sequence[SortedRun]) -> SortedRun:
 
 
 def _sorted(runs: Sequence[SortedRun], order: list[tuple[str, Literal["ascending", "descending"]]]) -> SortedRun:
-    all_runs = together(runs)
+    all_runs = concatenated(runs)
     one_chunk = SortedRun(single_chunk(all_runs.keys), all_runs.values)
     indices = pc.sort_indices(one_chunk.keys, sort_keys=order)
     return one_chunk.at(np.frombuffer(numbers(indices.cast(pa.int64()), "q"), np.int64))
@@ -70,8 +70,8 @@ def joined_rows(runs: Sequence[SortedRun]) -> SortedRun | None:
     present = [run for run in runs if len(run)]
     successive = in_succession(present)
     if successive is not None:
-        return together(successive)
-    all_runs = together(present)
+        return concatenated(successive)
+    all_runs = concatenated(present)
     # A row that ends one run and begins the next is in both.
     begins_run = np.cumsum([0, *(len(run) for run in present[:-1])])
     order = _order_of_rows(single_array(all_runs.keys.column(ROW)), begins_run)

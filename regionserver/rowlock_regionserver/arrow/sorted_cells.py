@@ -91,7 +91,7 @@ class SortedCells:
 
 
 @dataclass(frozen=True, slots=True)
-class TableFacts:
+class TableProperties:
     """What a reader wants to know of a table of cells before it looks at any: the flags and bounds of a Chunk."""
 
     has_tombstones: bool
@@ -101,7 +101,7 @@ class TableFacts:
     timestamp_min: int  # TIMESTAMP_MAX when empty
 
     @classmethod
-    def of(cls, table: pa.Table) -> TableFacts:
+    def of(cls, table: pa.Table) -> TableProperties:
         """The facts of a sorted table of CELL_SCHEMA. Some 60 µs, and 50 M cells/s."""
         if not table.num_rows:
             return cls(False, False, NEWEST, 0, TIMESTAMP_MAX)

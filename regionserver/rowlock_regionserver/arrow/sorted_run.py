@@ -92,13 +92,13 @@ class Values:
         return Values(self._column.slice(start, stop - start), away)
 
     def column(self) -> pa.ChunkedArray[Any]:
-        """All values, in order; uncopied if they stand so. They must be less than 2 GiB together."""
+        """All values, in order; uncopied if they stand so. They must be less than 2 GiB concatenated."""
         if self._places is None and not self._away:
             return self._column
         return pa.chunked_array([self.array()])
 
     def array(self, cells: Integers | None = None) -> pa.BinaryArray:
-        """All values, or those of some cells, in that order, as one array; they must be less than 2 GiB together.
+        """All values, or those of some cells, in that order, as one array; they must be less than 2 GiB concatenated.
 
         Values that are there are copied once or twice, others read.
         """
@@ -121,9 +121,9 @@ class Values:
             start = index + 1
         if start < len(array) or not parts:
             parts.append(array.slice(start))
-        together = pa.concat_arrays(parts) if len(parts) > 1 else parts[0]
-        assert isinstance(together, pa.BinaryArray)
-        return together
+        concatenated = pa.concat_arrays(parts) if len(parts) > 1 else parts[0]
+        assert isinstance(concatenated, pa.BinaryArray)
+        return concatenated
 
 
 def _taken(column: pa.ChunkedArray[Any], wanted: Integers) -> pa.BinaryArray:
@@ -168,7 +168,7 @@ class SortedRun:
             return self
         return SortedRun(self.keys.slice(start, stop - start), self.values.slice(start, stop))
 
-    def kept(self, mask: Mask) -> SortedRun:
+    def filter(self, mask: Mask) -> SortedRun:
         """The cells where `mask` is true; itself when it is true everywhere."""
         if mask.all():
             return self
@@ -179,7 +179,7 @@ class SortedRun:
         return SortedRun(take(self.keys, places), self.values.at(places))
 
     def table(self) -> pa.Table:
-        """A table of CELL_SCHEMA with all values; they must be less than 2 GiB together."""
+        """A table of CELL_SCHEMA with all values; they must be less than 2 GiB concatenated."""
         return pa.Table.from_arrays([*self.keys.columns, self.values.column()], schema=CELL_SCHEMA)
 
     def tables(self, bytes_max: int) -> Iterator[pa.Table]:
@@ -189,7 +189,7 @@ class SortedRun:
 
 
 def slices_within(byte_counts: Integers, bytes_max: int) -> Iterator[tuple[int, int]]:
-    """Ranges [start, stop) that are together all, each of at most `bytes_max` or of one element."""
+    """Ranges [start, stop) that are concatenated all, each of at most `bytes_max` or of one element."""
     ends = np.cumsum(byte_counts)
     start = 0
     while start < len(ends):
@@ -199,7 +199,7 @@ def slices_within(byte_counts: Integers, bytes_max: int) -> Iterator[tuple[int, 
         start = stop
 
 
-def together(runs: Sequence[SortedRun]) -> SortedRun:
+def concatenated(runs: Sequence[SortedRun]) -> SortedRun:
     """The runs' cells one after the other. Nothing is copied but small numbers."""
     if len(runs) == 1:
         return runs[0]

@@ -127,7 +127,7 @@ class RegionServer:
 
     def _regions_to_flush(self) -> list[Region]:
         """Asked every second or so: the moment to close and remove store files that were read to the end."""
-        self._shared.open_files.tidy()
+        self._shared.open_files.close_released()
         return list(self._regions.values())
 
     def stop_waiting_for_space(self) -> None:
@@ -150,7 +150,7 @@ class RegionServer:
         for region in regions:
             region.give_back_stamps()
         self._log.close()
-        self._shared.open_files.tidy()
+        self._shared.open_files.close_released()
         self._shared.open_files.close_idle()
         return left
 
@@ -369,7 +369,7 @@ class RegionServer:
         """Flushes one region; a failed sync is final. Blocks. Raises DiskFullError, which changes nothing."""
         with self._disk_failures_are_final():
             result = region.flush()
-        self._shared.open_files.tidy()  # If its table was dropped meanwhile.
+        self._shared.open_files.close_released()  # If its table was dropped meanwhile.
         return result
 
     def statistics(self) -> RegionServerStatistics:

@@ -5,7 +5,7 @@
 2. Wait until the read point has passed the switch: only durable, published cells may stand in a file, because after the
    manifest names it the log's records are gone. A log that waits for disk space is not waited for.
 3. Write: each family's sealed segments are merged window by window, freed of what no reader can see any more
-   (scan/kept_tables.py), and written as one store file, synced, renamed, and opened.
+   (scan/retained_tables.py), and written as one store file, synced, renamed, and opened.
 4. Commit and show: one edit of the live files (live_files.py). The next manifest generation names the new files and the
    flushed write number, and keeps the request ids that the log would forget (manifest_answers.py). Readers then see the
    files instead of the segments, in one step.
@@ -38,7 +38,7 @@ from rowlock_regionserver.region.idempotency.manifest_answers import with_answer
 from rowlock_regionserver.region.live_files import Edit
 from rowlock_regionserver.region.manifest import Manifest
 from rowlock_regionserver.region.region_parts import RegionParts
-from rowlock_regionserver.scan.kept_tables import Judge, kept_tables
+from rowlock_regionserver.scan.retained_tables import RetentionRule, retained_tables
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
@@ -222,11 +222,11 @@ class Flusher:
                 return None
             return write_store_file(path, itertools.chain([first], tables), family, self._files, number=number)
 
-    def _tables(self, segments: Sequence[Source], judge: Judge) -> Generator[pa.Table, None, None]:
+    def _tables(self, segments: Sequence[Source], judge: RetentionRule) -> Generator[pa.Table, None, None]:
         """What stays of the cells, in a turn that lasts until the last table is written, and not to the sync."""
         window_bytes, merge_bytes = self._config.flush_window_bytes, self._config.flush_merge_window_bytes
         with self._pacing.permit(frees_memory=True) as permit:
-            yield from kept_tables(segments, judge, window_bytes, merge_bytes, between=permit.yield_now)
+            yield from retained_tables(segments, judge, window_bytes, merge_bytes, between=permit.yield_now)
 
     def close(self) -> None:
         """Waits for the flush that runs; none begins after it, so the folder may be removed."""

@@ -194,7 +194,7 @@ class ReadPath:
                     yield at.write_number, answers
         finally:
             # What the scan was the last to read can be closed, or removed.
-            self._open_files.tidy()
+            self._open_files.close_released()
 
     def _sources_of(self, numbers: Mapping[bytes, int]) -> Sequence[tuple[Family, Sequence[Segment | StoreFile]]]:
         """All that is served now. FamilyNotFoundError when one of these is not, be there another of its name."""

@@ -45,13 +45,13 @@ class Cutter:
                 stop = self._row_start_near(stop, start, before, ends, row_starts)
             if stop > start:
                 self._parts.append(batch.slice(start, stop - start))
-            yield self._taken()
+            yield self._pop_block()
             start = stop
 
-    def rest(self) -> Iterator[pa.RecordBatch]:
+    def finish(self) -> Iterator[pa.RecordBatch]:
         """The last block, if there are cells for one."""
         if self._parts:
-            yield self._taken()
+            yield self._pop_block()
 
     def _row_start_near(
         self,
@@ -68,7 +68,7 @@ class Cutter:
         is_half_full = self._part_bytes + int(ends[row_start - 1]) - before >= self._block_bytes // 2
         return row_start if is_half_full else stop
 
-    def _taken(self) -> pa.RecordBatch:
+    def _pop_block(self) -> pa.RecordBatch:
         parts, self._parts, self._part_bytes = self._parts, [], 0
         if len(parts) == 1:
             return parts[0]

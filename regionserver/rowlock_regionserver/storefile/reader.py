@@ -52,8 +52,8 @@ class StoreFile:
             with handle as descriptor:
                 contents = read_metadata(path, info, files, descriptor)
         except BaseException:
-            handle.unused()
-            open_files.tidy()
+            handle.release()
+            open_files.close_released()
             raise
         return cls(info, Blocks(handle, contents.index, cache, files, contents.bytes_held), contents.bloom_words)
 
@@ -171,7 +171,7 @@ class StoreFile:
         if not self.may_have_row(row):
             return True
         missing = [number for number in self._index.blocks_of_row(row) if not self._blocks.is_cached(number)]
-        return len(missing) <= _AT_ONCE_BLOCKS_MAX and all(self._blocks.bring(number) for number in missing)
+        return len(missing) <= _AT_ONCE_BLOCKS_MAX and all(self._blocks.try_load(number) for number in missing)
 
     # ---- scans
 
@@ -196,7 +196,7 @@ class StoreFile:
         if reverse:
             load = partial(blocks.part, bytes_max=bytes_max)
             return self._chunk(read_backwards(index, load, start, stop, bytes_max, row_bytes_max))
-        load_ahead = blocks.ahead(index.blocks_of_range(start, stop), bytes_max, bytes_max)
+        load_ahead = blocks.read_ahead(index.blocks_of_range(start, stop), bytes_max, bytes_max)
         return self._chunk(read_forwards(index, load_ahead, start, stop, bytes_max, row_bytes_max))
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
@@ -206,7 +206,7 @@ class StoreFile:
         numbers = self._index.blocks_of_row(row)
         if start and len(numbers) > 1:
             numbers = range(self._first_block_of(start, numbers), numbers.stop)
-        load = self._blocks.ahead(numbers, bytes_max, NO_LIMIT)
+        load = self._blocks.read_ahead(numbers, bytes_max, NO_LIMIT)
         for number in numbers:
             part = load(number)
             first, last = first_not_below(part.batch.column(0), row), part.batch.num_rows

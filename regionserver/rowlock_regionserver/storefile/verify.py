@@ -12,11 +12,11 @@ from pathlib import Path
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.storefile.block import decoded
+from rowlock_regionserver.storefile.cell_properties import CellProperties, OutOfOrderError
 from rowlock_regionserver.storefile.extents import Extent, container_checksum, read_payload
 from rowlock_regionserver.storefile.index import BlockIndex
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import metadata_extent, read_metadata
-from rowlock_regionserver.storefile.sorting import Facts, OutOfOrderError
 
 
 def verify_store_file(path: Path, info: StoreFileInfo, files: Files) -> list[CorruptionError]:
@@ -40,14 +40,14 @@ def _verify(path: Path, info: StoreFileInfo, files: Files, descriptor: int) -> l
     except CorruptionError as damage:
         return [damage]
     damages = []
-    facts = Facts(hash_rows=False)
+    properties = CellProperties(hash_rows=False)
     for number in range(len(index)):
         try:
-            _verify_block(path, files, descriptor, index, number, facts)
+            _verify_block(path, files, descriptor, index, number, properties)
         except CorruptionError as damage:
             damages.append(damage)
-    if not damages and facts.counted() != {name: getattr(info, name) for name in facts.counted()}:
-        damages.append(CorruptionError(path, info.metadata_offset, f"{info}", f"{facts.counted()}"))
+    if not damages and properties.counted() != {name: getattr(info, name) for name in properties.counted()}:
+        damages.append(CorruptionError(path, info.metadata_offset, f"{info}", f"{properties.counted()}"))
     try:
         _verify_container(path, info, files, descriptor, [*index.extents(), metadata_extent(info)])
     except CorruptionError as damage:
@@ -55,7 +55,9 @@ def _verify(path: Path, info: StoreFileInfo, files: Files, descriptor: int) -> l
     return damages
 
 
-def _verify_block(path: Path, files: Files, descriptor: int, index: BlockIndex, number: int, facts: Facts) -> None:
+def _verify_block(
+    path: Path, files: Files, descriptor: int, index: BlockIndex, number: int, properties: CellProperties
+) -> None:
     extent = index.extent(number)
     payload = read_payload(files, descriptor, path, extent)
     batch = decoded(payload, extent.header.cell_count, path, extent.offset)
@@ -65,7 +67,7 @@ def _verify_block(path: Path, files: Files, descriptor: int, index: BlockIndex, 
     if found != expected:
         raise CorruptionError(path, extent.offset, f"rows from {expected[0]!r} to {expected[1]!r}", f"{found}")
     try:
-        facts.add(batch)
+        properties.add(batch)
     except OutOfOrderError as error:
         raise CorruptionError(path, extent.offset, "cells in order", f"{error}") from error
 

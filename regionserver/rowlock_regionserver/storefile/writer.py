@@ -25,12 +25,12 @@ from rowlock_regionserver.process import yield_now
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile import metadata
 from rowlock_regionserver.storefile.block import encoded
+from rowlock_regionserver.storefile.cell_properties import CellProperties
 from rowlock_regionserver.storefile.container import MAP_BYTES, Container
 from rowlock_regionserver.storefile.cutter import Cutter
 from rowlock_regionserver.storefile.extents import Extent, container_checksum, read_payload
 from rowlock_regionserver.storefile.index import BlockIndex
 from rowlock_regionserver.storefile.info import StoreFileInfo
-from rowlock_regionserver.storefile.sorting import Facts
 
 # Blocks that are read back before other threads run: 0.3 ms.
 _READ_IN_ONE_STRETCH = 4
@@ -61,19 +61,19 @@ def _write_unsynced(
     path: Path, tables: Iterable[pa.Table], family: Family, files: Files, number: int, map_bytes: int
 ) -> tuple[StoreFileInfo, list[Extent]]:
     """Writes the file; gives its info, still without places, and where all values lie, the metadata last."""
-    facts = Facts(hash_rows=family.bloom_filter)
+    properties = CellProperties(hash_rows=family.bloom_filter)
     with Container(path, files, map_bytes) as container:
         blocks = _Blocks(container, family.compression)
-        for batch in _cut(tables, Cutter(family.block_bytes), facts):
+        for batch in _cut(tables, Cutter(family.block_bytes), properties):
             blocks.write(batch)
         container.commit_blocks()
         index = blocks.index(container.block_offsets())
-        info = _info(facts, number, len(index))
+        info = _info(properties, number, len(index))
         value = layout.sealed(
             layout.METADATA_MAGIC,
             number,
-            facts.cell_count,
-            metadata.encode(metadata.Metadata(info.summary(), facts.bloom_words(), index)),
+            properties.cell_count,
+            metadata.encode(metadata.Metadata(info.summary(), properties.bloom_words(), index)),
             value_bytes_min=container.page_bytes + 1,
         )
         container.put_metadata(value)
@@ -81,13 +81,13 @@ def _write_unsynced(
     return info, [*index.extents(), Extent(place, layout.unpack_header(value, path, place))]
 
 
-def _cut(tables: Iterable[pa.Table], cutter: Cutter, facts: Facts) -> Iterator[pa.RecordBatch]:
+def _cut(tables: Iterable[pa.Table], cutter: Cutter, properties: CellProperties) -> Iterator[pa.RecordBatch]:
     for table in tables:
         assert table.schema.equals(CELL_SCHEMA), f"a store file holds cells, not {table.schema}"
         for batch in table.combine_chunks().to_batches():
             if batch.num_rows:
-                yield from cutter.add(batch, facts.add(batch))
-    yield from cutter.rest()
+                yield from cutter.add(batch, properties.add(batch))
+    yield from cutter.finish()
 
 
 class _Blocks:
@@ -122,20 +122,20 @@ class _Blocks:
         return replace(self._index, offsets=offsets)
 
 
-def _info(facts: Facts, number: int, block_count: int) -> StoreFileInfo:
+def _info(properties: CellProperties, number: int, block_count: int) -> StoreFileInfo:
     return StoreFileInfo(
         number=number,
-        cell_count=facts.cell_count,
-        row_count=facts.row_count,
+        cell_count=properties.cell_count,
+        row_count=properties.row_count,
         block_count=block_count,
-        write_number_min=facts.write_number_min,
-        write_number_max=facts.write_number_max,
-        timestamp_min=facts.timestamp_min,
-        timestamp_max=facts.timestamp_max,
-        delete_version_count=facts.delete_version_count,
-        delete_column_count=facts.delete_column_count,
-        delete_family_count=facts.delete_family_count,
-        has_versions=facts.has_versions,
+        write_number_min=properties.write_number_min,
+        write_number_max=properties.write_number_max,
+        timestamp_min=properties.timestamp_min,
+        timestamp_max=properties.timestamp_max,
+        delete_version_count=properties.delete_version_count,
+        delete_column_count=properties.delete_column_count,
+        delete_family_count=properties.delete_family_count,
+        has_versions=properties.has_versions,
         file_bytes=0,
         metadata_offset=0,
         metadata_bytes=0,

@@ -88,7 +88,7 @@ def test_values_are_not_touched_before_they_are_taken() -> None:
     versions[0] = SortedRun.of_table(whole.slice(0, 1))
     together = merged(versions)
     assert together.values.byte_counts().tolist() == [3, *[1 << 40] * 8]
-    assert together.kept(np.arange(9) < 1).table().column("value").to_pylist() == [b"q19"]
+    assert together.filter(np.arange(9) < 1).table().column("value").to_pylist() == [b"q19"]
 
 
 def never() -> bytes:

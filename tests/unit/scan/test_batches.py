@@ -28,7 +28,7 @@ def window(rows: list[tuple[str, list[int]]]) -> tuple[pa.Table, Integers]:
 
 def cut(batches: Batches, *windows: list[tuple[str, list[int]]]) -> list[ScanAnswer]:
     answers = [answer for rows in windows for answer in batches.add(*window(rows))]
-    return answers + list(batches.rest())
+    return answers + list(batches.drain())
 
 
 def shown(answers: list[ScanAnswer]) -> list[str]:
@@ -51,7 +51,7 @@ def test_batches_hold_whole_rows_within_their_bytes() -> None:
 def test_full_batch_is_given_at_once() -> None:
     batches = Batches(2 * CELL, 100)
     assert shown(list(batches.add(*window([("a", [10]), ("b", [10])])))) == ["ab"]
-    assert list(batches.rest()) == []
+    assert list(batches.drain()) == []
     batches = Batches(1 << 20, 2)
     assert shown(list(batches.add(*window([("a", [10]), ("b", [10])])))) == ["ab"]
 
@@ -78,7 +78,7 @@ def test_batches_are_cut_alike_however_many_chunks_the_window_has() -> None:
         answers = []
         for same in (table, padded, chunked):
             batches = Batches(200, 100)
-            answers.append(shown([*batches.add(same, starts), *batches.rest()]))
+            answers.append(shown([*batches.add(same, starts), *batches.drain()]))
         assert answers[0] == answers[1] == answers[2]
 
 
@@ -108,7 +108,7 @@ def test_cells_come_out_as_they_went_in() -> None:
             stop = start + generator.randint(1, 6)
             answers += batches.add(*window(rows[start:stop]))
             start = stop
-        answers += batches.rest()
+        answers += batches.drain()
         cells = [(cell["row"].decode(), len(cell["value"])) for answer in answers for cell in answer.table.to_pylist()]
         assert cells == [(row, size) for row, sizes in rows for size in sizes], f"seed {seed}"
         for answer in answers:

@@ -12,7 +12,7 @@ from rowlock_regionserver.errors import (
     RegionServerError,
 )
 from rowlock_regionserver.operations import ColumnSelector, FormColumn, FormPart
-from rowlock_regionserver.scan.row_form import RowForm, check_row_form
+from rowlock_regionserver.scan.row_form import RowLayout, check_row_form
 
 CONFIG = Config(qualifier_bytes_max=5)
 FAMILIES = (b"f", b"g")
@@ -35,10 +35,10 @@ STAMP = FormPart.TIMESTAMP
             [FormColumn(b"f", b"q"), FormColumn(b"f", b"r")],
             [ColumnSelector(b"f", b"q")],
             InvalidRequestError,
-            "column 1 of the row form is b'f':b'r', which the scan's columns do not ask for",
+            "column 1 of the row form is b'f':b'r', which is not among the scan's columns",
         ),
-        ([FormColumn(b"g", b"q")], [ColumnSelector(b"f")], InvalidRequestError, "do not ask for"),
-        ([FormColumn(b"f", b"")], [ColumnSelector(b"f", b"q")], InvalidRequestError, "do not ask for"),
+        ([FormColumn(b"g", b"q")], [ColumnSelector(b"f")], InvalidRequestError, "is not among"),
+        ([FormColumn(b"f", b"")], [ColumnSelector(b"f", b"q")], InvalidRequestError, "is not among"),
     ],
 )
 def test_a_form_that_can_not_be_made_is_refused(
@@ -63,7 +63,7 @@ def test_every_other_form_is_taken(form: list[FormColumn], columns: list[ColumnS
 
 
 def test_each_familys_columns_know_their_places_in_the_form() -> None:
-    form = RowForm(
+    form = RowLayout(
         [FormColumn(b"g", b"x"), FormColumn(b"f", b"q", STAMP), FormColumn(b"f", b"r"), FormColumn(b"f", b"r", STAMP)]
     )
     assert form.schema.names == ["row", "0", "1", "2", "3"]

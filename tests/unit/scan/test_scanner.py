@@ -257,7 +257,7 @@ BY_CELL = Selection(cells=CellFilter(value_op=TYPED.op, value_operand=b"0", valu
 
 @pytest.mark.parametrize("selection", [BY_ROW, BY_CELL])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_misfit_is_met_only_when_the_scan_comes_to_it(selection: Selection, reverse: bool) -> None:
+def test_type_mismatch_is_raised_only_when_the_scan_reaches_it(selection: Selection, reverse: bool) -> None:
     values = [b"1", b"2", b"three", b"4", b"five"]
     if reverse:
         values.reverse()
@@ -271,7 +271,7 @@ def test_misfit_is_met_only_when_the_scan_comes_to_it(selection: Selection, reve
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_error_is_that_of_the_first_misfit_over_cells_and_conditions(reverse: bool) -> None:
+def test_error_is_that_of_the_first_mismatch_over_cells_and_conditions(reverse: bool) -> None:
     view: View = [
         (FAMILY, [ListSource([put("1", b"1"), put("2", b"odd"), put("3", b"1")])]),
         (
@@ -288,12 +288,12 @@ def test_error_is_that_of_the_first_misfit_over_cells_and_conditions(reverse: bo
         return raised.value.row, raised.value.family
 
     assert first_error(b"", b"") == ((b"3", b"g") if reverse else (b"1", b"g"))
-    # The cell's misfit in row 2 comes before the condition's that is left.
+    # The cell's mismatch in row 2 comes before the condition's that is left.
     assert (first_error(b"", b"3") if reverse else first_error(b"2", b"")) == (b"2", b"f")
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_misfits_of_cells_in_several_families_are_met_in_the_order_of_rows(reverse: bool) -> None:
+def test_mismatches_of_cells_in_several_families_are_raised_in_the_order_of_rows(reverse: bool) -> None:
     view: View = [
         (FAMILY, [ListSource([put("1", b"1"), put("3", b"odd"), put("5", b"5")])]),
         (OTHER, [ListSource([put("2", b"odd", family=b"g"), put("4", b"odd", family=b"g")])]),

@@ -152,9 +152,9 @@ def test_a_filter_is_judged_before_a_wide_row_is_given() -> None:
     assert source.cells_read < 500
     matching = replace(judged, operand=b"v")
     assert len(cells(list(begun([(FAMILY, [source])], ScanPlan(Selection(where=matching)))))) == 10_000
-    misfit = replace(judged, type=ValueType.TEXT_INT, operand=b"1")
+    mismatch = replace(judged, type=ValueType.TEXT_INT, operand=b"1")
     with pytest.raises(FilterTypeError):
-        list(begun([(FAMILY, [source])], ScanPlan(Selection(where=misfit))))
+        list(begun([(FAMILY, [source])], ScanPlan(Selection(where=mismatch))))
 
 
 def test_tombstones_of_the_family_reach_every_part() -> None:

@@ -67,7 +67,7 @@ def test_readers_do_not_see_each_others_blocks_and_leave_nothing_behind() -> Non
     cache.put(first, 0, block())
     assert cache.get(second, 0) is None
     cache.put(second, 0, block())
-    cache.reader_is_gone(first)
+    cache.release_reader(first)
     assert cache.statistics().block_count == 1
     assert cache.holds(second, 0)
     cache._check()
@@ -91,7 +91,7 @@ def test_many_threads_keep_the_cache_within_its_bound() -> None:
             if cache.get(reader, place) is None:
                 cache.put(reader, place, block(1 + place % 4))
             if chance.random() < 0.01:
-                cache.reader_is_gone(chance.choice(readers))
+                cache.release_reader(chance.choice(readers))
 
     threads = [threading.Thread(target=use, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -108,7 +108,7 @@ def test_what_indexes_hold_is_counted_until_their_readers_are_gone() -> None:
     first, second = cache.new_reader(1000), cache.new_reader(20)
     cache.put(first, 0, block())
     assert cache.index_bytes_held == 1020
-    cache.reader_is_gone(first)
+    cache.release_reader(first)
     cache.put(second, 0, block())
     assert cache.index_bytes_held == 20
     cache._check()

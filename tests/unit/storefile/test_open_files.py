@@ -176,14 +176,14 @@ def test_a_file_is_removed_with_its_last_reference_and_can_be_read_until_then(tm
     held = files[0]
     del files, file
     gc.collect()
-    open_files.tidy()
+    open_files.close_released()
     assert [path.name for path in folder.iterdir()] == ["0.store"]
     open_files.close_idle()
     assert reads_right(held), "its name was needed to open it again"
     del held
     gc.collect()
     assert folder.exists(), "a finalizer may run anywhere, so it does no work"
-    open_files.tidy()
+    open_files.close_released()
     assert not folder.exists()
     assert open_files.statistics().removed_count == 2
 
@@ -195,10 +195,10 @@ def test_a_value_that_is_away_keeps_its_file(case: Case) -> None:
     file.remove_when_unused()
     del file
     gc.collect()
-    case.open_files.tidy()
+    case.open_files.close_released()
     assert not isinstance(cell[4], bytes)
     assert cell[4].load() == large[0][1][4]
     del cell
     gc.collect()
-    case.open_files.tidy()
+    case.open_files.close_released()
     assert not case.path.exists()

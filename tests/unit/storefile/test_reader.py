@@ -258,7 +258,7 @@ def test_the_descriptor_goes_with_the_last_reference_and_what_was_read_stays(cas
     chunk = store_file.read_rows(b"", b"", 1 << 30)
     del store_file
     gc.collect()
-    case.open_files.tidy()
+    case.open_files.close_released()
     assert open_descriptors(case.path) == 1
     case.path.unlink()
     assert cells_of(chunk.table) == cells

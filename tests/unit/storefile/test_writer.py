@@ -18,10 +18,10 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.storefile import container
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.storefile.cell_properties import OutOfOrderError
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
-from rowlock_regionserver.storefile.sorting import OutOfOrderError
 from rowlock_regionserver.storefile.verify import verify_store_file
 from rowlock_regionserver.storefile.writer import TEMPORARY_SUFFIX, write_store_file
 

@@ -1,4 +1,4 @@
-"""What the writer learns of sorted cells as they pass: their order, their rows, and the facts for the metadata.
+"""What the writer learns of sorted cells as they pass: their order, their rows, and the properties for the metadata.
 
 Everything is a vector operation over one record batch; what spans two batches is judged by the last cell of one and
 the first of the next.
@@ -40,7 +40,7 @@ class OutOfOrderError(AssertionError):
 
 
 @dataclass(slots=True)
-class Facts:
+class CellProperties:
     """What is known of the cells that were added so far. Not thread-safe."""
 
     hash_rows: bool
