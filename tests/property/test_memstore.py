@@ -17,7 +17,7 @@ from rowlock_regionserver.versions.visibility import visible_cells
 
 from tests.property.visibility_model import literal_visible_cells, random_family
 from tests.seeds import drawn_seed
-from tests.unit.versions.judged import retained
+from tests.unit.versions.masked_tables import retained
 
 ROWS = [b"a", b"b", b"c", b"d", b"e"]
 

@@ -28,7 +28,7 @@ from tests.property.visibility_model import (
     table_of,
 )
 from tests.seeds import drawn_seed
-from tests.unit.versions.judged import retained, visible
+from tests.unit.versions.masked_tables import retained, visible
 
 TABLES = 100
 ROWS_PER_TABLE = 120  # 12,000 rows in all

@@ -216,7 +216,7 @@ class Flusher:
         self, family: Family, segments: Sequence[Source], number: int, path: Path, spans: ProtectedReadPoints
     ) -> StoreFileInfo | None:
         """3. One store file of the family's segments; None when they hold nothing."""
-        with contextlib.closing(self._tables(segments, partial(retained, spans=spans, family=family))) as tables:
+        with contextlib.closing(self._tables(segments, partial(retained, protected=spans, family=family))) as tables:
             first = next(tables, None)
             if first is None:
                 return None

@@ -1,7 +1,7 @@
-"""Verifies a whole store file: every byte of it is covered by one checksum or another.
+"""Verifies a whole store file, in which every byte is covered by a checksum.
 
-Unlike a reader it also looks at LMDB's own pages, which no read needs, compares the index with the blocks, and counts
-the cells anew.
+Unlike a reader it also checks LMDB's own pages, which no read needs, compares the index with the blocks, and recomputes
+the properties of the cells.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from rowlock_regionserver.storefile.reader import metadata_extent, read_metadata
 
 
 def verify_store_file(path: Path, info: StoreFileInfo, files: Files) -> list[CorruptionError]:
-    """What is damaged in the file that `info` describes, in file order as far as known; empty when nothing is.
+    """Returns the damage in the file that `info` describes, in file order as far as known; empty when it is intact.
 
-    Reads it whole; blocks. With damaged metadata nothing is known of the blocks, and only that is told.
+    Reads the whole file; blocks on the disk. If the metadata is damaged, the blocks can't be found, and only the
+    metadata is reported.
     """
     try:
         descriptor = files.open(path, os.O_RDONLY)

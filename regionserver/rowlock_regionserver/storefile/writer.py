@@ -1,8 +1,8 @@
-"""Writes a store file: sorted cells in, one immutable file and its StoreFileInfo out.
+"""Writes sorted cells as a store file, one immutable file, and returns its StoreFileInfo.
 
 1. Blocks are cut, sealed and put into an LMDB file under a temporary name, unsynced.
-2. Where each block lies in the file is asked of LMDB and put into the block index, and the metadata is added.
-3. LMDB is closed. Every value is read back at its place and compared: readers will go there without LMDB.
+2. LMDB gives the offset of each block for the block index, and the metadata is added.
+3. LMDB is closed. Every value is read back at its offset and verified, because readers will read there without LMDB.
 4. The file is synced, renamed, and its folder synced (durable_files.py). Only then may a manifest name it.
 
 A crash leaves at most a file that no manifest names. A failure leaves nothing.
@@ -32,7 +32,7 @@ from rowlock_regionserver.storefile.extents import Extent, container_checksum, r
 from rowlock_regionserver.storefile.index import BlockIndex
 from rowlock_regionserver.storefile.info import StoreFileInfo
 
-# Blocks that are read back before other threads run: 0.3 ms.
+# Blocks that are read back before the thread yields to others: 0.3 ms.
 _READ_IN_ONE_STRETCH = 4
 
 
@@ -45,12 +45,12 @@ def write_store_file(
     number: int,
     map_bytes: int = MAP_BYTES,
 ) -> StoreFileInfo:
-    """Writes the cells of `tables` (CELL_SCHEMA, together in store order) as a durable file; blocks on the disk.
+    """Writes the cells of `tables` (CELL_SCHEMA, in store order over all tables) as a durable file; blocks on the disk.
 
-    No cells make a valid file without blocks. Memory: one table, some 16 MiB of blocks on their way to the disk, and
-    8 bytes a row. DiskFullError or another OSError: nothing was left behind, and another try is safe. OutOfOrderError
-    when the cells are not in order. `number` is the store file's, kept in its info; `map_bytes` is LMDB's map at
-    first, which grows.
+    No cells make a valid file without blocks. `number` is the store file's number, stored in its info; `map_bytes` is
+    the initial size of LMDB's map, which grows. Memory: one table, some 16 MiB of blocks on their way to the disk, and
+    8 bytes a row. Raises DiskFullError or another OSError, after which nothing is left behind and a retry is safe, and
+    OutOfOrderError when the cells are not in order.
     """
     with durably_named(files, path) as temporary:
         info, extents = _write_unsynced(temporary, tables, family, files, number, map_bytes)
@@ -60,7 +60,7 @@ def write_store_file(
 def _write_unsynced(
     path: Path, tables: Iterable[pa.Table], family: Family, files: Files, number: int, map_bytes: int
 ) -> tuple[StoreFileInfo, list[Extent]]:
-    """Writes the file; gives its info, still without places, and where all values lie, the metadata last."""
+    """Writes the file; returns its info, still without places, and the extents of all values, the metadata last."""
     properties = CellProperties(hash_rows=family.bloom_filter)
     with Container(path, files, map_bytes) as container:
         blocks = _Blocks(container, family.compression)
@@ -91,7 +91,7 @@ def _cut(tables: Iterable[pa.Table], cutter: Cutter, properties: CellProperties)
 
 
 class _Blocks:
-    """Seals blocks, hands them to the container, and remembers what the index must say of them."""
+    """Seals blocks, passes them to the container, and collects the index."""
 
     def __init__(self, container: Container, compression: Compression) -> None:
         self._container = container
@@ -117,7 +117,7 @@ class _Blocks:
         self._index.last_rows.append(batch.column(0)[last].as_py())
 
     def index(self, offsets: list[int]) -> BlockIndex:
-        """The finished index, given where LMDB put the blocks."""
+        """Returns the finished index, with the offsets at which LMDB put the blocks."""
         assert len(offsets) == len(self._index.first_rows), f"{len(offsets)} of {len(self._index.first_rows)} blocks"
         return replace(self._index, offsets=offsets)
 
@@ -145,7 +145,7 @@ def _info(properties: CellProperties, number: int, block_count: int) -> StoreFil
 
 
 def _read_back_and_sync(path: Path, files: Files, info: StoreFileInfo, extents: list[Extent]) -> StoreFileInfo:
-    """Checks and syncs the finished file; gives `info` with the places."""
+    """Checks and syncs the finished file; returns `info` with the places."""
     descriptor = files.open(path, os.O_RDONLY)
     try:
         file_bytes = files.identity(descriptor).byte_count
@@ -153,8 +153,8 @@ def _read_back_and_sync(path: Path, files: Files, info: StoreFileInfo, extents: 
             read_payload(files, descriptor, path, extent)
             if count % _READ_IN_ONE_STRETCH == 0:
                 yield_now()
-        rest = container_checksum(files, descriptor, path, extents, file_bytes)
-        # When it fails, the file is removed, never synced again.
+        checksum = container_checksum(files, descriptor, path, extents, file_bytes)
+        # If this fails, the file is removed, never synced again.
         files.fsync(descriptor)
     finally:
         files.close(descriptor)
@@ -165,5 +165,5 @@ def _read_back_and_sync(path: Path, files: Files, info: StoreFileInfo, extents: 
         metadata_offset=place.offset,
         metadata_bytes=place.stop - place.offset,
         metadata_checksum=place.header.checksum,
-        container_checksum=rest,
+        container_checksum=checksum,
     )

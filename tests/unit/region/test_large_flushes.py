@@ -41,8 +41,8 @@ def sealed(row: bytes, cells: Sequence[Cell]) -> RowSegment:
 def flushed(segments: Sequence[RowSegment], family: Family = FAMILY) -> Iterator[pa.Table]:
     """What a flush with the usual settings writes of the segments when nobody reads at an older read point."""
     config = Config()
-    judge = partial(retained, spans=from_then_on(NEWEST), family=family)
-    for table in retained_tables(segments, judge, config.flush_window_bytes, config.flush_merge_window_bytes):
+    retain = partial(retained, protected=from_then_on(NEWEST), family=family)
+    for table in retained_tables(segments, retain, config.flush_window_bytes, config.flush_merge_window_bytes):
         # No more than a window, or a cell, and what comes with its last cell.
         assert table.num_rows == 1 or table.get_total_buffer_size() < 4 * config.flush_merge_window_bytes
         yield table

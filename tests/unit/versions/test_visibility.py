@@ -9,7 +9,7 @@ from rowlock_regionserver.cells import NEWEST, Cell, Family, ReadPoint, from_the
 from rowlock_regionserver.versions.visibility import retained_cells, visible_cells
 
 from tests.property.visibility_model import cells_by_row, literal_visible_cells, table_of
-from tests.unit.versions.judged import retained, visible
+from tests.unit.versions.masked_tables import retained, visible
 from tests.unit.versions.visibility_cases import CASES, Case, answer_of
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
