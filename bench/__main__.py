@@ -22,7 +22,7 @@ from rich.console import Console
 from bench import machine, report
 from bench.bench import Bench, temporary_folder
 from bench.figures import EDGES, FIGURES, Figure
-from bench.processes import end_in_order_when_told
+from bench.processes import exit_on_sigterm
 from bench.report import Result
 
 _RESULTS = Path(__file__).resolve().parent / "results"
@@ -94,5 +94,5 @@ def main(given: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    end_in_order_when_told()
+    exit_on_sigterm()
     sys.exit(main(sys.argv[1:]))

@@ -124,7 +124,7 @@ def latencies_while(operation: Operation, going_on: Callable[[], bool]) -> list[
     return taken
 
 
-def latencies_beside(operation: Operation, work: Callable[[], object]) -> list[float]:
+def latencies_during(operation: Operation, work: Callable[[], object]) -> list[float]:
     """The same for as long as the work takes, which is done by a thread of its own. Raises what the work raised."""
     failures: list[BaseException] = []
 

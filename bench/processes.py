@@ -54,7 +54,7 @@ class ServerProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def resident_mib_most(self) -> float:
+    def peak_resident_mib(self) -> float:
         """The most MiB that the process had resident since it began. Linux tells it."""
         lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
@@ -109,7 +109,7 @@ class ServerProcess:
             self.kill()
 
 
-def end_in_order_when_told() -> None:
+def exit_on_sigterm() -> None:
     """SIGTERM ends this program like Ctrl-C does, by an exception: the servers that it started end with it."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 

@@ -20,7 +20,7 @@ from bench.demo.account import Account
 from bench.demo.flights import evenly, read_flights, sorted_by_key
 from bench.demo.stage import CALL_SECONDS, Stage, Stopwatch
 from bench.demo.steps import STEPS
-from bench.processes import end_in_order_when_told, start_rowlock
+from bench.processes import exit_on_sigterm, start_rowlock
 
 # Of fewer flights too few came late, and there is nothing to correct.
 SPARK_FLIGHTS_MIN = 100
@@ -65,7 +65,7 @@ def main(given: list[str]) -> int:
                 account.step(title)
                 step(stage)
             if not asked.without_spark:
-                # Imported here: each process of a crew imports this module too, and does without Spark.
+                # Imported here: each process of a group imports this module too, and does without Spark.
                 from bench.demo.with_spark import with_spark
 
                 with_spark(stage, flights, asked.flights, folder, asked.picture)
@@ -76,5 +76,5 @@ def main(given: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    end_in_order_when_told()
+    exit_on_sigterm()
     sys.exit(main(sys.argv[1:]))

@@ -17,7 +17,7 @@ import rowlock
 
 from bench.demo import tables
 from bench.demo.corrections import Correction, Journal, Rounds
-from bench.demo.crew import Crew, processes
+from bench.demo.process_group import ProcessGroup, processes
 from bench.demo.stage import CALL_SECONDS
 
 # Between two corrections of one writer; they are to be there all the time, not to take the machine from Spark.
@@ -37,26 +37,26 @@ class Writers:
     """A writer for each of the rounds, as a context manager: they correct from its start until stop()."""
 
     def __init__(self, address: str, rounds: Sequence[Rounds]) -> None:
-        """Blocks until each has had a correction acknowledged. Raises CrewFailedError."""
+        """Blocks until each has had a correction acknowledged. Raises ProcessFailedError."""
         self._signals = [Signals(processes.Event(), processes.Event()) for _ in rounds]
         pairs = zip(rounds, self._signals, strict=True)
-        self._crew = Crew([partial(correct_until_told, address, own, signals) for own, signals in pairs])
+        self._group = ProcessGroup([partial(correct_until_stopped, address, own, signals) for own, signals in pairs])
         try:
             while not all(signals.begun.is_set() for signals in self._signals):
                 self.check()
         except BaseException:
-            self._crew.__exit__(None, None, None)
+            self._group.__exit__(None, None, None)
             raise
 
     def check(self) -> None:
-        """Raises CrewFailedError if one of them failed."""
-        self._crew.at_work(_POLL_SECONDS)
+        """Raises ProcessFailedError if one of them failed."""
+        self._group.at_work(_POLL_SECONDS)
 
     def stop(self) -> list[Journal]:
-        """Ends them; what each did, all of it acknowledged. Raises CrewFailedError."""
+        """Ends them; what each did, all of it acknowledged. Raises ProcessFailedError."""
         for signals in self._signals:
             signals.stop.set()
-        return self._crew.answers()
+        return self._group.answers()
 
     def __enter__(self) -> Writers:
         return self
@@ -64,10 +64,10 @@ class Writers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._crew.__exit__(kind, error, trace)
+        self._group.__exit__(kind, error, trace)
 
 
-def correct_until_told(address: str, rounds: Rounds, signals: Signals) -> Journal:
+def correct_until_stopped(address: str, rounds: Rounds, signals: Signals) -> Journal:
     """One writer's work, in a process of its own."""
     journal = Journal()
     with rowlock.connect(address, timeout=CALL_SECONDS) as client:

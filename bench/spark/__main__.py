@@ -18,7 +18,7 @@ from rich.console import Console
 
 from bench import machine, report
 from bench.bench import temporary_folder
-from bench.processes import end_in_order_when_told
+from bench.processes import exit_on_sigterm
 from bench.report import Result
 from bench.spark import session
 from bench.spark.figures import AGAINST_HBASE, Group, goals, groups
@@ -101,5 +101,5 @@ def main(given: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    end_in_order_when_told()
+    exit_on_sigterm()
     sys.exit(main(sys.argv[1:]))

@@ -13,7 +13,7 @@ from bench.measure import Measurement
 from bench.spark.hbase import HBasePeer
 from bench.spark.stage import Stage
 from bench.spark.workloads.against_hbase import against_hbase
-from bench.spark.workloads.gets_beside import gets_beside
+from bench.spark.workloads.gets_during_writes import gets_during_writes
 from bench.spark.workloads.ranges import ranges
 from bench.spark.workloads.reads import reads
 from bench.spark.workloads.writes import writes
@@ -29,7 +29,7 @@ class Group:
 
 def groups(hbase: HBasePeer | None) -> Sequence[Group]:
     """All figures; those against HBase only when it is there."""
-    found = [_READS, _RANGES, _WRITES, _GETS_BESIDE]
+    found = [_READS, _RANGES, _WRITES, _GETS_DURING_WRITES]
     if hbase is not None:
         found.append(Group([AGAINST_HBASE], lambda stage: against_hbase(stage, hbase)))
     return found
@@ -64,7 +64,7 @@ _WRITES = Group(
     [_at_most("write-wall", 4.0, "seconds to write all rows at fsync, against the same job writing Parquet")],
     writes,
 )
-_GETS_BESIDE = Group(
+_GETS_DURING_WRITES = Group(
     [
         _at_most(
             "get-while-writing",
@@ -72,7 +72,7 @@ _GETS_BESIDE = Group(
             "the 99th percentile of a get beside that job, against beside the job writing Parquet",
         )
     ],
-    gets_beside,
+    gets_during_writes,
 )
 AGAINST_HBASE = Goal(
     "write-against-hbase",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from bench.spark.attendant import Attendant
+from bench.spark.side_process import SideProcess
 from bench.targets import cell_tables
 from bench.targets.messages import row_key
 
@@ -26,11 +26,11 @@ class HBasePeer:
     address: str
     python: str
 
-    def writer(self, rows: Path) -> Attendant:
+    def writer(self, rows: Path) -> SideProcess:
         """Asked to `put`, it writes the file's rows and answers rows_a_second; its table is gone when it ends."""
         host, port = self.address.rsplit(":", 1)
         counts = [str(count) for count in (KEY_BYTES, cell_tables.COLUMN_COUNT, cell_tables.VALUE_BYTES)]
-        return Attendant([self.python, str(_WRITER), host, port, str(rows), *counts])
+        return SideProcess([self.python, str(_WRITER), host, port, str(rows), *counts])
 
 
 def write_plain_rows(parquet: Path, path: Path, row_count_max: int) -> int:

@@ -2,7 +2,7 @@
 
     python hbase_writer.py HOST PORT ROWS_FILE KEY_BYTES COLUMN_COUNT VALUE_BYTES
 
-A script that needs happybase and nothing else; attendant.py says how it is spoken to, hbase.py what the file is.
+A script that needs happybase and nothing else; side_process.py says how it is spoken to, hbase.py what the file is.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _FIELDS: list[pa.Field[pa.DataType]] = [
     pa.field("timestamp", pa.int64(), nullable=True),
     pa.field("value", pa.binary(), nullable=True),
 ]
-CELL_SCHEMA = pa.schema(_FIELDS)
+PUT_SCHEMA = pa.schema(_FIELDS)
 
 
 def column_names() -> list[str]:
@@ -47,7 +47,7 @@ def wide_rows_in_order(first: int, row_count: int, seed: int = 1) -> pa.Table:
 
 
 def cells_of(rows: pa.Table) -> pa.Table:
-    """The cells of wide rows, row by row, without timestamps; CELL_SCHEMA."""
+    """The cells of wide rows, row by row, without timestamps; PUT_SCHEMA."""
     count = len(rows)
     order = np.arange(count * COLUMN_COUNT).reshape(COLUMN_COUNT, count).T.reshape(-1)
     values = pa.concat_arrays([rows[name].combine_chunks() for name in column_names()])
@@ -62,7 +62,7 @@ def cells_of(rows: pa.Table) -> pa.Table:
         stamps,
         values.take(order),
     ]
-    return pa.table(columns, schema=CELL_SCHEMA)
+    return pa.table(columns, schema=PUT_SCHEMA)
 
 
 def slices(table: pa.Table, bytes_max: int) -> Iterator[pa.RecordBatch]:

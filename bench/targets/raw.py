@@ -12,7 +12,7 @@ import grpc
 import pyarrow as pa
 from rowlock_proto.v1 import catalog_pb2, catalog_pb2_grpc, region_pb2, types_pb2
 
-from bench.targets.cell_tables import CELL_SCHEMA, to_stream
+from bench.targets.cell_tables import PUT_SCHEMA, to_stream
 from bench.targets.messages import FAMILY
 
 _SECONDS_MAX = 120.0
@@ -93,7 +93,7 @@ def bulk_batch(region_id: int, rows: Sequence[bytes], value: bytes) -> bytes:
             pa.nulls(count, pa.int64()),
             pa.array([value] * count, binary),
         ],
-        schema=CELL_SCHEMA,
+        schema=PUT_SCHEMA,
     )
     message = region_pb2.BulkBatch(region_id=region_id, arrow=to_stream(batch), uncompressed_bytes=batch.nbytes)
     return message.SerializeToString()

@@ -46,11 +46,11 @@ def refusals(bench: Bench) -> Measurement:
         rows = [put(b"%d" % number, b"", family=b"x") for number in range(bench.scaled(_UNKNOWN_ROWS))]
         call = region_pb2.MutateCall(region_id=connection.region_id("t"), mutate=region_pb2.Mutate(mutations=rows))
         asked = call.SerializeToString()
-        before = rowlock.process.resident_mib_most()
+        before = rowlock.process.peak_resident_mib()
         answered = connection.mutate(asked)
         results = region_pb2.MutateAnswer.FromString(answered).results
         assert [result.HasField("error") for result in results] == [True] * len(rows), "a row was not refused"
-        held = rowlock.process.resident_mib_most()
+        held = rowlock.process.peak_resident_mib()
     return Measurement(
         _one(len(answered) / 1e6),
         {"kB asked": _one(len(asked) / 1e3), "MiB held": _one(held), "MiB before": _one(before)},
@@ -65,13 +65,13 @@ def large_messages(bench: Bench) -> Measurement:
         rows = [put(b"%d" % number, bytes(bench.scaled(_CELL_BYTES))) for number in range(_CELLS)]
         request = region_pb2.PointRequest(region_id=region_id, mutate=region_pb2.Mutate(mutations=rows))
         asked = region_pb2.PointRequests(requests=[request]).SerializeToString()
-        before = rowlock.process.resident_mib_most()
+        before = rowlock.process.peak_resident_mib()
         senders = _connected(opened, rowlock, _SENDERS)
         streams = [sender.stream("Converse", [asked]) for sender in senders]
         messages = [region_pb2.PointAnswers.FromString(sent) for stream in streams for sent in received(stream)]
         answers = [answer for message in messages for answer in message.answers]
         made = sum(answer.HasField("mutate") for answer in answers)
-        held = rowlock.process.resident_mib_most()
+        held = rowlock.process.peak_resident_mib()
     counts = {"made": made, "refused": len(answers) - made, "cut off": _SENDERS - len(answers)}
     return Measurement(_one(held), {"MiB before": _one(before), **{name: _one(n) for name, n in counts.items()}})
 
@@ -100,7 +100,7 @@ def _unread(bench: Bench, method: str, message: region_pb2.PointRequests | regio
         region_id = connection.region_id("t")
         for request in message.requests if isinstance(message, region_pb2.PointRequests) else [message]:
             request.region_id = region_id
-        before = rowlock.process.resident_mib_most()
+        before = rowlock.process.peak_resident_mib()
         for _ in range(rounds(bench)):
             with ExitStack() as opened:
                 readers = _connected(opened, rowlock, _READERS)
@@ -108,7 +108,7 @@ def _unread(bench: Bench, method: str, message: region_pb2.PointRequests | regio
                 waits.append(_longest_wait(bench, lambda: store.get(b"small")))
                 assert len(streams) == _READERS
             quiet_waits.append(_longest_wait(bench, lambda: store.get(b"small")))
-        held = rowlock.process.resident_mib_most()
+        held = rowlock.process.peak_resident_mib()
     taken = {"ms another waited": Spread.of(waits), "ms without the attack": Spread.of(quiet_waits)}
     return Measurement(_one(held), {"MiB before": _one(before), **taken})
 

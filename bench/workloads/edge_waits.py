@@ -11,7 +11,7 @@ from functools import partial
 from rowlock_proto.v1 import region_pb2
 
 from bench.bench import Bench
-from bench.measure import Measurement, Operation, Spread, latencies_beside, latencies_while
+from bench.measure import Measurement, Operation, Spread, latencies_during, latencies_while
 from bench.targets.raw import bulk_batch, increment, put
 from bench.workloads.edge_bounds import attacked, rounds
 
@@ -96,7 +96,7 @@ class _Waits:
     def measure(self, operation: Operation, attack: Callable[[], object]) -> None:
         """One round."""
         start = time.perf_counter()
-        self._beside.append(1000 * max(latencies_beside(operation, attack)))
+        self._beside.append(1000 * max(latencies_during(operation, attack)))
         seconds = time.perf_counter() - start
         stop = time.perf_counter() + seconds
         self._quiet.append(1000 * max(latencies_while(operation, lambda: time.perf_counter() < stop)))

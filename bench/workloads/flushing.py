@@ -6,7 +6,7 @@ import random
 import time
 
 from bench.bench import Bench
-from bench.measure import Measurement, Operation, Spread, latencies_beside, latencies_while, percentile
+from bench.measure import Measurement, Operation, Spread, latencies_during, latencies_while, percentile
 from bench.targets.cell_tables import COLUMN_COUNT
 from bench.targets.cell_tables import VALUE_BYTES as CELL_BYTES
 from bench.targets.messages import FAMILY, row_key
@@ -32,7 +32,7 @@ def gets(bench: Bench) -> Measurement:
         for _ in range(min(bench.rounds, 3)):
             _fill_cells(store, row_count)
             quiet.append(percentile(_latencies_when_quiet(get, 4 * bench.turn_seconds), _PERCENT))
-            flushing.append(percentile(latencies_beside(get, lambda: rowlock.client.flush("points")), _PERCENT))
+            flushing.append(percentile(latencies_during(get, lambda: rowlock.client.flush("points")), _PERCENT))
     return Measurement(
         Spread.of([busy / calm for busy, calm in zip(flushing, quiet, strict=True)]),
         {

@@ -27,8 +27,8 @@ from typing import get_args
 import rowlock
 from rowlock.pytest_plugin import RowlockServer
 
-from tests.consistency.crew import Crew
 from tests.consistency.live_server import live_server
+from tests.consistency.worker_threads import WorkerThreads
 from tests.crash.account import Account, Settings
 
 PROMISE = "SIGKILL loses nothing that was acknowledged at fsync or os; whoever has a write has all before it"
@@ -130,13 +130,13 @@ def _writers() -> list[_Writer]:
 def _live(account: Account, server: RowlockServer, db: rowlock.Client, cycle: _Cycle, *, flushes: bool) -> None:
     """Writes and reads until the server is killed or stopped."""
     # The connections are closed first, so that nobody waits for a dead server.
-    with Crew(account) as crew, contextlib.ExitStack() as connections:
+    with WorkerThreads(account) as workers, contextlib.ExitStack() as connections:
 
         def start(name: str, turn: Callable[[rowlock.Table[bytes]], None], durability: rowlock.Durability) -> None:
             # A connection for each, so that no message carries writes of two levels.
             own = connections.enter_context(rowlock.connect(server.address, timeout=TIMEOUT_SECONDS))
             table = own.table(TABLE, durability=durability)
-            crew.repeat(name, lambda: _turn(cycle, turn, table))
+            workers.repeat(name, lambda: _turn(cycle, turn, table))
 
         for writer in cycle.writers:
             start(
@@ -144,16 +144,16 @@ def _live(account: Account, server: RowlockServer, db: rowlock.Client, cycle: _C
                 lambda table, writer=writer: _write(cycle, table, writer),  # type: ignore[misc]  # a bound default
                 writer.level,
             )
-        start("gets", lambda table: _get(crew, cycle, table), "skip")
-        start("scans", lambda table: _scan(crew, cycle, table), "skip")
-        crew.wait_until(lambda: len(cycle.writes()) > WRITES_A_CYCLE / 2, CYCLE_SECONDS_MAX / 2)
+        start("gets", lambda table: _get(workers, cycle, table), "skip")
+        start("scans", lambda table: _scan(workers, cycle, table), "skip")
+        workers.wait_until(lambda: len(cycle.writes()) > WRITES_A_CYCLE / 2, CYCLE_SECONDS_MAX / 2)
         if flushes:
             began = time.monotonic()
-            crew.count("flushes", db.flush(TABLE).store_file_count)
+            workers.count("flushes", db.flush(TABLE).store_file_count)
             cycle.flush_began = began
-        crew.wait_until(lambda: len(cycle.writes()) > WRITES_A_CYCLE, CYCLE_SECONDS_MAX / 2)
+        workers.wait_until(lambda: len(cycle.writes()) > WRITES_A_CYCLE, CYCLE_SECONDS_MAX / 2)
         cycle.is_due = True
-        crew.wait_until(cycle.has_ended.is_set, TIMEOUT_SECONDS)
+        workers.wait_until(cycle.has_ended.is_set, TIMEOUT_SECONDS)
 
 
 def _turn(cycle: _Cycle, turn: Callable[[rowlock.Table[bytes]], None], table: rowlock.Table[bytes]) -> None:
@@ -177,29 +177,29 @@ def _write(cycle: _Cycle, table: rowlock.Table[bytes], writer: _Writer) -> None:
     cycle.end_if_due(writer.level)
 
 
-def _get(crew: Crew, cycle: _Cycle, table: rowlock.Table[bytes]) -> None:
+def _get(workers: WorkerThreads, cycle: _Cycle, table: rowlock.Table[bytes]) -> None:
     """The hot row's marks are never behind what was acknowledged, nor behind what was seen."""
     expected = {writer.column: max(writer.mark, cycle.seen_marks.get(writer.column, 0)) for writer in cycle.writers}
     marks = _marks(table, cycle)
     for column, mark in expected.items():
         if marks.get(column, 0) < mark:
-            crew.problem(f"a get saw {column!r} at {marks.get(column, 0)} after {mark}")
+            workers.problem(f"a get saw {column!r} at {marks.get(column, 0)} after {mark}")
     cycle.seen_marks.update(marks)
     if any(marks.get(writer.column, 0) > expected[writer.column] for writer in cycle.writers if _is_safe(writer.level)):
         cycle.end_if_due("reader")
-    crew.count("gets")
+    workers.count("gets")
 
 
-def _scan(crew: Crew, cycle: _Cycle, table: rowlock.Table[bytes]) -> None:
+def _scan(workers: WorkerThreads, cycle: _Cycle, table: rowlock.Table[bytes]) -> None:
     """What a scan sees has no hole, and holds all that was acknowledged before."""
     began = time.monotonic()
     rows = _rows(table, cycle, strict=True)
     writes = cycle.writes()
     latest = max([began, *(write.began for write in writes if write.row in rows)])
     for write in _missing(writes, rows, latest):
-        crew.problem(f"a scan did not see {write.row!r}, but later writes")
+        workers.problem(f"a scan did not see {write.row!r}, but later writes")
     cycle.seen_rows |= rows
-    crew.count("scans")
+    workers.count("scans")
 
 
 def _judge(account: Account, table: rowlock.Table[bytes], cycle: _Cycle, *, stopped: bool) -> None:

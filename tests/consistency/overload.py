@@ -27,10 +27,10 @@ from rowlock._core.conversation import Request
 from rowlock.pytest_plugin import RowlockServer
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from tests.consistency.crew import Crew
 from tests.consistency.live_server import kill_and_restart, live_server
 from tests.consistency.overload_ledger import CHECKED, CHECKED_ROW, COUNTER, HOT_ROWS, NEW_PREFIX, Ledger
 from tests.consistency.single_requests import SingleRequests
+from tests.consistency.worker_threads import WorkerThreads
 from tests.crash.account import Account, Settings
 
 PROMISE = "refusals are typed and can be retried, nothing acknowledged is lost, memory is bounded, and it recovers"
@@ -87,21 +87,21 @@ def _load(account: Account, server: RowlockServer, db: rowlock.Client, ledger: L
     process = _process_of(server)
     idle_bytes = process.memory_info().rss
     peaks = [idle_bytes, idle_bytes]  # of the first half and the second
-    with contextlib.ExitStack() as connections, Crew(account) as crew:
+    with contextlib.ExitStack() as connections, WorkerThreads(account) as workers:
         singles = [connections.enter_context(SingleRequests(server.address)) for _ in range(CONNECTIONS)]
         for number in range(THREADS):
-            client = _LoadClient(crew, singles[number % CONNECTIONS], ledger, number, settings.seed)
-            crew.repeat(f"client {number}", client.turn)
+            client = _LoadClient(workers, singles[number % CONNECTIONS], ledger, number, settings.seed)
+            workers.repeat(f"client {number}", client.turn)
         batch_numbers = itertools.count(1)
         for _ in range(BULK_WRITERS):
-            crew.repeat("bulk batches", lambda: _bulk(crew, db.table(BULK), ledger, next(batch_numbers)))
+            workers.repeat("bulk batches", lambda: _bulk(workers, db.table(BULK), ledger, next(batch_numbers)))
         for _ in range(SCANNERS):
-            crew.repeat("scans", lambda: _scan(crew, db.table(BULK)))
+            workers.repeat("scans", lambda: _scan(workers, db.table(BULK)))
         for half in range(2):
             deadline = time.monotonic() + (1.5 if settings.is_short else 30.0)
-            while time.monotonic() < deadline and crew.wait(0.1):
+            while time.monotonic() < deadline and workers.wait(0.1):
                 peaks[half] = max(peaks[half], process.memory_info().rss)
-        crew.wait_until(lambda: crew.counted("requests refused") > 0, REFUSAL_SECONDS_MAX_SHORT)
+        workers.wait_until(lambda: workers.counted("requests refused") > 0, REFUSAL_SECONDS_MAX_SHORT)
     account.notes.append(
         f"memory of the server: idle {idle_bytes >> 20} MiB, at most {peaks[0] >> 20} in the first half of the load, "
         f"{peaks[1] >> 20} in the second"
@@ -119,8 +119,10 @@ def _process_of(server: RowlockServer) -> psutil.Process:
 class _LoadClient:
     """One of the threads; a turn is one request."""
 
-    def __init__(self, crew: Crew, requests: SingleRequests, ledger: Ledger, number: int, seed: int) -> None:
-        self._crew = crew
+    def __init__(
+        self, workers: WorkerThreads, requests: SingleRequests, ledger: Ledger, number: int, seed: int
+    ) -> None:
+        self._workers = workers
         self._requests = requests
         self._ledger = ledger
         self._number = number
@@ -151,7 +153,7 @@ class _LoadClient:
             cells = point.row_dict(answer.get.rows[0].cells, bytes)
             counter = int.from_bytes(cells.get(COUNTER, b""), "big")
             if counter < self._counters.get(row, 0):
-                self._crew.problem(f"a get saw the counter of {row!r} at {counter} after {self._counters[row]}")
+                self._workers.problem(f"a get saw the counter of {row!r} at {counter} after {self._counters[row]}")
             self._counters[row] = counter
 
     def _increment(self, row: bytes) -> None:
@@ -187,20 +189,20 @@ class _LoadClient:
         """Sends it once. After a refusal it gives None, having waited as long as it was told."""
         answer = self._requests.send(request)
         if isinstance(answer, region_pb2.PointAnswer):
-            self._crew.count(what)
+            self._workers.count(what)
             return answer
-        self._crew.count("requests refused")
+        self._workers.count("requests refused")
         limit = re.search(r"[a-z_]+_max", answer.message)
-        self._crew.count(f"refused: {type(answer).__name__}, {limit.group() if limit else answer.message}")
+        self._workers.count(f"refused: {type(answer).__name__}, {limit.group() if limit else answer.message}")
         if not answer.can_retry or not answer.retry_after_ms:
-            self._crew.problem(f"a refusal that does not say when to retry: {answer!r}")
+            self._workers.problem(f"a refusal that does not say when to retry: {answer!r}")
         time.sleep(answer.retry_after_ms / 1000)
         return None
 
 
-def _bulk(crew: Crew, table: rowlock.Table[bytes], ledger: Ledger, number: int) -> None:
+def _bulk(workers: WorkerThreads, table: rowlock.Table[bytes], ledger: Ledger, number: int) -> None:
     ledger.bulk_put(_put_bulk(table, number))
-    crew.count("bulk batches")
+    workers.count("bulk batches")
 
 
 def _put_bulk(table: rowlock.Table[bytes], number: int) -> list[bytes]:
@@ -211,13 +213,13 @@ def _put_bulk(table: rowlock.Table[bytes], number: int) -> list[bytes]:
     return rows
 
 
-def _scan(crew: Crew, table: rowlock.Table[bytes]) -> None:
+def _scan(workers: WorkerThreads, table: rowlock.Table[bytes]) -> None:
     """Some rows, forwards or backwards; each is whole."""
     with table.scan(limit=500, reverse=random.random() < 0.5) as scan:
         for row, data in scan:
             if data != {b"f:v": row.ljust(BULK_VALUE_BYTES, b".")}:
-                crew.problem(f"a scan saw row {row!r} with {len(data)} columns, not as it was written")
-    crew.count("scans")
+                workers.problem(f"a scan saw row {row!r} with {len(data)} columns, not as it was written")
+    workers.count("scans")
 
 
 def _call_promptly(account: Account, table: rowlock.Table[bytes], seconds_max: float) -> None:

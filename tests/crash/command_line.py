@@ -14,13 +14,13 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
-from bench.processes import end_in_order_when_told
+from bench.processes import exit_on_sigterm
 from tests.crash.account import Account, Settings
 
 
 def main(campaigns: Mapping[str, Callable[[Settings], Account]], package: str, about: str) -> NoReturn:
     """Runs what the program's words ask for, and ends it. Servers that it started end with it, also by SIGTERM."""
-    end_in_order_when_told()
+    exit_on_sigterm()
     sys.exit(run(campaigns, package, about, sys.argv[1:]))
 
 

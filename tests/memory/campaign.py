@@ -90,7 +90,7 @@ def _look(account: Account, when: str, job: jobs.Job, client: rowlock.Client) ->
 
 
 def _measure(account: Account, what: str, server: ServerProcess, allowed: int) -> None:
-    held = server.resident_mib_most()
+    held = server.peak_resident_mib()
     account.counts[what] = int(held)
     if held * MIB > allowed:
         account.problems.append(f"{what}: {held:.0f} and {allowed // MIB} are allowed")

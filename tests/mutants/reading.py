@@ -60,7 +60,7 @@ READING = [
         "tombstones hide later puts",
         "live_versions",
         "    for _, _, at, kind, item in sorted(events):\n",
-        "    for _, _, at, kind, answer in sorted(events, key=lambda event: (not event[1], event)):\n",
+        "    for _, _, at, kind, item in sorted(events, key=lambda event: (not event[1], event)):\n",
         f"{WRITES}::test_a_put_under_an_older_timestamp_than_a_tombstone_is_seen",
     ),
     Mutant(

@@ -15,8 +15,8 @@ import pyarrow as pa
 import rowlock
 
 from bench.demo import tables
-from bench.demo.crew import Crew, processes
 from bench.demo.flights import keys_of
+from bench.demo.process_group import ProcessGroup, processes
 from bench.demo.stage import CALL_SECONDS, Stage, Stopwatch
 
 _CORRECTIONS = 500
@@ -41,8 +41,8 @@ def correct(stage: Stage) -> None:
     rows = keys_of(stage.expected.take(pa.array(numbers, pa.int64())))
     start = processes.Barrier(len(_WRITERS))
     watch = Stopwatch()
-    with Crew([partial(race, stage.address, name, rows, start) for name in _WRITERS]) as crew:
-        anna, ben = crew.answers()
+    with ProcessGroup([partial(race, stage.address, name, rows, start) for name in _WRITERS]) as group:
+        anna, ben = group.answers()
     stage.account.say(watch.rate(2 * len(rows), "check-and-puts from two processes"))
     delays = delays_of(stage.expected, numbers)
     races = zip(rows, delays, anna, ben, strict=True)

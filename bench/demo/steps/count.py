@@ -20,7 +20,7 @@ import rowlock.aio
 
 from bench.demo import tables
 from bench.demo.account import Account
-from bench.demo.crew import Crew, processes
+from bench.demo.process_group import ProcessGroup, processes
 from bench.demo.stage import CALL_SECONDS, Stage, Stopwatch
 
 _PROCESSES = 3
@@ -48,15 +48,15 @@ def count(stage: Stage) -> None:
         for number in range(_PROCESSES)
     ]
     watch = Stopwatch()
-    with Crew(pieces) as crew, stage.account.progress("counting", len(legs)) as bar:
+    with ProcessGroup(pieces) as group, stage.account.progress("counting", len(legs)) as bar:
         killed = False
-        while crew.at_work(_POLL_SECONDS):
+        while group.at_work(_POLL_SECONDS):
             done = sum(counter.value for counter in acknowledged)
             bar.reach(done)
             if not killed and done >= _KILL_AFTER * len(legs):
                 _kill(stage, acknowledged)
                 killed = True
-        crew.answers()
+        group.answers()
     stage.account.say(watch.rate(len(legs), f"flights counted by {_PROCESSES} processes") + ", the crash included")
     stage.account.compare("the server was killed while they counted", killed, True)
     compare(stage.account, read_counts(stage.client.table(tables.COUNTS)), counts_of(legs))

@@ -25,7 +25,7 @@ def against_hbase(stage: Stage, hbase: HBasePeer) -> Mapping[str, Measurement]:
     with running_server(stage.fresh_path("written")) as (server, client), hbase.writer(plain) as writer:
 
         def put() -> float:
-            return cast(float, writer.ask("put")["rows_a_second"])
+            return cast(float, writer.call("put")["rows_a_second"])
 
         create_table(client, _TABLE, durability="os")
         meter = stage.meter(server)

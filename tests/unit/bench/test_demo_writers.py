@@ -8,8 +8,8 @@ from rowlock.pytest_plugin import RowlockServer
 
 from bench.demo import tables
 from bench.demo.corrections import Correction, Rounds
-from bench.demo.crew import processes
-from bench.demo.writers import Signals, Writers, correct, correct_until_told
+from bench.demo.process_group import processes
+from bench.demo.writers import Signals, Writers, correct, correct_until_stopped
 
 ROUNDS = Rounds("cleo", [b"a", b"b"], [100, 61])
 
@@ -53,4 +53,4 @@ def test_a_flight_that_somebody_else_changed_ends_its_writer(
     flights.put(b"a", {tables.ARRIVAL_DELAY: tables.number_bytes(3)})
     signals = Signals(processes.Event(), processes.Event())
     with pytest.raises(AssertionError, match="met"):
-        correct_until_told(rowlock_server.address, ROUNDS, signals)
+        correct_until_stopped(rowlock_server.address, ROUNDS, signals)

@@ -27,7 +27,7 @@ def test_a_server_is_ready_when_it_has_said_its_address(tmp_path: Path) -> None:
         assert 0 < server.ready_seconds < 60
         assert 0 <= server.ready_cpu_seconds < 60
         assert psutil.pid_exists(server.pid)
-        assert 0 < server.resident_mib_most() < 1000
+        assert 0 < server.peak_resident_mib() < 1000
     assert not psutil.pid_exists(server.pid)
 
 
@@ -86,8 +86,8 @@ def test_a_server_is_ended_when_the_block_raises(tmp_path: Path) -> None:
 def test_a_program_that_is_told_to_end_takes_its_server_with_it(tmp_path: Path) -> None:
     code = (
         "import pathlib, signal, sys\n"
-        "from bench.processes import ServerProcess, end_in_order_when_told\n"
-        "end_in_order_when_told()\n"
+        "from bench.processes import ServerProcess, exit_on_sigterm\n"
+        "exit_on_sigterm()\n"
         f"with ServerProcess([sys.executable, '-c', {_SERVES!r}], pathlib.Path({str(tmp_path / 'log')!r})) as server:\n"
         "    print(f'{server.pid} serves at 127.0.0.1:1', flush=True)\n"
         "    signal.pause()\n"

@@ -8,7 +8,7 @@ from typing import cast
 
 from bench.measure import Measurement, Spread, percentile
 from bench.spark import usage
-from bench.spark.attendant import Attendant
+from bench.spark.side_process import SideProcess
 from bench.spark.stage import LOADED, Stage, create_table, running_server
 from bench.spark.usage import Job
 from bench.spark.workloads.writes import job_into_files, job_into_table
@@ -16,7 +16,7 @@ from bench.spark.workloads.writes import job_into_files, job_into_table
 _TABLE = "written"
 
 
-def gets_beside(stage: Stage) -> Mapping[str, Measurement]:
+def gets_during_writes(stage: Stage) -> Mapping[str, Measurement]:
     """The 99th percentile of gets from a table in files, while another table of the same server is written or not.
 
     The reader is a process of its own, and does the same in both.
@@ -25,22 +25,22 @@ def gets_beside(stage: Stage) -> Mapping[str, Measurement]:
     with running_server(stage.loaded_data) as (server, client):
         create_table(client, _TABLE)
         command = [sys.executable, "-m", "bench.spark.point_reader", server.address, LOADED, str(stage.row_count)]
-        with Attendant(command) as reader:
+        with SideProcess(command) as reader:
             meter = _WatchedMeter(stage.meter(server), reader)
 
-            def gets_beside_table() -> list[float]:
+            def gets_during_table_writes() -> list[float]:
                 job_into_table(stage, meter, client, server.address, _TABLE)
                 return meter.latencies_ms
 
-            def gets_beside_files() -> list[float]:
+            def gets_during_file_writes() -> list[float]:
                 job_into_files(stage, meter)
                 return meter.latencies_ms
 
             for number in range(stage.warm_up_rounds + stage.rounds):
                 if number % 2:
-                    ours, baseline = gets_beside_table(), gets_beside_files()
+                    ours, baseline = gets_during_table_writes(), gets_during_file_writes()
                 else:
-                    baseline, ours = gets_beside_files(), gets_beside_table()
+                    baseline, ours = gets_during_file_writes(), gets_during_table_writes()
                 if number >= stage.warm_up_rounds:
                     beside.append((ours, baseline))
     p99s = [(percentile(mine, 99), percentile(theirs, 99)) for mine, theirs in beside]
@@ -60,13 +60,13 @@ def gets_beside(stage: Stage) -> Mapping[str, Measurement]:
 class _WatchedMeter(usage.Meter):
     """A meter with a reader that gets rows while a job is measured, and at no other time."""
 
-    def __init__(self, meter: usage.Meter, reader: Attendant) -> None:
+    def __init__(self, meter: usage.Meter, reader: SideProcess) -> None:
         self._meter = meter
         self._reader = reader
         self.latencies_ms: list[float] = []
 
     def usage(self, job: Job) -> usage.Usage:
-        self._reader.ask("begin")
+        self._reader.call("begin")
         used = self._meter.usage(job)
-        self.latencies_ms = cast("list[float]", self._reader.ask("end")["ms"])
+        self.latencies_ms = cast("list[float]", self._reader.call("end")["ms"])
         return used

@@ -1,6 +1,6 @@
 """A process beside the job: it is told what to do by lines of JSON, and answers each with one.
 
-The process's part is `serve`. A mistake there is an answer too, and an AttendantError on this side.
+The process's part is `serve`. A mistake there is an answer too, and an SideProcessError on this side.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _END_SECONDS_MAX = 60.0
 Answer: TypeAlias = "dict[str, object]"
 
 
-class AttendantError(Exception):
+class SideProcessError(Exception):
     """What a process beside the job was asked to do failed; the message is its own."""
 
 
-class Attendant:
+class SideProcess:
     """Such a process, as a context manager; leaving it ends the process. Used by one thread."""
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -33,22 +33,22 @@ class Attendant:
         self._questions = self._process.stdin
         self._answers = self._process.stdout
 
-    def ask(self, question: str) -> Answer:
-        """Blocks for the answer; raises AttendantError with the reason when it failed or the process ended."""
+    def call(self, question: str) -> Answer:
+        """Blocks for the answer; raises SideProcessError with the reason when it failed or the process ended."""
         try:
             self._questions.write(question + "\n")
             self._questions.flush()
         except BrokenPipeError:
-            raise AttendantError(f"the process ended before it was asked to {question}") from None
+            raise SideProcessError(f"the process ended before it was asked to {question}") from None
         line = self._answers.readline()
         if not line:
-            raise AttendantError(f"the process ended when it was asked to {question}")
+            raise SideProcessError(f"the process ended when it was asked to {question}")
         answer = cast(Answer, json.loads(line))
         if "error" in answer:
-            raise AttendantError(str(answer["error"]))
+            raise SideProcessError(str(answer["error"]))
         return answer
 
-    def __enter__(self) -> Attendant:
+    def __enter__(self) -> SideProcess:
         return self
 
     def __exit__(

@@ -14,7 +14,7 @@ from tests.crash.account import Account
 JOIN_SECONDS = 120.0
 
 
-class Crew:
+class WorkerThreads:
     """A context: leaving it stops and joins all threads. Their counts and problems then stand in the account.
 
     What a thread raises is a problem, and stops the others. `count`, `problem` and `has_work` are thread-safe.
@@ -82,7 +82,7 @@ class Crew:
                 self.problem(f"thread {thread.name} did not end within {JOIN_SECONDS:.0f} s")
         self._threads.clear()
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> WorkerThreads:
         return self
 
     def __exit__(

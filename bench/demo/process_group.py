@@ -15,11 +15,11 @@ Answer = TypeVar("Answer")
 processes = multiprocessing.get_context("spawn")
 
 
-class CrewFailedError(Exception):
-    """A process of the crew raised or died; the message has its traceback."""
+class ProcessFailedError(Exception):
+    """A process of the group raised or died; the message has its traceback."""
 
 
-class Crew(Generic[Answer]):
+class ProcessGroup(Generic[Answer]):
     """One process for each piece of work; leaving the block ends those that still run. Used by one thread.
 
     The pieces are callables that can be pickled, functools.partial of a module's function for example.
@@ -39,26 +39,26 @@ class Crew(Generic[Answer]):
             self._pending[receiver] = number
 
     def at_work(self, seconds: float) -> bool:
-        """Waits so long at most for answers; whether some are still missing. Raises CrewFailedError."""
+        """Waits so long at most for answers; whether some are still missing. Raises ProcessFailedError."""
         for receiver in wait(list(self._pending), seconds):
-            assert isinstance(receiver, Connection), f"{receiver!r} is none of the crew's pipes"
+            assert isinstance(receiver, Connection), f"{receiver!r} is none of the group's pipes"
             number = self._pending.pop(receiver)
             try:
                 answer, failure = receiver.recv()
             except EOFError:
-                raise CrewFailedError(f"process {number} of the crew died without an answer") from None
+                raise ProcessFailedError(f"process {number} of the group died without an answer") from None
             if failure:
-                raise CrewFailedError(f"process {number} of the crew failed:\n{failure}")
+                raise ProcessFailedError(f"process {number} of the group failed:\n{failure}")
             self._answers[number] = answer
         return bool(self._pending)
 
     def answers(self) -> list[Answer]:
-        """Waits for all; their answers in the order of the pieces. Raises CrewFailedError."""
+        """Waits for all; their answers in the order of the pieces. Raises ProcessFailedError."""
         while self._pending:
             self.at_work(seconds=60.0)
         return [self._answers[number] for number in range(len(self._processes))]
 
-    def __enter__(self) -> Crew[Answer]:
+    def __enter__(self) -> ProcessGroup[Answer]:
         return self
 
     def __exit__(
