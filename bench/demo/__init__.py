@@ -1,4 +1,4 @@
-"""The main job on real data, from nothing to proof: every step compares what the server says with the source.
+"""The main job on real data; every step compares the server's answers with the source.
 
-__main__.py is the story; steps.py lists its steps in order, and each step is a module of its own.
+__main__.py runs the demo. The package steps lists its steps in order, each a module.
 """

@@ -1,8 +1,8 @@
-"""`make demo`: the main job on real data, from an empty folder to proof.
+"""`make demo`: the main job on real data, from an empty folder to verified results.
 
     python -m bench.demo [--flights N] [--without-spark] [--picture PATH]
 
-Exits 0 only if every comparison held, else says what differed and exits 1.
+Exits 0 if every comparison held; otherwise prints the differences and exits 1.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from bench.demo.stage import CALL_SECONDS, Stage, Stopwatch
 from bench.demo.steps import STEPS
 from bench.processes import exit_on_sigterm, start_rowlock
 
-# Of fewer flights too few came late, and there is nothing to correct.
+# Of fewer flights too few were late to have something to correct.
 SPARK_FLIGHTS_MIN = 100
 PICTURE = Path("build/demo.png")
 
 
 def arguments(given: list[str]) -> argparse.Namespace:
-    """What the command line asks for."""
+    """Parses the command line; exits with a message if it is invalid."""
     parser = argparse.ArgumentParser(prog="python -m bench.demo", description="The main job, on the flights of 2013.")
-    parser.add_argument("--flights", type=int, metavar="N", help="only so many, spread over the year (default all)")
-    parser.add_argument("--without-spark", action="store_true", help="end before the steps that need Spark")
-    parser.add_argument("--picture", type=Path, metavar="PATH", default=PICTURE, help="the PNG (default %(default)s)")
+    parser.add_argument("--flights", type=int, metavar="N", help="use N flights, spread over the year (default all)")
+    parser.add_argument("--without-spark", action="store_true", help="skip the steps that need Spark")
+    parser.add_argument(
+        "--picture", type=Path, metavar="PATH", default=PICTURE, help="file for the chart (default %(default)s)"
+    )
     parsed = parser.parse_args(given)
     least = 1 if parsed.without_spark else SPARK_FLIGHTS_MIN
     if parsed.flights is not None and parsed.flights < least:
@@ -41,20 +43,20 @@ def arguments(given: list[str]) -> argparse.Namespace:
 
 
 def source(count: int | None) -> pa.Table:
-    """The flights in the order of their keys, with a column for who corrected them: nobody yet."""
+    """Returns the flights in key order, with an empty column for the writer that corrected each."""
     flights = read_flights()
     flights = sorted_by_key(flights if count is None else evenly(flights, count))
     return flights.append_column("corrected_by", pa.nulls(len(flights), pa.string()))
 
 
 def main(given: list[str]) -> int:
-    """The command; its exit code."""
-    asked = arguments(given)
+    """Runs the command; returns its exit code."""
+    options = arguments(given)
     account = Account(Console())
-    whole = Stopwatch()
+    total = Stopwatch()
     account.step("Read the flights and start a server on an empty folder")
     watch = Stopwatch()
-    flights = source(asked.flights)
+    flights = source(options.flights)
     account.say(f"{len(flights):,} flights of 2013 read in {watch.seconds:.1f} s")
     with temporary_folder("demo") as folder:
         server = start_rowlock(folder / "data")
@@ -64,14 +66,14 @@ def main(given: list[str]) -> int:
             for title, step in STEPS:
                 account.step(title)
                 step(stage)
-            if not asked.without_spark:
-                # Imported here: each process of a group imports this module too, and does without Spark.
+            if not options.without_spark:
+                # Imported here, because each process of a group imports this module too and needs no Spark.
                 from bench.demo.with_spark import with_spark
 
-                with_spark(stage, flights, asked.flights, folder, asked.picture)
+                with_spark(stage, flights, options.flights, folder, options.picture)
         finally:
             stage.close()
-    account.close(whole.seconds)
+    account.close(total.seconds)
     return 1 if account.differences else 0
 
 

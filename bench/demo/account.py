@@ -1,4 +1,4 @@
-"""The account that the demo gives: what was done, how fast, and whether each comparison held."""
+"""The output of the demo: the steps, their figures, and the result of each comparison."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 
 class Account:
-    """Prints, and remembers what differed. Used by one thread."""
+    """Prints the output, and collects the differences. Used by one thread."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -19,33 +19,33 @@ class Account:
         self.differences: list[str] = []
 
     def step(self, title: str) -> None:
-        """Opens a step."""
+        """Prints the title of a step."""
         self._console.print(f"\n[bold]{title}[/]", highlight=False, soft_wrap=True)
 
     def say(self, sentence: str) -> None:
-        """A line of what was done, with its figure."""
+        """Prints a line of what was done, with its figure."""
         self._console.print(f"  {sentence}", markup=False, highlight=False, soft_wrap=True)
 
     def compare(self, claim: str, found: object, expected: object) -> bool:
-        """Whether the two are equal; the claim is what that shows. A difference is said and remembered."""
+        """Compares two values, and prints the claim or the difference; returns whether they are equal."""
         if found == expected:
             return self.hold(claim)
         return self.differ(f"{claim}: found {_short(found)}, expected {_short(expected)}")
 
     def hold(self, claim: str) -> bool:
-        """A comparison that held."""
+        """Counts and prints a comparison that held."""
         self.held_count += 1
         self._console.print(f"  [green]✓[/] {escape(claim)}", highlight=False, soft_wrap=True)
         return True
 
     def differ(self, what: str) -> bool:
-        """A comparison that did not."""
+        """Collects and prints a comparison that did not hold."""
         self.differences.append(what)
         self._console.print(f"  [red]✗[/] {escape(what)}", highlight=False, soft_wrap=True)
         return False
 
     def close(self, seconds: float) -> None:
-        """The last lines."""
+        """Prints the summary."""
         if self.differences:
             self._console.print(f"\n[red bold]{len(self.differences)} comparisons did not hold:[/]", highlight=False)
             for difference in self.differences:
@@ -57,7 +57,7 @@ class Account:
 
     @contextmanager
     def progress(self, title: str, total: int) -> Iterator[Bar]:
-        """A bar that fills as things are done; on a terminal only, and gone afterwards."""
+        """Shows a progress bar until exit, on a terminal only."""
         columns = (TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         with Progress(
             *columns, console=self._console, transient=True, disable=not self._console.is_terminal
@@ -73,7 +73,7 @@ class Bar:
         self._task = task
 
     def reach(self, done: int) -> None:
-        """So many are done."""
+        """Shows that `done` items are done."""
         self._progress.update(self._task, completed=done)
 
 

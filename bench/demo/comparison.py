@@ -1,4 +1,4 @@
-"""Whether two tables hold the same values, and where they first differ."""
+"""Compares two tables, and shows where they first differ."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _SHOWN_MAX = 5
 
 
 def differences(found: pa.Table, expected: pa.Table) -> list[str]:
-    """One sentence for each column that differs; nothing when all values are equal.
+    """Returns one sentence for each column that differs; nothing when all values are equal.
 
-    Rows must be in the same order. Null equals null only.
+    Rows must be in the same order. Null equals only null.
     """
     if len(found) != len(expected):
         return [f"{len(found)} rows were found, {len(expected)} were expected"]

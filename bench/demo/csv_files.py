@@ -1,4 +1,4 @@
-"""The CSV files that Spark reads, in a folder: the package's own lines, of the flights perhaps not all."""
+"""The CSV files that Spark reads: those of the package, with all or some of the flights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.demo.flights import even_numbers, flights_csv, packaged
 
 @dataclass(frozen=True, slots=True)
 class CsvFiles:
-    """Where each file is. All have a header, and NA for what is missing."""
+    """The paths of the files. All have a header, and NA for missing values."""
 
     flights: Path
     planes: Path
@@ -18,7 +18,7 @@ class CsvFiles:
 
 
 def unpacked(folder: Path, flight_count: int | None) -> CsvFiles:
-    """The files; of the flights the same ones as flights.evenly() picks. Raises SourceMissingError."""
+    """Writes the files, with the flights that flights.evenly() picks. Raises SourceMissingError."""
     path = folder / "flights.csv"
     path.write_bytes(_some_lines(flights_csv(), flight_count))
     return CsvFiles(path, packaged("planes.csv"), packaged("weather.csv"))

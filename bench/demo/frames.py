@@ -1,4 +1,4 @@
-"""The flights as Spark's DataFrames: from the CSV files, with corrections, from rowlock, joined, and compared."""
+"""The flights as Spark DataFrames: from CSV files, with corrections, from rowlock, joined, and compared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WEATHER = "origin STRING, time_hour STRING, visib DOUBLE, wind_speed DOUBLE"
 
 
 def flights_of_csv(spark: SparkSession, path: Path) -> DataFrame:
-    """The flights of the file, in the columns of the mapping; nobody has corrected them."""
+    """Returns the flights of the file, in the columns of the mapping, without corrections."""
     flights = _csv(spark, path).select(
         *(functions.col(name).cast(tables.SQL_NAMES[kind]).alias(name) for name, kind in COLUMN_TYPES.items()),
         functions.lit(None).cast("string").alias("corrected_by"),
@@ -30,17 +30,17 @@ def flights_of_csv(spark: SparkSession, path: Path) -> DataFrame:
 
 
 def planes_of_csv(spark: SparkSession, path: Path) -> DataFrame:
-    """Each aircraft's maker and seats, by its tail number."""
+    """Returns each aircraft's manufacturer and seats, by its tail number."""
     return _typed(_csv(spark, path), _PLANES)
 
 
 def weather_of_csv(spark: SparkSession, path: Path) -> DataFrame:
-    """How far one saw and how the wind blew, by airport and hour."""
+    """Returns visibility and wind speed, by airport and hour."""
     return _typed(_csv(spark, path), _WEATHER)
 
 
 def flights_of_table(spark: SparkSession, address: str) -> DataFrame:
-    """The table as it is at one moment, that of the DataFrame's first use."""
+    """Returns the table at one moment, that of the DataFrame's first use."""
     return (
         spark.read.format("rowlock")
         .option("server", address)
@@ -52,7 +52,7 @@ def flights_of_table(spark: SparkSession, address: str) -> DataFrame:
 
 
 def write_flights(flights: DataFrame, address: str) -> None:
-    """Puts them into the table, which is made if it is not there."""
+    """Puts the flights into the table, which is created if needed."""
     (
         flights.write.format("rowlock")
         .mode("append")
@@ -65,7 +65,7 @@ def write_flights(flights: DataFrame, address: str) -> None:
 
 
 def with_corrections(flights: DataFrame, corrected: Mapping[bytes, Corrected]) -> DataFrame:
-    """The flights with the delay of these, by their row, and with who corrected them."""
+    """Returns the flights with the corrected delays, by row, and with the writer of each correction."""
     changes = flights.sparkSession.createDataFrame(
         pa.table(
             {
@@ -88,14 +88,14 @@ def with_corrections(flights: DataFrame, corrected: Mapping[bytes, Corrected]) -
 
 
 def joined(flights: DataFrame, planes: DataFrame, weather: DataFrame) -> DataFrame:
-    """Each flight with its aircraft and the weather where and when it left; null where nobody knows."""
+    """Returns each flight with its aircraft and the weather at its departure; null where unknown."""
     return flights.join(functions.broadcast(planes), "tailnum", "left").join(
         functions.broadcast(weather), ["origin", "time_hour"], "left"
     )
 
 
 def delays_by_maker_and_sight(flights: DataFrame) -> DataFrame:
-    """Of the joined flights, in whole numbers, which are the same in whatever order they are added."""
+    """Returns sums of the joined flights' delays in integers, which do not depend on the order of addition."""
     return (
         flights.groupBy("manufacturer", (functions.col("visib") < 3).alias("is_foggy"))
         .agg(
@@ -109,7 +109,7 @@ def delays_by_maker_and_sight(flights: DataFrame) -> DataFrame:
 
 
 def delays_by_hour(flights: DataFrame) -> dict[int, float]:
-    """The mean delay at arrival by the hour of the planned departure, where there is one."""
+    """Returns the mean delay at arrival by the planned hour of departure, for hours that have one."""
     means = (
         flights.groupBy("hour")
         .agg(functions.avg("arr_delay").alias("delay"))
@@ -120,7 +120,7 @@ def delays_by_hour(flights: DataFrame) -> dict[int, float]:
 
 
 def unequal(found: DataFrame, expected: DataFrame) -> DataFrame:
-    """The rows that one of the two has more often than the other, nulls equal; `surplus` is above 0 for `found`'s."""
+    """Returns the rows that one of the two has more often, with nulls equal; `surplus` is positive for `found`'s."""
     columns = expected.columns
     counted = found.select(*columns, functions.lit(1).alias("one")).unionAll(
         expected.select("*", functions.lit(-1).alias("one"))

@@ -1,4 +1,4 @@
-"""The demo's picture: how fast flights came in and out, and what the corrections did to the delays."""
+"""The demo's chart: rates of writes and reads, and the delays before and after the corrections."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _LOAD, _READ, _BEFORE, _AFTER = "#4878a8", "#7fb0d8", "#b0b0b0", "#c05030"
 
 
 def draw(path: Path, rates: Mapping[str, float], before: Mapping[int, float], after: Mapping[int, float]) -> None:
-    """Writes a PNG. rates: flights a second; before and after: mean delay in minutes by hour of the day."""
-    # Without pyplot: no display is asked for, and nothing of the process is changed.
+    """Writes a PNG. `rates` are flights a second; `before` and `after` the mean delay in minutes by hour of the day."""
+    # Without pyplot, which would look for a display and change global state.
     figure = Figure(figsize=_INCHES, dpi=_DOTS_PER_INCH, layout="constrained")
     FigureCanvasAgg(figure)
     speeds, delays = figure.subplots(1, 2, width_ratios=(1.15, 1))

@@ -1,4 +1,4 @@
-"""Several processes that work at the same time, as separate programs of separate users would."""
+"""Several processes that work concurrently, like the programs of separate users."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from typing import Generic, TypeVar
 
 Answer = TypeVar("Answer")
 
-# Nothing is inherited by a spawned process, neither threads nor channels.
+# A spawned process inherits nothing, neither threads nor channels.
 processes = multiprocessing.get_context("spawn")
 
 
 class ProcessFailedError(Exception):
-    """A process of the group raised or died; the message has its traceback."""
+    """A process of the group raised or died; the message has its traceback, if any."""
 
 
 class ProcessGroup(Generic[Answer]):
-    """One process for each piece of work; leaving the block ends those that still run. Used by one thread.
+    """One process for each task, as a context manager whose exit kills those that still run. Used by one thread.
 
-    The pieces are callables that can be pickled, functools.partial of a module's function for example.
+    The tasks are callables that can be pickled, for example a functools.partial of a module's function.
     """
 
-    def __init__(self, pieces: Sequence[Callable[[], Answer]]) -> None:
+    def __init__(self, tasks: Sequence[Callable[[], Answer]]) -> None:
         self._processes = []
         self._pending: dict[Connection, int] = {}
         self._answers: dict[int, Answer] = {}
-        for number, piece in enumerate(pieces):
+        for number, task in enumerate(tasks):
             receiver, sender = processes.Pipe(duplex=False)
-            process = processes.Process(target=_work, args=(piece, sender), daemon=True)
+            process = processes.Process(target=_work, args=(task, sender), daemon=True)
             process.start()
-            # With our copy of its end closed, a process that dies is seen as the end of its pipe.
+            # With this copy closed, the pipe ends when the process dies.
             sender.close()
             self._processes.append(process)
             self._pending[receiver] = number
 
     def at_work(self, seconds: float) -> bool:
-        """Waits so long at most for answers; whether some are still missing. Raises ProcessFailedError."""
+        """Waits for answers, at most `seconds`; returns whether some are missing. Raises ProcessFailedError."""
         for receiver in wait(list(self._pending), seconds):
             assert isinstance(receiver, Connection), f"{receiver!r} is none of the group's pipes"
             number = self._pending.pop(receiver)
@@ -53,7 +53,7 @@ class ProcessGroup(Generic[Answer]):
         return bool(self._pending)
 
     def answers(self) -> list[Answer]:
-        """Waits for all; their answers in the order of the pieces. Raises ProcessFailedError."""
+        """Waits for all answers and returns them in the order of the tasks. Raises ProcessFailedError."""
         while self._pending:
             self.at_work(seconds=60.0)
         return [self._answers[number] for number in range(len(self._processes))]
@@ -72,8 +72,8 @@ class ProcessGroup(Generic[Answer]):
             receiver.close()
 
 
-def _work(piece: Callable[[], object], sender: Connection) -> None:
+def _work(task: Callable[[], object], sender: Connection) -> None:
     try:
-        sender.send((piece(), ""))
-    except BaseException:  # whatever it is, the one who asked must hear of it
+        sender.send((task(), ""))
+    except BaseException:  # every failure is reported to the parent
         sender.send((None, traceback.format_exc()))

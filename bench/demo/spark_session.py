@@ -1,4 +1,4 @@
-"""Spark on this machine, in two threads; what it says of itself goes to a file."""
+"""A local Spark session with two threads, whose log goes to a file."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from bench.local_spark import local_builder, quiet_logging
 
 @contextmanager
 def local_spark(folder: Path) -> Iterator[SparkSession]:
-    """A session whose files, spark.log among them, are in that folder. Blocks while Java starts.
+    """Runs a session whose files, including spark.log, are in the folder. Blocks while Java starts.
 
-    Raises NoJavaError when there is no Java to run it.
+    Raises NoJavaError when there is no Java.
     """
     settings = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "4", **quiet_logging(folder)}
     builder = local_builder(folder, "local[2]", "rowlock demo", settings)
@@ -32,7 +32,7 @@ def local_spark(folder: Path) -> Iterator[SparkSession]:
 
 
 def start_workers(spark: SparkSession) -> None:
-    """Spark starts its Python with the first job that needs it; this is that job."""
+    """Runs a job that makes Spark start its Python workers, which it does with the first job that needs them."""
     spark.range(2, numPartitions=2).mapInArrow(_as_they_are, "id BIGINT").collect()
 
 
@@ -42,13 +42,13 @@ def _as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @contextmanager
 def _errors_to(log: Path) -> Iterator[None]:
-    """What is started meanwhile has this file as its standard error, and keeps it."""
+    """Redirects standard error to the file until exit; processes that are started meanwhile keep it."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    saved = os.dup(2)
     try:
         with open(log, "ab") as file:
             os.dup2(file.fileno(), 2)
             yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(saved, 2)
+        os.close(saved)

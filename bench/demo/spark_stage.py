@@ -1,4 +1,4 @@
-"""What the steps with Spark share, beside the stage of all steps."""
+"""The shared state of the steps with Spark, in addition to that of all steps."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from bench.demo.stage import Stage
 
 @dataclass(slots=True)
 class SparkStage:
-    """`flights`, `planes` and `weather` are read from the CSV files, each time that they are used.
+    """`flights`, `planes` and `weather` are read from the CSV files at each use.
 
-    `rounds` is what the writers will do; `before` and `after` the mean delay by hour, for the picture.
+    `rounds` is the work of the writers; `before` and `after` are the mean delay by hour, for the chart.
     """
 
     stage: Stage

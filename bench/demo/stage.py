@@ -1,4 +1,4 @@
-"""What the steps of the demo share: the server, the client, and what must be in the tables by now."""
+"""The shared state of the demo's steps: the server, the client, and the expected contents of the tables."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import rowlock
 from bench.demo.account import Account
 from bench.processes import ServerProcess, start_rowlock
 
-# One deadline for everything, longer than a restart of the server takes.
+# The deadline of every call, longer than a restart of the server.
 CALL_SECONDS = 120.0
 
 
 @dataclass(slots=True)
 class Stage:
-    """`expected` is the source with every acknowledged change, in the order of its keys.
+    """`expected` is the source with every acknowledged change, in key order.
 
-    `rates` is what the steps measured for the picture, flights a second by what did it.
+    `rates` are the flights a second that the steps measured for the chart, by name.
     """
 
     folder: Path
@@ -35,27 +35,27 @@ class Stage:
         return self.server.address
 
     def crash_and_restart(self) -> float:
-        """Kills the server, and starts it on the same folder and port; seconds until it is ready again."""
+        """Kills the server and starts it on the same folder and port; returns the seconds until it is ready."""
         address = self.server.address
         self.server.kill()
         self.server = start_rowlock(self.folder, listen=address)
         return self.server.ready_seconds
 
     def close(self) -> None:
-        """Ends client and server."""
+        """Closes the client and stops the server."""
         self.client.close()
         self.server.stop(CALL_SECONDS)
 
 
 class Stopwatch:
-    """Seconds since it was made or stopped, and what they make of a count."""
+    """Measures the seconds since it was created, until it is stopped, and rates over them."""
 
     def __init__(self) -> None:
         self._start = time.perf_counter()
         self._stop: float | None = None
 
     def stop(self) -> Stopwatch:
-        """From now on its seconds stay as they are."""
+        """Stops the watch; returns it."""
         self._stop = time.perf_counter()
         return self
 
@@ -67,6 +67,6 @@ class Stopwatch:
         return count / self.seconds
 
     def rate(self, count: int, what: str) -> str:
-        """`336,776 flights in 9.1 s, 37,008 a second`."""
+        """Formats a rate: `336,776 flights in 9.1 s, 37,008 a second`."""
         seconds = self.seconds
         return f"{count:,} {what} in {seconds:.1f} s, {count / seconds:,.0f} a second"

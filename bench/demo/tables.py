@@ -1,7 +1,7 @@
-"""How the flights are rows: two tables, their columns, and the mapping between columns and cells.
+"""The tables of the demo, their columns, and the mapping between columns and cells.
 
 `flights` has a row for each flight, `counts` one for each carrier with a counter for each airport. `spark_flights` has
-the flights once more, as Spark wrote them; what its writers say of their corrections is in a family of its own.
+the flights as Spark wrote them; the writer and number of a correction are in a family of their own.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ SQL_NAMES = {pa.string(): "STRING", pa.int32(): "INT"}
 
 
 def flights_mapping() -> rowlock.Mapping:
-    """All columns of the source, and who corrected the flight's delay."""
+    """Returns the mapping of all columns of the source, and of the writer that corrected the delay."""
     return rowlock.Mapping(", ".join([*_source_columns(), f"corrected_by STRING {CORRECTED_BY}"]))
 
 
 def spark_mapping() -> str:
-    """All columns of the source, who corrected the flight's delay, and by which of that writer's corrections."""
+    """Returns the mapping of all columns of the source, and of the writer and number of the delay's correction."""
     return ", ".join([*_source_columns(), f"corrected_by STRING {FIXED_BY}", f"correction INT {FIX_NUMBER}"])
 
 
@@ -46,11 +46,11 @@ def _source_columns() -> list[str]:
 
 
 def number_bytes(number: int) -> bytes:
-    """A number as the mapping writes an INT: 4 bytes, big-endian, as HBase's Bytes.toBytes(int) does."""
+    """Returns a number as the mapping writes an INT: 4 bytes, big-endian, like HBase's Bytes.toBytes(int)."""
     return struct.pack(">i", number)
 
 
 def number_of(stored: bytes) -> int:
-    """The number of an INT's bytes."""
+    """Returns the number of an INT's bytes."""
     number: int = struct.unpack(">i", stored)[0]
     return number

@@ -1,4 +1,4 @@
-"""The steps of the demo that need Spark, in order, and the picture at the end."""
+"""The steps of the demo that need Spark, in order, and the chart at the end."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ SPARK_STEPS: tuple[tuple[str, Callable[[SparkStage], None]], ...] = (
 
 
 def with_spark(stage: Stage, flights: pa.Table, flight_count: int | None, folder: Path, picture: Path) -> None:
-    """Starts Spark, does the steps, and draws. flights: as the CSV files have them; folder: for Spark's files."""
+    """Starts Spark, runs the steps, and draws the chart.
+
+    `flights` are those of the CSV files; `folder` is for Spark's files.
+    """
     stage.account.step("Start Spark")
     with started(stage, flights, flight_count, folder) as spark_stage:
         for title, step in SPARK_STEPS:
             stage.account.step(title)
             step(spark_stage)
         draw(picture, stage.rates, spark_stage.before, spark_stage.after)
-    stage.account.say(f"drawn in {picture}")
+    stage.account.say(f"chart written to {picture}")

@@ -1,7 +1,7 @@
-"""The writers that correct delays while Spark works: each a process, one correction after the other.
+"""The writers that correct delays while Spark runs: each is a process that makes one correction after the other.
 
-A correction is a check_and_put of the delay as the writer left it. A flight has one writer only, so a check that finds
-another delay has found a lost or a doubled change.
+A correction is a check_and_put against the delay that the writer stored last. A flight has only one writer, so a check
+that finds another delay has found a lost or a repeated change.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from bench.demo.corrections import Correction, Journal, Rounds
 from bench.demo.process_group import ProcessGroup, processes
 from bench.demo.stage import CALL_SECONDS
 
-# Between two corrections of one writer; they are to be there all the time, not to take the machine from Spark.
+# The pause between two corrections of one writer, so that the writers leave most of the CPU to Spark.
 _PAUSE_SECONDS = 0.002
 _POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What the writers and the one who waits for them tell each other."""
+    """The events between a writer and the process that waits for it."""
 
     begun: Event
     stop: Event
 
 
 class Writers:
-    """A writer for each of the rounds, as a context manager: they correct from its start until stop()."""
+    """One writer for each of the rounds, as a context manager; they correct until stop()."""
 
     def __init__(self, address: str, rounds: Sequence[Rounds]) -> None:
-        """Blocks until each has had a correction acknowledged. Raises ProcessFailedError."""
+        """Starts the writers and blocks until each has a correction acknowledged. Raises ProcessFailedError."""
         self._signals = [Signals(processes.Event(), processes.Event()) for _ in rounds]
         pairs = zip(rounds, self._signals, strict=True)
         self._group = ProcessGroup([partial(correct_until_stopped, address, own, signals) for own, signals in pairs])
@@ -49,11 +49,11 @@ class Writers:
             raise
 
     def check(self) -> None:
-        """Raises ProcessFailedError if one of them failed."""
+        """Raises ProcessFailedError if a writer failed."""
         self._group.at_work(_POLL_SECONDS)
 
     def stop(self) -> list[Journal]:
-        """Ends them; what each did, all of it acknowledged. Raises ProcessFailedError."""
+        """Stops the writers; returns their journals, with every correction acknowledged. Raises ProcessFailedError."""
         for signals in self._signals:
             signals.stop.set()
         return self._group.answers()
@@ -68,7 +68,7 @@ class Writers:
 
 
 def correct_until_stopped(address: str, rounds: Rounds, signals: Signals) -> Journal:
-    """One writer's work, in a process of its own."""
+    """Runs one writer, in a process of its own, until it is stopped."""
     journal = Journal()
     with rowlock.connect(address, timeout=CALL_SECONDS) as client:
         flights = client.table(tables.SPARK_FLIGHTS)
@@ -77,14 +77,14 @@ def correct_until_stopped(address: str, rounds: Rounds, signals: Signals) -> Jou
             journal.sent.append(time.monotonic_ns())
             result = correct(flights, rounds.writer, correction)
             journal.acknowledged.append(time.monotonic_ns())
-            # The writer alone changes this flight.
+            # Only this writer changes the flight.
             assert result.applied, f"{correction} met {result.current!r}"
             signals.begun.set()
     return journal
 
 
 def correct(flights: rowlock.Table[bytes], writer: str, correction: Correction) -> rowlock.CheckResult[bytes]:
-    """The delay, who changed it, and by which correction: one atomic change over two families."""
+    """Writes delay, writer and number of a correction, as one atomic change over two families."""
     return flights.check_and_put(
         correction.row,
         tables.ARRIVAL_DELAY,

@@ -1,6 +1,6 @@
-"""What is measured from Spark, and what it should be: the table of all figures, in the groups that measure them.
+"""The table of all figures from Spark and their targets, in the groups that measure them.
 
-A group is one arrangement of servers and jobs; several figures come from its rounds.
+A group is one set-up of servers and jobs, whose rounds give several figures.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from bench.spark.workloads.writes import writes
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Figures that are measured together. `measure` answers one measurement a goal, by its name."""
+    """Figures that are measured together. `measure` returns one measurement a goal, by its name."""
 
     goals: Sequence[Goal]
     measure: Callable[[Stage], Mapping[str, Measurement]]
 
 
 def groups(hbase: HBasePeer | None) -> Sequence[Group]:
-    """All figures; those against HBase only when it is there."""
+    """Returns all groups; the one against HBase only if there is an HBase."""
     found = [_READS, _RANGES, _WRITES, _GETS_DURING_WRITES]
     if hbase is not None:
         found.append(Group([AGAINST_HBASE], lambda stage: against_hbase(stage, hbase)))
@@ -36,7 +36,7 @@ def groups(hbase: HBasePeer | None) -> Sequence[Group]:
 
 
 def goals() -> Sequence[Goal]:
-    """All figures, also those that need a peer."""
+    """Returns the goals of all figures, including the one against HBase."""
     return [goal for group in groups(None) for goal in group.goals] + [AGAINST_HBASE]
 
 

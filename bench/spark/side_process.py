@@ -1,6 +1,6 @@
-"""A process beside the job: it is told what to do by lines of JSON, and answers each with one.
+"""A process that runs during the job and is controlled by commands, one a line; it answers each with a line of JSON.
 
-The process's part is `serve`. A mistake there is an answer too, and an SideProcessError on this side.
+The process itself runs `serve`. An exception there is sent as an answer, and raised as SideProcessError on this side.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TypeAlias, cast
 
-# It may have to tidy up, and HBase takes seconds to remove a table.
+# The process may have to clean up, and HBase takes seconds to remove a table.
 _END_SECONDS_MAX = 60.0
 
 Answer: TypeAlias = "dict[str, object]"
 
 
 class SideProcessError(Exception):
-    """What a process beside the job was asked to do failed; the message is its own."""
+    """A command of a side process failed; the message is that of the process."""
 
 
 class SideProcess:
-    """Such a process, as a context manager; leaving it ends the process. Used by one thread."""
+    """A side process, as a context manager whose exit ends it. Used by one thread."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdin is not None, "it was started without a pipe to it"
-        assert self._process.stdout is not None, "it was started without a pipe from it"
-        self._questions = self._process.stdin
+        assert self._process.stdin is not None, "the process was started without a pipe to it"
+        assert self._process.stdout is not None, "the process was started without a pipe from it"
+        self._commands = self._process.stdin
         self._answers = self._process.stdout
 
-    def call(self, question: str) -> Answer:
-        """Blocks for the answer; raises SideProcessError with the reason when it failed or the process ended."""
+    def call(self, command: str) -> Answer:
+        """Sends a command and blocks for the answer; raises SideProcessError if it failed or the process ended."""
         try:
-            self._questions.write(question + "\n")
-            self._questions.flush()
+            self._commands.write(command + "\n")
+            self._commands.flush()
         except BrokenPipeError:
-            raise SideProcessError(f"the process ended before it was asked to {question}") from None
+            raise SideProcessError(f"the process ended before the command {command!r}") from None
         line = self._answers.readline()
         if not line:
-            raise SideProcessError(f"the process ended when it was asked to {question}")
+            raise SideProcessError(f"the process ended during the command {command!r}")
         answer = cast(Answer, json.loads(line))
         if "error" in answer:
             raise SideProcessError(str(answer["error"]))
@@ -55,7 +55,7 @@ class SideProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._questions.close()
+            self._commands.close()
             self._process.wait(_END_SECONDS_MAX)
         except (subprocess.TimeoutExpired, BrokenPipeError):
             self._process.kill()
@@ -63,11 +63,11 @@ class SideProcess:
         self._answers.close()
 
 
-def serve(questions: dict[str, Callable[[], Answer]]) -> None:
-    """Answers each line of standard input by the function of that name, until the input ends."""
+def serve(commands: dict[str, Callable[[], Answer]]) -> None:
+    """Runs the function named by each line of standard input and prints its answer, until the input ends."""
     for line in sys.stdin:
         try:
-            answer = questions[line.strip()]()
+            answer = commands[line.strip()]()
         except Exception as failure:
             traceback.print_exc()
             answer = {"error": f"{type(failure).__name__}: {failure}"}

@@ -12,18 +12,18 @@ from bench.targets.messages import FAMILY
 from bench.targets.rowlock import running_rowlock
 
 _ROWS = 100_000
-# What one message of the baseline carries; rowlock's client chooses for itself.
+# Bytes of one message of the baseline; rowlock's client chooses its own size.
 _MESSAGE_BYTES = 16 << 20
 
 
 def mapping() -> rowlock.Mapping:
-    """How the wide rows of cell_tables are cells."""
+    """Returns the mapping between the wide rows of cell_tables and cells."""
     columns = [f"{name} BINARY {FAMILY.decode()}:{name}" for name in cell_tables.column_names()]
     return rowlock.Mapping(", ".join(["key STRING :key", *columns]))
 
 
 def put_arrow(bench: Bench) -> Measurement:
-    """Wide rows by put_arrow at fsync, and their cells, made beforehand, over a raw stream: written, synced, sorted."""
+    """Measures put_arrow of wide rows at fsync, against their prepared cells sent raw, written, synced and sorted."""
     row_count = bench.scaled(_ROWS, at_least=1000)
     rows = cell_tables.wide_rows(row_count)
     cells = cell_tables.cells_of(rows)
@@ -34,7 +34,7 @@ def put_arrow(bench: Bench) -> Measurement:
 
         def put_rows() -> float:
             rate = once(lambda: table.put_arrow(rows, mapping()), row_count)
-            # What the server still has to do for these rows is done now, not in the baseline's turn.
+            # The server's remaining work for these rows is done now, not during the baseline's turn.
             server.client.flush("bulk")
             server.client.truncate_table("bulk")
             return rate

@@ -1,4 +1,4 @@
-"""A whole table read into Arrow."""
+"""Scans of a whole table into Arrow."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ _ROWS = 100_000
 
 
 def full_scan(bench: Bench) -> Measurement:
-    """All cells of a flushed table as Arrow, and as many cells over a raw stream from memory.
+    """Measures a scan of all cells of a flushed table to Arrow, against as many cells over a raw stream from memory.
 
-    The rows were loaded in order, so that each lies in one store file and the files follow one another, as a compaction
-    leaves them. A second table, told of in the details, was loaded in random order: each window is merged from all
-    files.
+    The rows were loaded in order, so that the files do not overlap, as after a compaction. The details also show a
+    second table that was loaded in random order, so that each window is merged from all files.
     """
     row_count = bench.scaled(_ROWS, at_least=1000)
     folder = bench.fresh_folder("scan")

@@ -1,6 +1,6 @@
-"""The steps of the demo, one a module, in the order in which they are told.
+"""The steps of the demo, one a module, in order.
 
-A step does something to the tables, says it with its figures, compares, and keeps `stage.expected` true.
+A step changes or reads the tables, prints its figures, compares, and keeps `stage.expected` up to date.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Two writers correct the same delays: each reads, decides, and writes only if nobody was faster.
+"""Two writers correct the same delays: each reads a delay, and writes only if the other has not changed it.
 
-check_and_put compares with the value that the writer saw. Of two writers that saw the same, exactly one wins, and
-the other is told what is there now.
+check_and_put compares with the value that the writer saw. If two writers saw the same value, exactly one wins, and the
+other gets the current value.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from bench.demo.stage import CALL_SECONDS, Stage, Stopwatch
 
 _CORRECTIONS = 500
 _WRITERS = ("anna", "ben")
-# Each writer's correction, in minutes, so that the winner can be told from the value alone.
+# Each writer's correction in minutes; they differ, so that the value identifies the winner.
 _MINUTES = {"anna": -1, "ben": -2}
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What one writer met at one flight."""
+    """The outcome of one writer's attempt at one flight."""
 
     saw: int
     won: bool
-    # Told to the loser by the failed check.
+    # In the answer of a failed check.
     current: int
 
 
 def correct(stage: Stage) -> None:
-    """Races for some flights that have a delay, judges each race, and takes the winners' values as expected."""
+    """Races for some flights that have a delay, verifies each race, and takes the winners' values as expected."""
     numbers = chosen(stage.expected)
     rows = keys_of(stage.expected.take(pa.array(numbers, pa.int64())))
     start = processes.Barrier(len(_WRITERS))
@@ -48,14 +48,14 @@ def correct(stage: Stage) -> None:
     races = zip(rows, delays, anna, ben, strict=True)
     unfair = [(row, attempts) for row, delay, *attempts in races if not fair(delay, attempts)]
     wins = f"anna {sum(attempt.won for attempt in anna)}, ben {sum(attempt.won for attempt in ben)}"
-    claim = f"exactly one won each of {len(rows)} races ({wins}), and the other was told its value"
+    claim = f"exactly one won each of {len(rows)} races ({wins}), and the other got the winner's value"
     stage.account.compare(claim, unfair[:3], [])
     winners = [_WRITERS[0] if attempt.won else _WRITERS[1] for attempt in anna]
     stage.expected = corrected(stage.expected, numbers, winners)
 
 
 def race(address: str, name: str, rows: Sequence[bytes], start: Barrier) -> list[Attempt]:
-    """One writer's part, in a process of its own. Both have read a flight's delay before either writes it."""
+    """Runs one writer, in a process of its own. Both have read a flight's delay before either writes it."""
     attempts = []
     with rowlock.connect(address, timeout=CALL_SECONDS) as client:
         flights = client.table(tables.FLIGHTS)
@@ -68,14 +68,14 @@ def race(address: str, name: str, rows: Sequence[bytes], start: Barrier) -> list
             }
             start.wait(CALL_SECONDS)
             result = flights.check_and_put(row, tables.ARRIVAL_DELAY, seen, correction)
-            # A delay can change, but it does not go away: what a check saw is there.
-            assert result.current is not None, f"the delay of {row!r} has vanished"
+            # A delay can change, but it is never deleted.
+            assert result.current is not None, f"the delay of {row!r} is missing"
             attempts.append(Attempt(delay, result.applied, tables.number_of(result.current)))
     return attempts
 
 
 def fair(delay: int, attempts: Sequence[Attempt]) -> bool:
-    """Both saw the delay, one won, and the other was told the winner's value."""
+    """Returns whether both saw the delay, one won, and the other got the winner's value."""
     winners = [name for name, attempt in zip(_WRITERS, attempts, strict=True) if attempt.won]
     if len(winners) != 1:
         return False
@@ -84,7 +84,7 @@ def fair(delay: int, attempts: Sequence[Attempt]) -> bool:
 
 
 def corrected(flights: pa.Table, numbers: Sequence[int], winners: Sequence[str]) -> pa.Table:
-    """The flights with the winners' corrections of the rows of these numbers."""
+    """Returns the flights with the winners' corrections of the rows with these numbers."""
     delays = flights["arr_delay"].to_pylist()
     names: list[str | None] = [None] * len(flights)
     for number, delay, winner in zip(numbers, delays_of(flights, numbers), winners, strict=True):
@@ -95,13 +95,13 @@ def corrected(flights: pa.Table, numbers: Sequence[int], winners: Sequence[str])
 
 
 def delays_of(flights: pa.Table, numbers: Sequence[int]) -> list[int]:
-    """The delays of the rows of these numbers, which all have one."""
+    """Returns the delays of the rows with these numbers, which all have one."""
     delays: list[int] = flights["arr_delay"].take(pa.array(numbers, pa.int64())).to_numpy().tolist()
     return delays
 
 
 def chosen(flights: pa.Table) -> list[int]:
-    """Numbers of flights with a delay, evenly over the year."""
+    """Returns the numbers of some flights with a delay, spread over the year."""
     delayed: list[int] = flights["arr_delay"].is_valid().to_numpy().nonzero()[0].tolist()
     count = min(_CORRECTIONS, len(delayed))
     return [delayed[number * len(delayed) // count] for number in range(count)]

@@ -1,8 +1,8 @@
-"""Flights are counted by carrier and airport, by several processes, while the server is killed and started again.
+"""Several processes count flights by carrier and airport, while the server is killed and restarted.
 
-Each flight is one atomic change of its carrier's row: one more from its origin, one more to its destination. The
-counters add up only if no acknowledged change is lost by the kill, and no change that is sent again, because its
-answer was lost, counts twice.
+Each flight is one atomic change of its carrier's row: it increments the counters of its origin and of its destination.
+The counters are exact only if the kill loses no acknowledged change, and no change that is retried after a lost answer
+counts twice.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from bench.demo.process_group import ProcessGroup, processes
 from bench.demo.stage import CALL_SECONDS, Stage, Stopwatch
 
 _PROCESSES = 3
-# Calls that each process has under way at once.
+# Concurrent calls of each process.
 _CALLS = 64
-# The server is killed when this part of the flights is acknowledged.
+# The server is killed after this part of the flights is acknowledged.
 _KILL_AFTER = 0.5
 _POLL_SECONDS = 0.05
 
@@ -37,18 +37,18 @@ Counts = Counter[tuple[bytes, bytes]]
 
 
 def count(stage: Stage) -> None:
-    """Counts every flight once, over a kill, and compares each counter with the source."""
+    """Counts every flight once, with a kill in the middle, and compares each counter with the source."""
     stage.client.create_table(tables.COUNTS, tables.COUNTS_FAMILIES)
     columns = [stage.expected[name].to_pylist() for name in ("carrier", "origin", "dest")]
     legs: list[Leg] = list(zip(*columns, strict=True))
     acknowledged = [processes.Value(c_long, 0) for _ in range(_PROCESSES)]
     start = processes.Barrier(_PROCESSES)
-    pieces = [
+    tasks = [
         partial(count_share, stage.address, legs[number::_PROCESSES], start, acknowledged[number])
         for number in range(_PROCESSES)
     ]
     watch = Stopwatch()
-    with ProcessGroup(pieces) as group, stage.account.progress("counting", len(legs)) as bar:
+    with ProcessGroup(tasks) as group, stage.account.progress("counting", len(legs)) as bar:
         killed = False
         while group.at_work(_POLL_SECONDS):
             done = sum(counter.value for counter in acknowledged)
@@ -63,27 +63,27 @@ def count(stage: Stage) -> None:
 
 
 def _kill(stage: Stage, acknowledged: Sequence[Synchronized[int]]) -> None:
-    """Kills and restarts; what was acknowledged before the kill must be counted after it."""
+    """Kills and restarts the server; flights that were acknowledged before the kill must be counted after it."""
     at_least = sum(counter.value for counter in acknowledged)
     ready_seconds = stage.crash_and_restart()
     stage.account.say(f"killed after {at_least:,} were acknowledged; ready again after {ready_seconds:.1f} s")
     counted = sum(read_counts(stage.client.table(tables.COUNTS)).values()) // 2
     claim = (
         f"all {at_least:,} flights acknowledged before the kill are counted after it, "
-        f"and {counted - at_least:,} of those that were under way"
+        f"and {counted - at_least:,} of those in flight"
     )
     stage.account.compare(claim, counted >= at_least, True)
 
 
 def count_share(address: str, legs: Sequence[Leg], start: Barrier, acknowledged: Synchronized[int]) -> None:
-    """One process's part."""
+    """Counts one process's share of the flights."""
     asyncio.run(count_all(address, legs, start, acknowledged))
 
 
 async def count_all(address: str, legs: Sequence[Leg], start: Barrier, acknowledged: Synchronized[int]) -> None:
-    """Counts the flights with many calls at once on one client."""
+    """Counts the flights with many concurrent calls on one client."""
     async with rowlock.aio.connect(address, timeout=CALL_SECONDS) as client:
-        # A server that is down is an error to a client that connects, and only a pause to one that has.
+        # A client fails to connect while the server is down, but a connected client retries.
         await asyncio.to_thread(start.wait, CALL_SECONDS)
         table = client.table(tables.COUNTS)
         waiting = iter(legs)
@@ -98,7 +98,7 @@ async def count_all(address: str, legs: Sequence[Leg], start: Barrier, acknowled
 
 
 def counts_of(legs: Iterable[Leg]) -> Counts:
-    """What the counters must say of these flights."""
+    """Returns the expected counters of these flights."""
     counts: Counts = Counter()
     for carrier, origin, destination in legs:
         counts[carrier.encode(), f"from:{origin}".encode()] += 1
@@ -107,7 +107,7 @@ def counts_of(legs: Iterable[Leg]) -> Counts:
 
 
 def read_counts(table: rowlock.Table[bytes]) -> Counts:
-    """What the counters say."""
+    """Returns the stored counters."""
     return Counter(
         {
             (row, column): int.from_bytes(value, "big", signed=True)

@@ -1,11 +1,11 @@
-"""All flights go in as Arrow: a column of the source is a column of cells, and null is no cell."""
+"""Loads all flights as Arrow: each column of the source becomes a column of cells, and null becomes no cell."""
 
 from __future__ import annotations
 
 from bench.demo import tables
 from bench.demo.stage import Stage, Stopwatch
 
-# Small enough that the progress bar moves, large enough for the speed of bulk.
+# Small enough for a smooth progress bar, large enough for bulk speed.
 _CHUNK_ROWS = 20_000
 
 

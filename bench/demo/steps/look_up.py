@@ -1,4 +1,4 @@
-"""Single flights by their key, and all flights of a day by the key's prefix."""
+"""Looks up single flights by key, and all flights of a day by prefix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DAYS = ("2013-01-01", "2013-07-04", "2013-12-24")
 
 
 def look_up(stage: Stage) -> None:
-    """Compares cells byte by byte, so that the mapping's encoding is judged too."""
+    """Looks flights up, and compares cells byte by byte, so that the mapping's encoding is checked too."""
     _by_key(stage)
     _by_prefix(stage)
 
@@ -32,7 +32,7 @@ def _by_key(stage: Stage) -> None:
     stage.account.say(watch.rate(_KEYS, "flights by key"))
     stage.account.compare("every flight looked up has the source's values", found, [cells_of(f) for f in wanted])
     absent = flights.row(b"2014-01-01T00:00:00Z")
-    stage.account.compare("a flight that never was is absent", absent, {})
+    stage.account.compare("a flight that does not exist is absent", absent, {})
 
 
 def _by_prefix(stage: Stage) -> None:
@@ -43,11 +43,11 @@ def _by_prefix(stage: Stage) -> None:
     for day, flights_found in zip(_DAYS, found, strict=True):
         wanted = stage.expected.filter(pc.starts_with(stage.expected["time_hour"], pattern=day))
         differing = differences(flights_found, wanted)
-        stage.account.compare(f"{day}: {len(wanted)} flights, in the order of their keys, and no other", differing, [])
+        stage.account.compare(f"{day}: {len(wanted)} flights, in key order, and no others", differing, [])
 
 
 def cells_of(flight: dict[str, str | int | None]) -> dict[bytes, bytes]:
-    """The cells that a flight must have: text as UTF-8, numbers as HBase writes them, nothing for None."""
+    """Returns the expected cells of a flight: text as UTF-8, numbers as HBase writes them, no cell for None."""
     assert all(flight[name] is not None for name in KEY_COLUMNS), f"a flight without a key: {flight}"
     cells = {}
     for family, names in (("plan", PLAN_COLUMNS), ("actual", ACTUAL_COLUMNS)):

@@ -1,4 +1,4 @@
-"""The whole table comes back as Arrow, and each value is compared with the source and the corrections made since."""
+"""Scans the whole table as Arrow, and compares each value with the source and its corrections."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ def prove(stage: Stage) -> None:
         stage.account.differ(difference)
     if not differing:
         values = len(found) * found.num_columns
-        stage.account.hold(f"all {values:,} values, missing ones among them, are the source's with the corrections")
+        stage.account.hold(f"all {values:,} values, including missing ones, equal the source with its corrections")

@@ -1,8 +1,8 @@
-"""Spark reads the flights with their planes and the weather, while writers correct delays in the same table.
+"""Spark joins the flights with planes and weather, while writers correct delays in the same table.
 
-A DataFrame sees one moment. What it shows of the corrections tells which ones had been made by then; the same join of
-the CSV files with exactly these must then give the same, in another query of the same DataFrame. When the writers have
-ended, their journals say whether it can have been one moment, and the whole table is compared, value by value.
+A DataFrame sees one moment. The corrections that it shows are those made until then. The join of the CSV files with
+exactly these corrections must equal another query of the same DataFrame. After the writers have ended, their journals
+show whether it could have been one moment, and the whole table is compared, value by value.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _READS = 3
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """How many corrections of each writer it saw, and between which times it was made."""
+    """One read: how many corrections of each writer it saw, and when it began and ended."""
 
     counts: Sequence[int]
     begun: int
@@ -41,7 +41,7 @@ class Read:
 
 
 def spark_join(stage: SparkStage) -> None:
-    """Joins and compares, while they write and afterwards."""
+    """Joins and compares, during the writes and after them."""
     watch = Stopwatch()
     with Writers(stage.address, stage.rounds) as writers:
         reads = []
@@ -51,14 +51,14 @@ def spark_join(stage: SparkStage) -> None:
         journals = writers.stop()
     made = [len(journal.acknowledged) for journal in journals]
     stage.account.say(watch.rate(sum(made), f"corrections by {' and '.join(own.writer for own in stage.rounds)}"))
-    whole = [found for found in reads if found is not None]
-    moments = [one_moment(journals, found.counts, found.begun, found.ended) for found in whole]
+    consistent = [found for found in reads if found is not None]
+    moments = [one_moment(journals, found.counts, found.begun, found.ended) for found in consistent]
     stage.account.compare(f"each of the {_READS} reads saw one moment over all writers", moments, [True] * _READS)
     compare_all(stage, made)
 
 
 def read(stage: SparkStage) -> Read | None:
-    """One DataFrame, used twice; None if what it shows of the corrections was never so."""
+    """Reads one DataFrame twice and compares; returns None if the corrections that it shows never existed together."""
     begun = time.monotonic_ns()
     found = flights_of_table(stage.spark, stage.address)
     seen = seen_corrections(found, stage.rounds)
@@ -79,7 +79,7 @@ def read(stage: SparkStage) -> Read | None:
 
 
 def compare_all(stage: SparkStage, made: Sequence[int]) -> None:
-    """The writers have ended; every correction was acknowledged, and must be there."""
+    """Compares the whole table after the writers have ended, when every correction is acknowledged."""
     found = flights_of_table(stage.spark, stage.address)
     table = joined(found, stage.planes, stage.weather)
     expected = joined(after(stage, made), stage.planes, stage.weather)
@@ -91,7 +91,7 @@ def compare_all(stage: SparkStage, made: Sequence[int]) -> None:
 
 
 def after(stage: SparkStage, counts: Sequence[int]) -> DataFrame:
-    """The flights of the CSV file after so many corrections of each writer."""
+    """Returns the flights of the CSV file after these numbers of corrections of each writer."""
     corrected: dict[bytes, Corrected] = {}
     for own, count in zip(stage.rounds, counts, strict=True):
         corrected |= own.first(count)
@@ -99,7 +99,7 @@ def after(stage: SparkStage, counts: Sequence[int]) -> DataFrame:
 
 
 def seen_corrections(flights: DataFrame, rounds: Sequence[Rounds]) -> Mapping[str, dict[bytes, Corrected]]:
-    """What the DataFrame shows of each writer's corrections, by row."""
+    """Returns the corrections of each writer that the DataFrame shows, by row."""
     columns = ("time_hour", "carrier", "flight", "arr_delay", "corrected_by", "correction")
     shown: pa.Table = flights.where("corrected_by is not null or correction is not null").select(*columns).toArrow()
     seen: dict[str, dict[bytes, Corrected]] = {own.writer: {} for own in rounds}

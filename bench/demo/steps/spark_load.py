@@ -1,4 +1,4 @@
-"""Spark writes the flights of the CSV file into a table, and reads back what it wrote."""
+"""Spark writes the flights of the CSV file into a table, and reads them back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bench.demo.stage import Stopwatch
 
 
 def spark_load(stage: SparkStage) -> None:
-    """Makes the table; compares every value, Spark with Spark."""
+    """Writes the table, reads it, and compares every value with the CSV file, in Spark."""
     watch = Stopwatch()
     write_flights(stage.flights, stage.address)
     stage.account.say(watch.stop().rate(stage.flight_count, "flights written from CSV"))

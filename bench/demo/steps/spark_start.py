@@ -1,4 +1,4 @@
-"""Spark starts, with the CSV files at hand and the writers' work laid out."""
+"""Starts Spark, unpacks the CSV files, and prepares the writers' work."""
 
 from __future__ import annotations
 
@@ -17,17 +17,14 @@ from bench.demo.spark_session import local_spark, start_workers
 from bench.demo.spark_stage import SparkStage
 from bench.demo.stage import Stage, Stopwatch
 
-# The writers correct so many of the flights, those that came latest.
+# The writers correct this part of the flights, those with the longest delays.
 _LATE_PART = 0.02
 _WRITERS = ("cleo", "dora")
 
 
 @contextmanager
 def started(stage: Stage, source: pa.Table, flight_count: int | None, folder: Path) -> Iterator[SparkStage]:
-    """What the steps with Spark need; `folder` is for its files, and leaving this ends it.
-
-    source: the flights as the CSV files have them.
-    """
+    """Starts Spark, and ends it at exit; `source` are the flights of the CSV files, `folder` is for Spark's files."""
     files = unpacked(folder, flight_count)
     watch = Stopwatch()
     with local_spark(folder) as spark:
@@ -39,7 +36,7 @@ def started(stage: Stage, source: pa.Table, flight_count: int | None, folder: Pa
 
 
 def rounds_of(source: pa.Table) -> list[Rounds]:
-    """The latest flights of the source, dealt out to the writers in any order, so that each hour is met early."""
+    """Returns the writers' work: the flights with the longest delays, shuffled so that early rounds cover each hour."""
     delays: list[int] = [delay or 0 for delay in source["arr_delay"].to_pylist()]
     latest = sorted(range(len(delays)), key=delays.__getitem__)[-max(len(_WRITERS), int(len(delays) * _LATE_PART)) :]
     random.Random(2013).shuffle(latest)

@@ -58,7 +58,7 @@ def test_a_server_that_does_not_stop_is_killed_and_told_of(tmp_path: Path) -> No
         assert not psutil.pid_exists(server.pid)
 
 
-def test_the_last_words_of_a_server_that_ended_are_shown(tmp_path: Path) -> None:
+def test_the_end_of_the_log_of_a_server_that_ended_is_shown(tmp_path: Path) -> None:
     with pytest.raises(ServerFailedError, match=r"ended before it was ready\nno room"):
         ServerProcess(_command("import sys; sys.exit('no room')"), tmp_path / "log")
 
@@ -66,13 +66,13 @@ def test_the_last_words_of_a_server_that_ended_are_shown(tmp_path: Path) -> None
 def test_a_server_that_says_nothing_is_killed(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     code = f"import os, signal; open({str(pid)!r}, 'w').write(str(os.getpid())); signal.pause()"
-    with pytest.raises(ServerFailedError, match="said nothing in time"):
+    with pytest.raises(ServerFailedError, match="printed no address in time"):
         ServerProcess(_command(code), tmp_path / "log", ready_seconds_max=1.0)
     assert not psutil.pid_exists(int(pid.read_text()))
 
 
 def test_a_first_line_without_an_address_is_no_server(tmp_path: Path) -> None:
-    with pytest.raises(ServerFailedError, match="names no address"):
+    with pytest.raises(ServerFailedError, match="has no address"):
         ServerProcess(_command("print('hello', flush=True); import signal; signal.pause()"), tmp_path / "log")
 
 

@@ -38,7 +38,7 @@ def test_questions_are_answered_in_order_and_a_mistake_is_an_answer(capfd: pytes
 
 def test_a_process_that_ends_is_told_of() -> None:
     with SideProcess(_command()) as process:
-        with pytest.raises(SideProcessError, match="ended when it was asked to gone"):
+        with pytest.raises(SideProcessError, match="ended during the command 'gone'"):
             process.call("gone")
         with pytest.raises(SideProcessError, match="ended"):
             process.call("count")
