@@ -14,7 +14,7 @@ VISIBILITY = "unit/versions/test_visibility.py"
 WRITES = "unit/region/test_write_path.py"
 
 # The hand-written cases, judged by the plain machine and by its vector form.
-PLAIN = f"{VISIBILITY}::test_the_plain_machine_answers_as_written"
+PLAIN = f"{VISIBILITY}::test_the_state_machine_answers_as_written"
 VECTORS = f"{VISIBILITY}::test_the_vectors_answer_as_written"
 
 READING = [

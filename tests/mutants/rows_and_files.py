@@ -49,14 +49,14 @@ ROWS_AND_FILES = [
         "_long_column_runs",
         "        found = run.filter(numbers.among(run))\n",
         "        found = run\n",
-        f"{WIDE}::test_a_column_that_is_larger_than_a_part_is_judged_whole",
+        f"{WIDE}::test_visibility_of_a_column_that_is_larger_than_a_part_considers_all_of_it",
     ),
     Mutant(
         "a column is judged part by part",
         "column_parts",
         "        cut = held.take(part)\n",
         "        cut = 0\n",
-        f"{WIDE}::test_a_column_that_is_larger_than_a_part_is_judged_whole",
+        f"{WIDE}::test_visibility_of_a_column_that_is_larger_than_a_part_considers_all_of_it",
     ),
     Mutant(
         "the versions of a wide row are counted over its columns",
@@ -99,7 +99,7 @@ ROWS_AND_FILES = [
         "SourceChunks._drop_surplus",
         "        if byte_count > self._bytes_held_max:\n",
         "        if False:\n",
-        f"{CHUNKS}::test_what_is_held_is_bounded",
+        f"{CHUNKS}::test_the_buffers_are_bounded",
     ),
     Mutant(
         "a scan begins with all of its sources",

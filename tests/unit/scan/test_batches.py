@@ -1,4 +1,4 @@
-"""How windows of whole rows are cut to batches."""
+"""Windows of whole rows are cut into batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.scan.buffers import addresses
 
 
 def window(rows: list[tuple[str, list[int]]]) -> tuple[pa.Table, Integers]:
-    """Rows with cells of so many bytes each, CELL_BYTES and one byte of the row not counted."""
+    """Returns rows with cells of these sizes, without CELL_BYTES and one byte of the row."""
     names = [row.encode() for row, cells in rows for _ in cells]
     sizes = [size for _, cells in rows for size in cells]
     empty = binary_array([b""] * len(names))
@@ -32,7 +32,7 @@ def cut(batches: Batches, *windows: list[tuple[str, list[int]]]) -> list[ScanAns
 
 
 def shown(answers: list[ScanAnswer]) -> list[str]:
-    """The rows of each batch's cells; + for a row that goes on."""
+    """Returns the rows of each batch's cells, and + for a row that continues."""
     return [
         "".join(cell["row"].decode() for cell in answer.table.to_pylist()) + ("+" if answer.row_continues else "")
         for answer in answers
@@ -61,7 +61,7 @@ def test_rows_are_counted_over_windows() -> None:
     assert shown(cut(Batches(1 << 20, 3), [("a", [1]), ("b", [1])], [("c", [1]), ("d", [1])])) == ["abc", "d"]
 
 
-def test_row_larger_than_a_batch_goes_on_in_the_next() -> None:
+def test_row_larger_than_a_batch_continues_in_the_next() -> None:
     answers = cut(Batches(2 * CELL, 100), [("a", [10]), ("b", [10] * 5), ("c", [10])])
     assert shown(answers) == ["a", "bb+", "bb+", "bc"]
     assert [answer.row_count for answer in answers] == [1, 0, 0, 2]

@@ -1,4 +1,4 @@
-"""The cells that stay of several sources come in small pieces, with a pause between them."""
+"""The retained cells of several sources come in small tables, with a pause between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which row forms are refused, and what is made of the others."""
+"""Row forms that are refused, and the layout of the others."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_each_familys_columns_know_their_places_in_the_form() -> None:
     assert form.schema.names == ["row", "0", "1", "2", "3"]
     assert form.schema.types == [pa.binary(), pa.binary(), pa.int64(), pa.binary(), pa.int64()]
     of_f = form.families[b"f"]
-    # Those with values stand first.
+    # Those with values come first.
     assert (of_f.qualifiers.to_pylist(), of_f.valued_count) == ([b"r", b"q"], 1)
     assert (of_f.values, of_f.timestamps) == (((0, 2),), ((1, 1), (0, 3)))
     assert set(form.families) == {b"f", b"g"}

@@ -1,4 +1,4 @@
-"""Which selections and plans are refused, and which columns a selection asks."""
+"""Selections and plans that are refused, and the columns that a selection requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks are cut near their size, never inside a cell, and where a row ends if that fits."""
+"""Blocks are cut near their size, never inside a cell, and at the end of a row if possible."""
 
 from __future__ import annotations
 
