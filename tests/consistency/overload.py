@@ -1,13 +1,13 @@
-"""Overload: a server with tiny limits under many clients refuses early, in words, and loses nothing.
+"""Overload: a server with tiny limits under many clients refuses early, with typed errors, and loses nothing.
 
-64 threads read and change few hot rows and put new ones, each request once, without the client's own retries, so that
-every refusal is seen. Beside them bulk batches and scans go on, which do retry. The server may have so few requests in
-flight, and so little memory, that it must refuse many.
+64 threads read and change few hot rows and put new ones. They send each request once, without the client's retries, so
+that every refusal is seen. Bulk batches and scans, which do retry, run at the same time. The server may have so few
+requests in flight, and so little memory, that it must refuse many.
 
-- Every refusal is a typed error, says that a retry can help and when, and changed nothing.
-- Every acknowledged change is there in the end, and again after a SIGKILL; none counts twice.
-- The server's memory stays bounded.
-- When the load is over it answers promptly.
+- Every refusal is a typed error that says that a retry can help and when, and changed nothing.
+- Every acknowledged change is there at the end, and again after a SIGKILL; none counts twice.
+- The server's memory is bounded.
+- After the load it answers promptly.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def run(settings: Settings) -> Account:
     with live_server(LIMITS) as server, rowlock.connect(server.address, timeout=60) as db:
         hot = db.create_table(HOT, ["f"], durability="os")
         bulk = db.create_table(BULK, ["f"], durability="os")
-        # Before the load, because making an Arrow array for the first time takes seconds: it imports pandas.
+        # Before the load, because the first Arrow array takes seconds: it imports pandas.
         ledger.bulk_put(_put_bulk(bulk, 0))
         _load(account, server, db, ledger, settings)
         _call_promptly(account, hot, PROMPT_SECONDS_MAX_SHORT if settings.is_short else PROMPT_SECONDS_MAX)
@@ -79,7 +79,7 @@ def run(settings: Settings) -> Account:
         kill_and_restart(server)
         ledger.judge(account, hot, bulk, "after a SIGKILL")
     if not account.counts["requests refused"]:
-        account.problems.append("nothing was refused: the campaign has shown nothing")
+        account.problems.append("nothing was refused: the campaign has tested nothing")
     return account
 
 
@@ -162,7 +162,7 @@ class _LoadClient:
             self._ledger.incremented(row, point.new_number(answer))
 
     def _put(self, row: bytes) -> None:
-        """A column that this thread alone puts."""
+        """Puts a column that only this thread writes."""
         value = b"%d" % self._turns
         if self._send("puts", point.put(HOT, row, {self._own_column: value}, None, _UNSPECIFIED)) is not None:
             self._ledger.marked(row, self._own_column, value)
@@ -174,7 +174,7 @@ class _LoadClient:
             self._ledger.put(row, value)
 
     def _check_and_put(self) -> None:
-        """Counts by one, from what this thread saw last."""
+        """Adds one to the value that this thread saw last, by check-and-put."""
         checks = [rowlock.Check(CHECKED, self._checked)]
         then = [rowlock.Put(CHECKED, b"%d" % (int(self._checked or b"0") + 1))]
         request = point.check_and_mutate(HOT, CHECKED_ROW, checks, then, (), _UNSPECIFIED)
@@ -186,7 +186,7 @@ class _LoadClient:
                 self._ledger.checked()
 
     def _send(self, what: str, request: Request) -> region_pb2.PointAnswer | None:
-        """Sends it once. After a refusal it gives None, having waited as long as it was told."""
+        """Sends a request once. After a refusal it waits for the advised time and returns None."""
         answer = self._requests.send(request)
         if isinstance(answer, region_pb2.PointAnswer):
             self._workers.count(what)
@@ -206,7 +206,7 @@ def _bulk(workers: WorkerThreads, table: rowlock.Table[bytes], ledger: Ledger, n
 
 
 def _put_bulk(table: rowlock.Table[bytes], number: int) -> list[bytes]:
-    """Writes the rows of a batch of this number; gives them."""
+    """Writes the rows of the batch with this number; returns them."""
     rows = [b"%08d-%03d" % (number, place) for place in range(BULK_ROWS)]
     values = [row.ljust(BULK_VALUE_BYTES, b".") for row in rows]
     table.put_arrow(pa.table({"id": rows, "v": values}), "id BINARY :key, v BINARY f:v")
@@ -214,7 +214,7 @@ def _put_bulk(table: rowlock.Table[bytes], number: int) -> list[bytes]:
 
 
 def _scan(workers: WorkerThreads, table: rowlock.Table[bytes]) -> None:
-    """Some rows, forwards or backwards; each is whole."""
+    """Scans some rows, forwards or backwards, and checks that each is complete."""
     with table.scan(limit=500, reverse=random.random() < 0.5) as scan:
         for row, data in scan:
             if data != {b"f:v": row.ljust(BULK_VALUE_BYTES, b".")}:
@@ -223,7 +223,7 @@ def _scan(workers: WorkerThreads, table: rowlock.Table[bytes]) -> None:
 
 
 def _call_promptly(account: Account, table: rowlock.Table[bytes], seconds_max: float) -> None:
-    """The load is over: a put and a get, many times."""
+    """Measures a put and a get, many times, after the load."""
     seconds = []
     for number in range(PROMPT_CALLS):
         began = time.monotonic()
@@ -231,8 +231,8 @@ def _call_promptly(account: Account, table: rowlock.Table[bytes], seconds_max: f
         assert table.row(b"prompt") == {b"f:v": b"%d" % number}
         seconds.append(time.monotonic() - began)
     account.notes.append(
-        f"afterwards a put and a get take {statistics.median(seconds) * 1000:.1f} ms in the middle, "
+        f"afterwards a put and a get take {statistics.median(seconds) * 1000:.1f} ms (median), "
         f"{max(seconds) * 1000:.0f} ms at most, the first {seconds[0] * 1000:.0f} ms"
     )
     if statistics.median(seconds) > seconds_max:
-        account.problems.append("that is not prompt")
+        account.problems.append("puts and gets after the load are too slow")

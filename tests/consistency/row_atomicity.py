@@ -1,13 +1,14 @@
 """Row atomicity: readers and scanners never see a part of a change, nor an older change after a newer one.
 
-Every change writes one number into all 150 columns of a row, over three families with different settings. So whoever
-reads a row must find 150 times one number, and no smaller one than anybody had read, or was told to be written, before
-this read began. Meanwhile the table is flushed without a pause, by calls and by a memory bound of a few writes.
+Every change writes one number into all 150 columns of a row, over three families with different settings. So a reader
+must find the same number 150 times, and no smaller one than any reader had seen, or any writer had acknowledged, before
+the read began. Meanwhile the table is flushed continuously, by calls and by a memory bound of a few writes.
 
-The writers change rows in every way there is: plain puts, the row deleted and put again in one change, check-and-put by
-two writers in a race, and bulk batches, which are whole over their three rows too.
+The writers change rows in all ways: plain puts, deleting and putting the row in one change, check-and-put by two racing
+writers, and bulk batches, which are atomic over their three rows too.
 
-Nothing merges store files yet, so reads get slower with each flush: after a while everybody moves to a new table.
+Nothing compacts store files yet, so reads get slower with each flush. Therefore all threads move to a new table at
+intervals.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def run(settings: Settings) -> Account:
 
 
 def _one_table(account: Account, writing: rowlock.Client, read: rowlock.Table[bytes], deadline: float) -> None:
-    """Until the table has been flushed often, or the time is over."""
+    """Runs until the table has been flushed often, or until the deadline."""
     write = writing.table(read.name)
     floors = Floors()
     with WorkerThreads(account) as workers:
@@ -76,7 +77,7 @@ def _one_table(account: Account, writing: rowlock.Client, read: rowlock.Table[by
 
 
 class Floors:
-    """The greatest number of each row that anybody read, or was told to be written. Thread-safe."""
+    """The greatest number of each row that was read or acknowledged. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -84,7 +85,7 @@ class Floors:
         self._floors: dict[bytes, int] = {}
 
     def now(self) -> dict[bytes, int]:
-        """What a read that begins now must not fall below, by row."""
+        """Returns the least numbers that a read that begins now may find, by row."""
         with self._lock:
             return dict(self._floors)
 
@@ -111,7 +112,7 @@ def _put(workers: WorkerThreads, table: rowlock.Table[bytes], floors: Floors) ->
 
 
 def _replace(workers: WorkerThreads, table: rowlock.Table[bytes], floors: Floors) -> None:
-    """Deletes the row and puts it anew, in one change: nobody may see it absent."""
+    """Deletes the row and puts it again, in one change, so that no reader may see it absent."""
     number = 0
     while workers.has_work:
         number += 1
@@ -120,11 +121,11 @@ def _replace(workers: WorkerThreads, table: rowlock.Table[bytes], floors: Floors
 
 
 def _race(workers: WorkerThreads, table: rowlock.Table[bytes], floors: Floors) -> None:
-    """Puts the number after the one that is there; who loses learns the number, and goes on from it."""
+    """Puts the next number by check-and-put; the loser of a race continues from the number that it finds."""
     seen: bytes | None = None
     while workers.has_work:
         number = 1 + int(seen or b"0")
-        # Any of the columns may judge: they are all equal.
+        # Any column can be checked, because all are equal.
         check = table.check_and_put(RACED, random.choice(COLUMNS), seen, _data(number))
         if check:
             seen = b"%d" % number
@@ -145,7 +146,7 @@ def _bulk(workers: WorkerThreads, table: rowlock.Table[bytes], floors: Floors) -
 
 
 def _cells(number: int) -> pa.Table:
-    """The bulk rows' cells, in no order."""
+    """Returns the cells of the bulk rows, unordered."""
     cells = [(row, *column.split(b":")) for row in BULK for column in COLUMNS]
     random.shuffle(cells)
     row, family, qualifier = zip(*cells, strict=True)
@@ -170,7 +171,7 @@ def _get_rows(workers: WorkerThreads, table: rowlock.Table[bytes], floors: Floor
 
 
 def _scan(workers: WorkerThreads, table: rowlock.Table[bytes], floors: Floors) -> None:
-    """Every other scan gets batches smaller than a row."""
+    """Scans; every other scan has batches smaller than a row."""
     floor = floors.now()
     reverse, batch_bytes = random.random() < 0.3, random.choice((0, 1000))
     by = f"a scan (reverse={reverse}, batch_bytes={batch_bytes})"
@@ -191,7 +192,7 @@ def _flush(workers: WorkerThreads, client: rowlock.Client, table: str) -> None:
 def _check_row(
     workers: WorkerThreads, by: str, row: bytes, data: dict[bytes, bytes], floor: dict[bytes, int], floors: Floors
 ) -> int:
-    """The row's number, 0 when it is absent; what is wrong with the row is a problem."""
+    """Returns the row's number, 0 when it is absent; records a problem if the row is wrong."""
     values, counts = np.unique(list(data.values()), return_counts=True)
     number = int(values[0]) if len(values) else 0
     if len(data) not in (0, len(COLUMNS)) or len(values) > 1:
@@ -204,7 +205,7 @@ def _check_row(
 
 
 def _check_together(workers: WorkerThreads, by: str, numbers: dict[bytes, int]) -> None:
-    """Rows of one bulk batch, read at one read point."""
+    """Checks the rows of one bulk batch, read at one read point."""
     found = {row: numbers.get(row, 0) for row in BULK}
     if len(set(found.values())) > 1:
         workers.problem(f"{by} saw a bulk batch in parts: {found}")
