@@ -107,7 +107,7 @@ def rate_of_threads(operations: Sequence[Operation], seconds: float) -> float:
     return sum(counts) / elapsed
 
 
-def once(operation: Operation, count: int) -> float:
+def rate_of_one_call(operation: Operation, count: int) -> float:
     """Returns items a second of one operation that processes `count` items."""
     start = time.perf_counter()
     operation()

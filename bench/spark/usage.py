@@ -35,7 +35,7 @@ class Usage:
         return self.spark_cpu + self.server_cpu
 
 
-# Does the job once.
+# Runs the job.
 Job = Callable[[], object]
 
 

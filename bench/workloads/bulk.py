@@ -5,7 +5,7 @@ from __future__ import annotations
 import rowlock
 
 from bench.bench import Bench
-from bench.measure import Measurement, once, ratio
+from bench.measure import Measurement, rate_of_one_call, ratio
 from bench.targets import cell_tables
 from bench.targets.echo import running_echo
 from bench.targets.messages import FAMILY
@@ -33,7 +33,7 @@ def put_arrow(bench: Bench) -> Measurement:
         stream = echo.stream("Bulk")
 
         def put_rows() -> float:
-            rate = once(lambda: table.put_arrow(rows, mapping()), row_count)
+            rate = rate_of_one_call(lambda: table.put_arrow(rows, mapping()), row_count)
             # The server's remaining work for these rows is done now, not during the baseline's turn.
             server.client.flush("bulk")
             server.client.truncate_table("bulk")
@@ -46,6 +46,6 @@ def put_arrow(bench: Bench) -> Measurement:
             "rows/s by put_arrow",
             put_rows,
             "rows/s raw",
-            lambda: once(send_raw, row_count),
+            lambda: rate_of_one_call(send_raw, row_count),
             bench.rounds,
         )

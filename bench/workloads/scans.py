@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from bench.bench import Bench
-from bench.measure import Measurement, Turn, once, ratio
+from bench.measure import Measurement, Turn, rate_of_one_call, ratio
 from bench.targets import cell_tables
 from bench.targets.echo import Echo, running_echo
 from bench.targets.rowlock import Rowlock, RowlockStore, running_rowlock
@@ -51,7 +51,7 @@ def _scan(store: RowlockStore, row_count: int) -> Turn:
         found = len(store.table.scan().to_arrow())
         assert found == cell_count, f"{found} cells were scanned, not {cell_count}"
 
-    return lambda: once(scan, cell_count)
+    return lambda: rate_of_one_call(scan, cell_count)
 
 
 def _raw_scan(echo: Echo, row_count: int) -> Turn:
@@ -61,4 +61,4 @@ def _raw_scan(echo: Echo, row_count: int) -> Turn:
         found = len(echo.scan())
         assert found == cell_count, f"{found} cells were sent, not {cell_count}"
 
-    return lambda: once(scan, cell_count)
+    return lambda: rate_of_one_call(scan, cell_count)

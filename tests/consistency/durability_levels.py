@@ -31,7 +31,7 @@ from tests.consistency.live_server import live_server
 from tests.consistency.worker_threads import WorkerThreads
 from tests.crash.account import Account, Settings
 
-PROMISE = "SIGKILL loses nothing that was acknowledged at fsync or os; whoever has a write has all before it"
+PROMISE = "SIGKILL loses nothing acknowledged at fsync or os, and a reader of a write has all writes before it"
 
 LEVELS: tuple[rowlock.Durability, ...] = get_args(rowlock.Durability)
 WRITERS_A_LEVEL = 2

@@ -24,7 +24,7 @@ from tests.consistency.live_server import free_address, kill_and_restart, live_s
 from tests.consistency.lossy_proxy import LossyProxy
 from tests.crash.account import Account, Settings
 
-PROMISE = "through lost answers and SIGKILLs each increment counts once, and each is answered with its own number"
+PROMISE = "with lost answers and SIGKILLs each increment counts once, and each is answered with its own number"
 
 TABLE, ROW, COLUMN = "counters", b"hot", b"f:n"
 TIMEOUT_SECONDS = 120.0

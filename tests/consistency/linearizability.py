@@ -40,7 +40,7 @@ from tests.consistency.row_model import (
 )
 from tests.crash.account import Account, Settings
 
-PROMISE = "operations of concurrent clients on a row have an order that explains every answer, over SIGKILLs too"
+PROMISE = "operations of concurrent clients on a row have an order that explains every answer, also with SIGKILLs"
 
 CLIENTS, OPERATIONS, ROWS = 6, 12, 2
 PATIENT_SECONDS, HASTY_SECONDS = 60.0, 0.25

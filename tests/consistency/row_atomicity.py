@@ -25,7 +25,7 @@ from tests.consistency.live_server import live_server
 from tests.consistency.worker_threads import WorkerThreads
 from tests.crash.account import Account, Settings
 
-PROMISE = "of one number in 3 families x 50 columns, readers see all or nothing, and never an older one than before"
+PROMISE = "readers see one number in all 3 families x 50 columns of a row, and never an older one than before"
 
 FAMILIES = {
     "a": rowlock.Family(block_bytes=4096),

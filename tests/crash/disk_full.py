@@ -40,7 +40,9 @@ from tests.crash.simulated_files import SimulatedFiles
 from tests.crash.steps import Restart, Step
 from tests.crash.tracer import Action, SystemCall, traced
 
-PROMISE = "the disk full at each call that takes space: refused, read, and going on by itself; nothing lost"
+PROMISE = (
+    "the disk is full at each call that takes space: writes are refused, reads and later writes work; nothing is lost"
+)
 # How many times a step is refused before space is freed.
 REFUSALS = 2
 WAIT_SECONDS = 120.0
@@ -188,7 +190,7 @@ def run(settings: Settings) -> Account:
             account.problems.append(f"{job}: {outcome.problem}")
     # A sample may draw calls that a life does not reach, depending on the scheduling of its threads.
     if account.counts["steps refused"] < (0.25 if settings.is_short else 0.5) * len(jobs):
-        account.problems.append("too few of the lives met the full disk")
+        account.problems.append("too few of the lives reached the full disk")
     _fill_small_disk(account)
     return account
 

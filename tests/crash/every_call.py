@@ -28,7 +28,7 @@ from tests.crash.restarts import problem_after_restarts
 from tests.crash.simulated_files import Loss, Moment, SimulatedCrash, SimulatedFiles
 from tests.crash.steps import Step
 
-PROMISE = "a crash at each call of the files door, then two restarts: nothing acknowledged is lost"
+PROMISE = "a crash at each file-system call, then two restarts: nothing acknowledged is lost"
 # A recovery makes some twenty changing calls.
 RECOVERY_CALLS = 24
 
@@ -70,7 +70,7 @@ def run(settings: Settings) -> Account:
     account.notes.append("crashes by call: " + ", ".join(f"{name} {n}" for name, n in crashed_in.most_common() if n))
     # A sample may draw calls that a life does not reach, depending on the scheduling of its threads.
     if account.counts["crashes"] < (0.5 if settings.is_short else 0.8) * len(crashes):
-        account.problems.append("too few of the lives met their crash")
+        account.problems.append("too few of the lives reached their crash")
     return account
 
 

@@ -64,7 +64,7 @@ def run(settings: Settings) -> Account:
             account.problems.append(f"{kill}: {outcome.call}: {outcome.problem}")
     # A sample may draw calls that a life does not reach, depending on the scheduling of its threads.
     if account.counts["kills"] < (0.5 if settings.is_short else 0.8) * len(kills) or not account.counts["  in LMDB"]:
-        account.problems.append("too few of the lives met their kill")
+        account.problems.append("too few of the lives reached their kill")
     return account
 
 

@@ -67,7 +67,7 @@ def run(settings: Settings) -> Account:
     account.notes += [f"{count:>5}  {what}" for what, count in failed_in.most_common() if count]
     # A sample may draw calls that a life does not reach, depending on the scheduling of its threads.
     if account.counts["failed syncs"] < (0.5 if settings.is_short else 0.8) * len(failures):
-        account.problems.append("too few of the lives met their failure")
+        account.problems.append("too few of the lives reached their failure")
     return account
 
 

@@ -29,7 +29,7 @@ class Found:
             names = [bulk_row(slot, place) for place in range(BULK_ROWS)] if is_bulk(slot) else [row_of(slot)]
             numbers = {number for name in names for number in self._numbers(name)}
             if len(numbers) != 1:
-                problems.append(f"{names[0]!r} is there in part: numbers {sorted(numbers)}")
+                problems.append(f"{names[0]!r} is incomplete: numbers {sorted(numbers)}")
             elif not acknowledged[slot] <= min(numbers) <= sent[slot]:
                 lost = "LOST" if min(numbers) < acknowledged[slot] else "never written"
                 problems.append(

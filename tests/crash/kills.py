@@ -60,7 +60,7 @@ def run(settings: Settings) -> Account:
 
 
 @dataclass(slots=True)
-class Told:
+class RunResult:
     """The result of the campaign."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -79,32 +79,32 @@ class Campaign:
         self._ledger_path = self._root / "ledger"
         Ledger.make(self._ledger_path, WRITERS)
         self._ledger = Ledger(self._ledger_path, WRITERS)
-        self._told = Told()
+        self._result = RunResult()
 
-    def run(self) -> Told:
+    def run(self) -> RunResult:
         writers: list[subprocess.Popen[str]] = []
         try:
             self._make_table()
             writers += [self._writer(place) for place in range(WRITERS)]
             self._wait_for_all(writers)
-            while not self._told.problems and not self._is_done():
+            while not self._result.problems and not self._is_done():
                 self._one_life(writers)
             self._finish(writers)
         except ChildFailedError as error:
-            self._told.problems.append(str(error))
+            self._result.problems.append(str(error))
         finally:
             self._server.end()
             for process in writers:
                 process.kill()
-        self._told.counts["operations acknowledged"] = self._ledger.operation_count
-        if not self._told.problems:
+        self._result.counts["operations acknowledged"] = self._ledger.operation_count
+        if not self._result.problems:
             shutil.rmtree(self._root)
         else:
-            self._told.problems.append(f"what is left is in {self._root}")
-        return self._told
+            self._result.problems.append(f"what is left is in {self._root}")
+        return self._result
 
     def _is_done(self) -> bool:
-        return self._told.counts["SIGKILLs"] >= self._kills and self._ledger.operation_count >= self._operations
+        return self._result.counts["SIGKILLs"] >= self._kills and self._ledger.operation_count >= self._operations
 
     def _make_table(self) -> None:
         from rowlock import Family
@@ -144,17 +144,17 @@ class Campaign:
             self._server.launch()
         started = time.monotonic()
         self._server.wait_until_ready()
-        self._told.counts["restarts"] += 1
-        self._told.counts["longest restart in ms"] = max(
-            self._told.counts["longest restart in ms"], round(1000 * (time.monotonic() - started))
+        self._result.counts["restarts"] += 1
+        self._result.counts["longest restart in ms"] = max(
+            self._result.counts["longest restart in ms"], round(1000 * (time.monotonic() - started))
         )
         self._check_all()
         self._check_writers(writers)
 
     def _kill(self, when: str) -> None:
         self._server.kill()
-        self._told.counts["SIGKILLs"] += 1
-        self._told.counts[f"  {when}"] += 1
+        self._result.counts["SIGKILLs"] += 1
+        self._result.counts[f"  {when}"] += 1
 
     def _finish(self, writers: list[subprocess.Popen[str]]) -> None:
         """Stops the writers, and checks that everything is exact, also after an orderly stop."""
@@ -163,14 +163,14 @@ class Campaign:
             if process.wait(START_SECONDS_MAX):
                 raise ChildFailedError(f"a writer ended: {self._root.joinpath('writers.log').read_text()[-3000:]}")
         if not np.array_equal(self._ledger.sent, self._ledger.acknowledged):
-            self._told.problems.append("a call was not answered")
+            self._result.problems.append("a call was not answered")
         self._check_all()
         self._server.stop()
         self._server.launch()
         self._server.wait_until_ready()
         self._check_all()
         for kind, marks in (("increments", self._ledger.increment_marks), ("races", self._ledger.race_marks)):
-            self._told.counts[f"{kind} answered, each number once"] = int(marks.sum())
+            self._result.counts[f"{kind} answered, each number once"] = int(marks.sum())
         self._server.stop()
 
     def _client(self) -> Client:
@@ -185,10 +185,10 @@ class Campaign:
         with self._client() as client:
             rows = dict(client.table(TABLE).scan())
         found = Found(rows)
-        self._told.problems += found.row_problems(acknowledged, self._ledger.sent.copy())
+        self._result.problems += found.row_problems(acknowledged, self._ledger.sent.copy())
         for (before, kind), (after, _) in zip(marks, self._counters(), strict=True):
-            self._told.problems += found.counter_problems(kind, before, after, is_final=self._ledger.is_stopping)
-        self._told.counts["rows read and judged"] += len(rows)
+            self._result.problems += found.counter_problems(kind, before, after, is_final=self._ledger.is_stopping)
+        self._result.counts["rows read and judged"] += len(rows)
 
     def _counters(self) -> list[tuple[Bytes, str]]:
         return [(self._ledger.increment_marks, "counter"), (self._ledger.race_marks, "race")]

@@ -21,7 +21,7 @@ from tests.crash.folders import folder
 from tests.crash.simulated_files import Loss, Moment, SimulatedCrash, SimulatedFiles
 from tests.unit.wal.log_case import Change, LogCase, read_all, small_config
 
-PROMISE = "power cuts of a log with an unsynced tail: none is taken for damage, and nothing that was synced is lost"
+PROMISE = "power cuts of a log with an unsynced tail: none is reported as damage, and nothing that was synced is lost"
 CUTS = 1000
 CUTS_SHORT = 300
 LIVES = 3
@@ -54,7 +54,7 @@ def run(settings: Settings) -> Account:
     for one, outcome in spread(lambda one: in_child(lambda: cut(one)), cuts):
         account.counts["power cuts"] += outcome.cut_count
         account.counts["that tore the tail"] += outcome.torn_count
-        account.counts["after which records were written anew"] += outcome.unproven_count
+        account.counts["after which records were rewritten"] += outcome.unproven_count
         account.problems += [f"{one}: {problem}" for problem in outcome.problems]
     if account.counts["power cuts"] < count:
         account.problems.append(f"fewer than {count} power cuts")
@@ -90,7 +90,7 @@ def _found(log: Path, synced: list[Change], outcome: Outcome) -> list[Change]:
         assert not synced, "the log is gone"
         return []
     recovered, delivered = read_all(log)
-    assert recovered.gaps == (), f"taken for damage: {recovered.gaps}"
+    assert recovered.gaps == (), f"reported as damage: {recovered.gaps}"
     assert recovered.broken == {}
     assert recovered.unknown_broken is None
     assert delivered[: len(synced)] == synced, f"{len(synced)} synced changes, found {delivered}"

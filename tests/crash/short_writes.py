@@ -29,7 +29,7 @@ from tests.crash.steps import Step
 from tests.crash.system_calls import WRITES
 from tests.crash.tracer import Action, SystemCall, traced
 
-PROMISE = "each write is shortened once, LMDB's too: the server goes on, and nothing acknowledged is lost"
+PROMISE = "each write is shortened once, LMDB's too: the server continues, and nothing acknowledged is lost"
 
 
 @dataclass(frozen=True, slots=True)

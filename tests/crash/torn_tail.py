@@ -28,7 +28,7 @@ from tests.crash.restarts import problem_after_restarts
 from tests.crash.steps import BulkWrite, CreateTable, Flush, RowWrite, Step
 from tests.crash.structures import LogRecord, log_records
 
-PROMISE = "the log zeroed or spoiled from each byte of its last 3 records on: exactly the whole records are there"
+PROMISE = "the log zeroed or spoiled from each byte of its last 3 records on: exactly the intact records are there"
 VARIANTS = ("zeros", "garbage")
 LAST = 3
 

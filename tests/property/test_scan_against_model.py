@@ -159,7 +159,7 @@ def check_batches(answers: Sequence[ScanAnswer], plan: ScanPlan) -> None:
             row_bytes[cell["row"]] = row_bytes.get(cell["row"], 0) + size
         assert len(row_bytes) <= plan.batch_rows
         assert sum(row_bytes.values()) <= plan.batch_bytes or len(cells) == 1
-        assert not ended & set(row_bytes), "a row goes on in a batch after the one that ended it"
+        assert not ended & set(row_bytes), "a row continues in a batch after the one that ended it"
         last = cells[-1]["row"]
         if answer.row_continues:
             assert len(row_bytes) == 1, "only a row that is larger than a batch is cut"

@@ -173,7 +173,7 @@ def _compare_fixed(column: Column, op: CompareOp, operand: bytes, value_type: Va
     fitting = column if fits.all() else column.filter(boolean_array(fits))
     matches = np.zeros(len(column), np.bool_)
     if len(fitting):
-        # Elements of one width stand end to end in the data buffer.
+        # Elements of one width are contiguous in the data buffer.
         numbers = np.frombuffer(buffer_of(fitting, 2), form, len(fitting), offset=int(offsets(fitting)[0]))
         matches[fits] = _compare_numbers(numbers != 0 if value_type == ValueType.BOOLEAN else numbers, op, number)
     return matches, fits

@@ -92,7 +92,7 @@ def test_values_are_not_touched_before_they_are_taken() -> None:
 
 
 def never() -> bytes:
-    raise AssertionError("a value was read that nobody took")
+    raise AssertionError("a value was read that was not taken")
 
 
 def test_first_at_or_after_finds_the_cut() -> None:

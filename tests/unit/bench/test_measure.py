@@ -13,9 +13,9 @@ from bench.measure import (
     Spread,
     latencies_during,
     latencies_while,
-    once,
     percentile,
     rate,
+    rate_of_one_call,
     rate_of_threads,
     ratio,
 )
@@ -100,7 +100,7 @@ def test_a_caller_that_fails_is_not_taken_for_a_slow_one() -> None:
 
 def test_one_operation_may_do_many_things() -> None:
     ran: list[None] = []
-    assert once(lambda: ran.append(None), 1000) > 0
+    assert rate_of_one_call(lambda: ran.append(None), 1000) > 0
     assert len(ran) == 1
 
 
