@@ -1,4 +1,4 @@
-# The doors of the project. Each sets up what it needs; `make setup` does it alone.
+# The commands of the project. Each runs `make setup` first if needed.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 VENV := .venv
@@ -9,59 +9,59 @@ PROTOS := $(wildcard proto/rowlock_proto/v1/*.proto)
 
 .PHONY: help setup demo test check crash spark-crash memory bench spark-bench proto errors faces lock clean
 
-help: ## what can be made
+help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-setup: $(VENV)/.ready ## make .venv with everything in it
+setup: $(VENV)/.ready ## create .venv with all dependencies
 
 $(VENV)/.ready: pyproject.toml requirements.lock requirements-java.lock .ci/setup.py
 	@python3 .ci/setup.py $(VENV) $(UV_VERSION)
 	@touch $@
 
-demo: setup ## the main job on real data: flights loaded, raced for, counted, a server killed, joined by Spark
+demo: setup ## run the main job on real data: load flights, race writers, count, kill the server, join in Spark
 	@$(PYTHON) -m bench.demo $(ARGS)
 
-test: setup ## every test that fits in ten minutes
+test: setup ## run all tests that fit in ten minutes
 	@$(PYTHON) -m tests.two_processes -q
 
-check: setup ## format, lint, strict types, tidy
+check: setup ## check format, lint, strict types and tidiness
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m mypy
 	@$(PYTHON) -m pytest -q tests/tidy
 
-crash: setup ## the long campaigns: kills, crashes at each file-system call, bit flips
+crash: setup ## run the long campaigns: kills, crashes at each file-system call, bit flips
 	@failed=0; \
 	$(PYTHON) -m tests.crash.campaign || failed=1; \
 	$(PYTHON) -m tests.consistency.campaign || failed=1; \
 	exit $$failed
 
-spark-crash: setup ## the long campaigns with Spark: failing tasks, speculation, killed drivers and servers
+spark-crash: setup ## run the long campaigns with Spark: failing tasks, speculation, killed drivers and servers
 	@$(PYTHON) -m tests.spark.campaigns.campaign $(ARGS)
 
-memory: setup ## the long campaigns in control groups of 1 GiB and 512 MiB; as root
+memory: setup ## run the long campaigns in control groups of 1 GiB and 512 MiB; needs root
 	@$(PYTHON) -m tests.memory.campaign $(ARGS)
 
-bench: setup ## the figures of docs/figures.md but for Spark's, each a ratio in one run
+bench: setup ## measure the figures of docs/figures.md, without Spark's
 	@$(PYTHON) -m bench $(ARGS)
 
-spark-bench: setup ## what rowlock costs from Spark, beside Parquet and HBase
+spark-bench: setup ## measure rowlock from Spark, against Parquet and HBase
 	@$(PYTHON) -m bench.spark $(ARGS)
 
 proto: setup errors ## generate the protocol's code and the exceptions
 	@$(PYTHON) -m grpc_tools.protoc -Iproto --python_out=proto --pyi_out=proto --grpc_python_out=proto $(PROTOS)
 
-errors: setup ## generate the exceptions of client and server from their table
+errors: setup ## generate the exceptions of client and server from their table in proto
 	@$(PYTHON) -m tools.errors
 
-faces: setup ## make the sync face of the client from the asyncio face
+faces: setup ## generate the sync face of the client from the asyncio face
 	@$(PYTHON) -m tools.async_to_sync
 
-lock: setup ## pin the newest dependencies that fit
+lock: setup ## pin the newest compatible dependencies
 	@$(UV) pip compile -q --universal --extra pandas --extra spark --group pyproject.toml:dev pyproject.toml \
 	  --generate-hashes --no-header --upgrade -o requirements.lock
 	@sed -n 's/^java = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(UV) pip compile -q --universal - \
 	  --generate-hashes --no-header --upgrade -o requirements-java.lock
 
-clean: ## remove .venv, caches, and what was built
+clean: ## remove .venv, caches and build output
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -1,4 +1,4 @@
-"""How fast rowlock is, each figure against a baseline measured in the same run, and the demo of the main job.
+"""Benchmarks of rowlock, each against a baseline measured in the same run, and a demo of the main job.
 
-Start reading at figures.py, which lists what is measured and what it should be.
+Start reading at figures.py, which lists the figures and their targets.
 """

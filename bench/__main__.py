@@ -1,12 +1,12 @@
-"""`make bench`: measures every figure, prints them, and keeps them in bench/results/.
+"""`make bench`: measures every figure, prints the results, and saves them in bench/results/.
 
     python -m bench [--quick] [--rounds N] [--list] [FIGURE ...]
 
-With names it measures only those, and keeps nothing; a smoke run (--quick) keeps nothing either. A name also stands
-for all names that begin with it and a hyphen. `edges` is what clients that do their worst cost the server and others;
-it is measured only when it is named.
+With names it measures only those figures and saves nothing; a smoke run (--quick) saves nothing either. A name also
+selects all figures whose names begin with it and a hyphen. `edges` selects the figures of abusive clients, which are
+measured only when they are named.
 
-Exits 1 when a figure misses or a workload fails; after a smoke run only when a workload fails.
+Exits 1 when a figure misses its target or a workload fails; after a smoke run only when a workload fails.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from rich.console import Console
 from bench import machine, report
 from bench.bench import Bench, temporary_folder
 from bench.figures import EDGES, FIGURES, Figure
-from bench.processes import end_in_order_when_told
+from bench.processes import exit_on_sigterm
 from bench.report import Result
 
 _RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def arguments(given: list[str]) -> argparse.Namespace:
-    """What the command line asks for; exits with a sentence when it makes no sense."""
+    """Parses the command line; exits with a message if it is invalid."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measures rowlock against raw baselines.")
-    parser.add_argument("figures", nargs="*", metavar="FIGURE", help="only these; see --list")
-    parser.add_argument("--quick", action="store_true", help="a smoke run: little data, few and short turns")
-    parser.add_argument("--rounds", type=int, default=11, help="how often each ratio is measured (default %(default)s)")
-    parser.add_argument("--list", action="store_true", help="say which figures there are")
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help="measure only these; see --list")
+    parser.add_argument("--quick", action="store_true", help="smoke run: little data, one round of short turns")
+    parser.add_argument("--rounds", type=int, default=11, help="rounds for each ratio (default %(default)s)")
+    parser.add_argument("--list", action="store_true", help="list the figures and exit")
     parsed = parser.parse_args(given)
     if parsed.rounds < 1:
         parser.error("--rounds must be at least 1")
     unknown = [name for name in parsed.figures if not chosen_figures([name])]
     if unknown:
-        parser.error(f"there is no figure {', '.join(unknown)}; --list says which there are")
+        parser.error(f"unknown figure: {', '.join(unknown)}; --list shows all figures")
     return parsed
 
 
 def chosen_figures(names: Sequence[str]) -> list[Figure]:
-    """The figures of these names, or with names that begin with one of them and a hyphen; without names FIGURES."""
+    """Returns the figures with these names, or with names that begin with one and a hyphen; FIGURES without names."""
     if not names:
         return list(FIGURES)
     return [
@@ -56,7 +56,7 @@ def chosen_figures(names: Sequence[str]) -> list[Figure]:
 
 
 def run(figure: Figure, bench: Bench, console: Console) -> Result:
-    """Measures one figure. A workload that raises fails alone: the others are still measured."""
+    """Measures one figure. An exception of its workload becomes a failed result, so that other figures still run."""
     try:
         return Result(figure, figure.measure(bench))
     except Exception as failure:
@@ -65,28 +65,28 @@ def run(figure: Figure, bench: Bench, console: Console) -> Result:
 
 
 def main(given: list[str]) -> int:
-    """The command; its exit code."""
-    asked = arguments(given)
+    """Runs the command; returns its exit code."""
+    options = arguments(given)
     console = Console()
-    if asked.list:
+    if options.list:
         for figure in (*FIGURES, *EDGES):
             console.print(f"{figure.name:22} {report.target(figure):9} {figure.sentence}", highlight=False)
         return 0
-    chosen = chosen_figures(asked.figures)
+    chosen = chosen_figures(options.figures)
     results = []
     facts = machine.facts()
     for figure in chosen:
         console.print(f"{figure.name}: {figure.sentence} ...", highlight=False)
         with temporary_folder("bench") as folder:
-            if asked.quick:
+            if options.quick:
                 bench = Bench(folder, rounds=1, turn_seconds=0.2, scale=0.02)
             else:
-                bench = Bench(folder, rounds=asked.rounds)
+                bench = Bench(folder, rounds=options.rounds)
             result = run(figure, bench, console)
         report.print_result(console, result)
         results.append(result)
     report.print_table(console, results, facts)
-    if asked.quick:
+    if options.quick:
         return 0 if all(result.measured for result in results) else 1
     if chosen == list(FIGURES):
         report.write(_RESULTS, results, facts)
@@ -94,5 +94,5 @@ def main(given: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    end_in_order_when_told()
+    exit_on_sigterm()
     sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""What a workload is given: how long and how often to measure, and fresh folders on the project's disk."""
+"""The settings of a run, which workloads receive: rounds, durations, and fresh folders on the project's disk."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Beside the code: the system's temporary folder may be in memory, where a sync costs nothing.
+# In the source tree, because the system's temporary folder may be in memory, where a sync costs nothing.
 _BUILD = Path(__file__).resolve().parent.parent / "build"
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """One run. `scale` shrinks the data of a smoke run; its figures mean nothing."""
+    """One run. `scale` shrinks the data for a smoke run, whose figures are meaningless."""
 
     folder: Path
     rounds: int = 11
@@ -25,19 +25,19 @@ class Bench:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def fresh_folder(self, name: str) -> Path:
-        """An empty folder of its own."""
+        """Creates an empty folder."""
         path = self.folder / f"{next(self._numbers)}-{name}"
         path.mkdir()
         return path
 
     def scaled(self, count: int, at_least: int = 1) -> int:
-        """So many in a full run, fewer in a smoke run."""
+        """Returns the count in a full run, and fewer in a smoke run."""
         return max(at_least, int(count * self.scale))
 
 
 @contextmanager
 def temporary_folder(name: str) -> Iterator[Path]:
-    """A folder on the project's disk that is gone afterwards."""
+    """A folder on the project's disk that is removed at exit."""
     _BUILD.mkdir(exist_ok=True)
     path = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=_BUILD))
     try:

@@ -1,7 +1,7 @@
-"""What is measured, and what it should be: the table of all figures.
+"""The table of all figures and their targets.
 
-A figure is one sentence, one number and the function that measures it. A new workload is a module in workloads/
-and its line here.
+A figure is one sentence, one number and the function that measures it. A new workload is a module in workloads/ and an
+entry here.
 """
 
 from __future__ import annotations
@@ -154,59 +154,60 @@ FIGURES = (
     ),
 )
 
-# What clients that do their worst cost the server and other clients, beside what they cost once. Measured only when
-# asked for, by `python -m bench edges`.
+# The cost of abusive clients to the server and to other clients; the sentences give the cost in earlier versions too.
+# Measured only on request, by `python -m bench edges`.
 EDGES = (
     _at_most(
         "edges-refusals",
         1.0,
         "MB",
-        "answers to a batch of 4,000 rows with a family that a table of 1,000 families does not have; once 516 MB, and "
-        "2.6 GiB held",
+        "answers to a batch of 4,000 rows with a family that a table of 1,000 families lacks; formerly 516 MB, with "
+        "2.6 GiB resident",
         edge_bounds.refusals,
     ),
     _at_most(
         "edges-large-messages",
         2198.0,
         "MiB",
-        "held at most when 24 connections send 60 MiB each at once; once 3.8 GiB",
+        "peak resident memory when 24 connections send 60 MiB each concurrently; formerly 3.8 GiB",
         edge_bounds.large_messages,
     ),
     _at_most(
         "edges-unread-gets",
         1024.0,
         "MiB",
-        "held at most beside 40 clients that get large rows and read nothing; once 3.1 GiB more than before, and "
-        "another client's call took 6.4 s",
+        "peak resident memory while 40 clients get large rows and read nothing; formerly an increase of 3.1 GiB, and "
+        "6.4 s for another client's call",
         edge_bounds.unread_gets,
     ),
     _at_most(
         "edges-unread-scans",
         1024.0,
         "MiB",
-        "held at most beside 40 clients that scan large rows and read nothing; once 1.4 to 1.8 GiB",
+        "peak resident memory while 40 clients scan large rows and read nothing; formerly 1.4 to 1.8 GiB",
         edge_bounds.unread_scans,
     ),
     _at_most(
         "edges-answers-flush",
         165.0,
         "ms",
-        "the longest wait of puts beside the flush of 100,000 rows that came with request ids; once 330 ms, and a "
-        "manifest of 21.6 MB",
+        "the longest wait of puts during the flush of 100,000 rows that were written with request ids; formerly "
+        "330 ms, and a manifest of 21.6 MB",
         edge_waits.flush_of_answers,
     ),
     _at_most(
         "edges-increments",
         625.0,
         "ms",
-        "the longest wait of puts of other rows beside one request of 100,000 increments and a flush; once 2.5 s",
+        "the longest wait of puts of other rows during one request of 100,000 increments and a flush; formerly 2.5 s",
         edge_waits.increments,
     ),
     _at_most(
         "edges-bulk",
         46.0,
         "ms",
-        "the longest wait of puts to another table beside a bulk batch of 10,000 cells of one byte; once 46 to 138 ms",
+        "the longest wait of puts to another table during a bulk batch of 10,000 cells of one byte; formerly 46 to "
+        "138 ms",
         edge_waits.small_bulk_batch,
     ),
 )

@@ -1,4 +1,4 @@
-"""What a figure should be: a sentence, and a number on the right side of its target."""
+"""The target of a figure: a sentence, and a number that the median must reach or must not exceed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench.measure import Measurement
 
 
 class Aim(enum.Enum):
-    """On which side of its target a figure should be."""
+    """The side of its target on which a figure should be."""
 
     AT_LEAST = "≥"
     AT_MOST = "≤"
@@ -17,7 +17,7 @@ class Aim(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One number that is to be measured. `unit` is empty for a ratio."""
+    """One number to measure, and its target. `unit` is empty for a ratio."""
 
     name: str
     sentence: str
@@ -26,6 +26,6 @@ class Goal:
     unit: str
 
     def holds(self, measured: Measurement) -> bool:
-        """The median is on the right side of the target."""
+        """Returns whether the median is on the right side of the target."""
         median = measured.value.median
         return median >= self.target if self.aim is Aim.AT_LEAST else median <= self.target

@@ -1,4 +1,4 @@
-"""What every Spark session of the project has in common: this machine alone, UTC, nothing shown."""
+"""The common settings of the project's Spark sessions: loopback only, UTC, no output on the terminal."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 
 
 def quiet_logging(folder: Path) -> dict[str, str]:
-    """Settings for a Java that tells errors alone, on standard error; their file goes to `folder`."""
+    """Returns settings with which Java logs only errors, to standard error; writes their file to `folder`."""
     settings = folder / "log4j2.properties"
     settings.write_text(_LOG_SETTINGS)
     return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={settings.as_uri()}"}
 
 
 def local_builder(folder: Path, master: str, name: str, settings: Mapping[str, str]) -> SparkSession.Builder:
-    """A builder of a session whose files go to `folder`; needs no network and no host name.
+    """Returns a builder of a session whose files go to `folder`; it needs no network and no host name.
 
-    `settings` come over ours. Raises NoJavaError when there is no Java to run it.
+    `settings` override the common ones. Raises NoJavaError when there is no Java.
     """
     prepare_environment()
-    # Else Spark looks up what this machine's name stands for.
+    # Otherwise Spark resolves this machine's host name.
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["SPARK_LOCAL_HOSTNAME"] = "localhost"
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""What a reader must know of the machine to judge a figure; nothing that names it."""
+"""The properties of the machine that a reader of figures must know, without anything that identifies it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import psutil
 
 
 def facts() -> dict[str, str]:
-    """By what each is called, in the order to show them. To be asked before anything is measured."""
+    """Returns the properties by name, in the order to show them. Call it before measuring, because of the load."""
     return {
         "cores": str(os.cpu_count()),
-        # More than a little means that somebody else was at work too, and figures in seconds are too high.
+        # A high load means that other programs were running too, and that figures in seconds are too high.
         "load before": f"{os.getloadavg()[0]:.1f}",
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         "system": f"{platform.system()} {platform.release().split('-')[0]}",

@@ -1,8 +1,8 @@
-"""How a rate is measured on a machine that is never quiet: in turns, alternating with what it is compared to.
+"""Measures rates on a noisy machine, in turns that alternate with the baseline.
 
-The two sides of a ratio take short turns, A B, B A, A B, ..., and each pair of neighbours gives one ratio. A moment
-in which the machine is slow hits both sides of a pair, so the ratios agree where the rates do not. The median of
-them is judged; the lowest and the highest are shown beside it.
+The two sides of a ratio take short turns, A B, B A, A B, ..., and each pair of neighbours gives one ratio. A moment in
+which the machine is slow affects both sides of a pair, so the ratios vary less than the rates. The median ratio is
+compared with the target; the lowest and the highest are shown with it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-# Works for a turn; answers how many operations a second it did.
+# Works for a turn; returns its operations a second.
 Turn = Callable[[], float]
-# One operation; it does not return before the operation is done and acknowledged.
+# One operation; it returns after the operation is done and acknowledged.
 Operation = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What the samples of one quantity were."""
+    """The median and the range of the samples of one quantity."""
 
     median: float
     low: float
@@ -30,7 +30,7 @@ class Spread:
 
     @classmethod
     def of(cls, samples: Sequence[float]) -> Spread:
-        """Of at least one sample."""
+        """Returns the spread of the samples. Raises ValueError without a sample."""
         if not samples:
             raise ValueError("a spread needs at least one sample")
         return cls(statistics.median(samples), min(samples), max(samples))
@@ -38,14 +38,14 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One figure as measured. `details` are the quantities that it was made of, by what they are called."""
+    """One figure as measured. `details` are the quantities from which it was computed, by name."""
 
     value: Spread
     details: Mapping[str, Spread] = field(default_factory=dict)
 
 
 def ratio(ours_name: str, ours: Turn, baseline_name: str, baseline: Turn, rounds: int) -> Measurement:
-    """Ours divided by the baseline. One more round, the first, warms both up and is not counted."""
+    """Measures our rate divided by the baseline's. An additional first round warms both up and is not counted."""
     ours_rates: list[float] = []
     baseline_rates: list[float] = []
     for number in range(rounds + 1):
@@ -63,7 +63,7 @@ def ratio(ours_name: str, ours: Turn, baseline_name: str, baseline: Turn, rounds
 
 
 def rate(operation: Operation, seconds: float) -> float:
-    """Operations a second of one caller that waits for each; of one operation at least."""
+    """Returns the operations a second of one caller that waits for each; it makes at least one."""
     count = 0
     now = start = time.perf_counter()
     stop = start + seconds
@@ -75,22 +75,22 @@ def rate(operation: Operation, seconds: float) -> float:
 
 
 def rate_of_threads(operations: Sequence[Operation], seconds: float) -> float:
-    """Operations a second of as many callers at once as there are operations, each waiting for its own.
+    """Returns the operations a second of concurrent callers, one for each operation, which wait for each call.
 
-    Each makes one at least. The first exception of a caller is raised here, when all have ended.
+    Each makes at least one. Raises the first exception of a caller, after all have ended.
     """
     counts = [0] * len(operations)
     failures: list[BaseException] = []
-    everybody_is_there = threading.Barrier(len(operations) + 1)
+    all_started = threading.Barrier(len(operations) + 1)
     stop = math.inf
 
     def call(number: int, operation: Operation) -> None:
-        everybody_is_there.wait()
+        all_started.wait()
         try:
             while not counts[number] or time.perf_counter() < stop:
                 operation()
                 counts[number] += 1
-        except BaseException as failure:  # a thread that dies quietly would pass for a slow one
+        except BaseException as failure:  # a thread that died unnoticed would look like a slow one
             failures.append(failure)
 
     threads = [threading.Thread(target=call, args=item) for item in enumerate(operations)]
@@ -98,7 +98,7 @@ def rate_of_threads(operations: Sequence[Operation], seconds: float) -> float:
         thread.start()
     start = time.perf_counter()
     stop = start + seconds
-    everybody_is_there.wait()
+    all_started.wait()
     for thread in threads:
         thread.join()
     elapsed = time.perf_counter() - start
@@ -107,44 +107,47 @@ def rate_of_threads(operations: Sequence[Operation], seconds: float) -> float:
     return sum(counts) / elapsed
 
 
-def once(operation: Operation, count: int) -> float:
-    """Things a second, where one operation does `count` of them."""
+def rate_of_one_call(operation: Operation, count: int) -> float:
+    """Returns items a second of one operation that processes `count` items."""
     start = time.perf_counter()
     operation()
     return count / (time.perf_counter() - start)
 
 
-def latencies_while(operation: Operation, going_on: Callable[[], bool]) -> list[float]:
-    """Seconds that each operation took, one after the other, for as long as something goes on."""
-    taken: list[float] = []
-    while going_on():
+def latencies_while(operation: Operation, is_active: Callable[[], bool]) -> list[float]:
+    """Calls the operation repeatedly while is_active(); returns the seconds of each call."""
+    latencies: list[float] = []
+    while is_active():
         start = time.perf_counter()
         operation()
-        taken.append(time.perf_counter() - start)
-    return taken
+        latencies.append(time.perf_counter() - start)
+    return latencies
 
 
-def latencies_beside(operation: Operation, work: Callable[[], object]) -> list[float]:
-    """The same for as long as the work takes, which is done by a thread of its own. Raises what the work raised."""
+def latencies_during(operation: Operation, work: Callable[[], object]) -> list[float]:
+    """Calls the operation repeatedly while another thread does the work; returns the seconds of each call.
+
+    Raises what the work raised.
+    """
     failures: list[BaseException] = []
 
     def run() -> None:
         try:
             work()
-        except BaseException as failure:  # shown by the measuring thread
+        except BaseException as failure:  # raised again by the measuring thread
             failures.append(failure)
 
     worker = threading.Thread(target=run)
     worker.start()
-    taken = latencies_while(operation, worker.is_alive)
+    latencies = latencies_while(operation, worker.is_alive)
     worker.join()
     if failures:
         raise failures[0]
-    return taken
+    return latencies
 
 
 def percentile(samples: Sequence[float], percent: float) -> float:
-    """The smallest sample that at least `percent` of all samples do not exceed."""
+    """Returns the smallest sample that at least `percent` of all samples do not exceed."""
     if not samples:
         raise ValueError("a percentile needs at least one sample")
     ordered = sorted(samples)

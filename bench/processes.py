@@ -1,7 +1,7 @@
-"""Servers as real processes: started on a free port, killed, started again, ended.
+"""Server processes: starts them on a free port, kills, restarts and stops them.
 
-A server process says on its first line of standard output where it listens; what it says besides goes to a file in
-its folder, which is shown when it does not get ready.
+A server process prints its address on the first line of standard output. Its standard error goes to a log file beside
+its folder, which is shown if it does not become ready.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _ADDRESS = re.compile(rb"(\d+\.\d+\.\d+\.\d+:\d+)")
 
 
 class ServerFailedError(Exception):
-    """A server ended, or said nothing, before it was ready."""
+    """A server did not become ready or did not stop in time; the message has the end of its log."""
 
 
 class ServerProcess:
-    """A server that is ready, as a context manager; leaving it ends the process. Used by one thread.
+    """A running server, as a context manager whose exit kills the process. Used by one thread.
 
-    `ready_seconds` went by until it was, and it computed for `ready_cpu_seconds`, which a busy machine leaves alone.
+    It was ready after `ready_seconds`, and had used `ready_cpu_seconds`, which depend less on other load.
     """
 
     def __init__(self, command: Sequence[str], log: Path, ready_seconds_max: float = 60.0) -> None:
-        """Starts it and blocks until it is ready. Raises ServerFailedError with the end of what it said."""
+        """Starts the server and blocks until it is ready. Raises ServerFailedError with the end of its log."""
         self.log = log
         started = time.perf_counter()
         with open(log, "ab") as errors:
-            # A session of its own: Ctrl-C at the terminal ends the caller, which then ends the server in order.
+            # In a session of its own, so that Ctrl-C at the terminal reaches only the caller, which stops the server.
             self._process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, start_new_session=True
             )
@@ -54,19 +54,19 @@ class ServerProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def resident_mib_most(self) -> float:
-        """The most MiB that the process had resident since it began. Linux tells it."""
+    def peak_resident_mib(self) -> float:
+        """Returns the peak resident memory of the process in MiB. Linux only."""
         lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
 
     def kill(self) -> None:
-        """SIGKILL: what the process had in memory is lost. Returns when it is gone."""
+        """Sends SIGKILL, so that the process loses its memory, and waits for its end."""
         self._process.kill()
         self._process.wait()
         self._close_output()
 
     def stop(self, seconds_max: float = 60.0) -> None:
-        """SIGTERM, the orderly stop. Returns when it has ended; raises ServerFailedError when it does not."""
+        """Sends SIGTERM, for an orderly stop, and waits for the end. Raises ServerFailedError after `seconds_max`."""
         self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(seconds_max)
@@ -78,21 +78,21 @@ class ServerProcess:
     def _wait_until_ready(self, deadline: float) -> str:
         assert self._process.stdout is not None, "the process was started without a pipe"
         output = self._process.stdout.fileno()
-        said = b""
-        while b"\n" not in said:
-            left = deadline - time.perf_counter()
-            if left <= 0 or not select.select([output], [], [], left)[0]:
-                raise ServerFailedError(f"the server said nothing in time\n{self._last_words()}")
+        printed = b""
+        while b"\n" not in printed:
+            seconds_left = deadline - time.perf_counter()
+            if seconds_left <= 0 or not select.select([output], [], [], seconds_left)[0]:
+                raise ServerFailedError(f"the server printed no address in time\n{self._log_end()}")
             chunk = os.read(output, 4096)
             if not chunk:
-                raise ServerFailedError(f"the server ended before it was ready\n{self._last_words()}")
-            said += chunk
-        found = _ADDRESS.search(said)
+                raise ServerFailedError(f"the server ended before it was ready\n{self._log_end()}")
+            printed += chunk
+        found = _ADDRESS.search(printed)
         if found is None:
-            raise ServerFailedError(f"the server's first line names no address: {said!r}")
+            raise ServerFailedError(f"the server's first line has no address: {printed!r}")
         return found.group(1).decode()
 
-    def _last_words(self) -> str:
+    def _log_end(self) -> str:
         return self.log.read_text(errors="replace")[-4000:]
 
     def _close_output(self) -> None:
@@ -109,23 +109,23 @@ class ServerProcess:
             self.kill()
 
 
-def end_in_order_when_told() -> None:
-    """SIGTERM ends this program like Ctrl-C does, by an exception: the servers that it started end with it."""
+def exit_on_sigterm() -> None:
+    """Makes SIGTERM end this program by an exception, like Ctrl-C, so that the servers that it started are stopped."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
 def start_rowlock(folder: Path, *words: str, listen: str = "127.0.0.1:0") -> ServerProcess:
-    """A region server, as a user starts it, on that data folder; `words` are further ones of the command."""
+    """Starts a region server on the data folder by its command; `words` are additional arguments."""
     command = [str(Path(sys.executable).parent / "rowlock-server"), "--data", str(folder), "--listen", listen, *words]
     return ServerProcess(command, folder.with_name(folder.name + ".log"))
 
 
 def start_slow_rowlock(folder: Path, sync_delay_ms: int, *words: str) -> ServerProcess:
-    """The same on a disk that takes so much longer for each sync."""
+    """Starts a region server whose syncs each take `sync_delay_ms` longer."""
     arguments = [str(sync_delay_ms), "--data", str(folder), "--listen", "127.0.0.1:0", *words]
     return start_module("bench.targets.slow_disk", arguments, folder.with_name(folder.name + ".log"))
 
 
 def start_module(module: str, arguments: Sequence[str], log: Path) -> ServerProcess:
-    """A server that is a module of this project, `python -m module arguments`."""
+    """Starts a server that is a module of this project, `python -m module arguments`."""
     return ServerProcess([sys.executable, "-m", module, *arguments], log)

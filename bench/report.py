@@ -1,4 +1,4 @@
-"""Figures as people and programs read them: a table on the terminal, a page and a file for programs."""
+"""Reports figures as a table on the terminal, as a Markdown page, and as JSON."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from bench.goals import Goal
 from bench.measure import Measurement, Spread
 
 _INTRODUCTION = """\
-Made by `make bench`. Each ratio is of two rates measured in turns in one run; the median of the rounds is
-judged, the lowest and the highest are in brackets."""
+Made by `make bench`. Each ratio is of two rates measured in turns in one run. The median of the rounds is
+compared with the target; the lowest and the highest are in brackets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One figure and what became of it. A workload that failed has no measurement but a reason."""
+    """One figure and its measurement, or the reason why its workload failed."""
 
     figure: Goal
     measured: Measurement | None
@@ -38,29 +38,29 @@ class Result:
 
 
 def number(value: float) -> str:
-    """Three significant digits, or all of a greater number: 0.613, 5.71, 48.2, 2,145."""
+    """Formats a number with three significant digits, or with all digits from 100 on: 0.613, 5.71, 48.2, 2,145."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def spread(value: Spread) -> str:
-    """The median, and the lowest and highest in brackets."""
+    """Formats the median, with the lowest and highest in brackets."""
     return f"{number(value.median)} ({number(value.low)} to {number(value.high)})"
 
 
 def target(figure: Goal) -> str:
-    """`≥ 0.6`, `≤ 10 s`."""
+    """Formats the target: `≥ 0.6`, `≤ 10 s`."""
     return f"{figure.aim.value} {number(figure.target)} {figure.unit}".strip()
 
 
 def measured(result: Result) -> str:
-    """The figure as measured, or why it could not be."""
+    """Formats the measured figure, or the reason of the failure."""
     if result.measured is None:
         return result.failure
     return spread(result.measured.value)
 
 
 def print_table(console: Console, results: Sequence[Result], facts: dict[str, str]) -> None:
-    """All results, one a line."""
+    """Prints all results, one a line."""
     table = Table(caption=", ".join(f"{name} {fact}" for name, fact in facts.items()))
     table.add_column("figure")
     for heading in ("target", "median", "lowest", "highest"):
@@ -75,21 +75,21 @@ def print_table(console: Console, results: Sequence[Result], facts: dict[str, st
 
 
 def print_result(console: Console, result: Result) -> None:
-    """One result, with what it was made of."""
+    """Prints one result with its details."""
     console.print(f"    {measured(result)}, {result.verdict}", markup=False, highlight=False)
     for name, value in details(result):
         console.print(f"    {name}: {value}", markup=False, highlight=False)
 
 
 def details(result: Result) -> list[tuple[str, str]]:
-    """What the figure was made of, by what it is called."""
+    """Returns the name and the formatted spread of each quantity behind the figure."""
     if result.measured is None:
         return []
     return [(name, spread(value)) for name, value in result.measured.details.items()]
 
 
 def markdown(results: Sequence[Result], facts: dict[str, str], introduction: str = _INTRODUCTION) -> str:
-    """The whole report as a page; the introduction says how the figures were made."""
+    """Returns the report as a Markdown page; the introduction says how the figures were measured."""
     lines = [
         "# Figures",
         "",
@@ -115,7 +115,7 @@ def markdown(results: Sequence[Result], facts: dict[str, str], introduction: str
 
 
 def as_json(results: Sequence[Result], facts: dict[str, str]) -> str:
-    """The whole report for programs."""
+    """Returns the report as JSON."""
     figures = [
         {
             "name": result.figure.name,
@@ -139,6 +139,6 @@ def write(
     name: str = "latest",
     introduction: str = _INTRODUCTION,
 ) -> None:
-    """name.md and name.json in the folder, over those of the run before."""
+    """Writes name.md and name.json to the folder, replacing those of an earlier run."""
     (folder / f"{name}.md").write_text(markdown(results, facts, introduction))
     (folder / f"{name}.json").write_text(as_json(results, facts))

@@ -1,14 +1,14 @@
-"""Makes the sync face of the client from the asyncio face: `rowlock/table.py` from `rowlock/aio/table.py`.
+"""Generates the sync face of the client from the asyncio face: `rowlock/table.py` from `rowlock/aio/table.py`.
 
     python -m tools.async_to_sync           # writes the modules of FACES, and the tests of both faces
-    python -m tools.async_to_sync --check   # names those that are not what their sources give; exit code 1 then
+    python -m tools.async_to_sync --check   # lists stale modules, and exits 1 if there are any
 
-The asyncio face is the source because nothing is lost on the way: a word is dropped, not guessed. Tokens are edited,
-not a syntax tree, so comments and layout stay; ruff then sorts the imports, drops unused ones, and formats. Where the
-two faces truly differ, the difference is a module of the same name in `_transport` and in `aio/_transport`, both
-written by hand. Where only their words differ, PASSAGES holds both; each must occur exactly once in its source.
+The asyncio face is the source because the conversion only removes words, and never has to guess where to add one. It
+edits tokens, not a syntax tree, so comments and layout stay. Then ruff sorts the imports, drops unused ones, and
+formats. Where the code of the two faces differs, there is a hand-written module of the same name in `_transport` and in
+`aio/_transport`. Where only the wording differs, PASSAGES has both; each must occur exactly once in its source.
 
-What becomes of the tokens:
+The tokens are converted as follows:
 
     async def, async with, async for     def, with, for
     await x, (await x).y                 x, x.y
@@ -47,7 +47,7 @@ FACES = (
     "table.py",
 )
 
-# The tests of both faces: those in `blocking` are made from those in `awaited`.
+# The tests of both faces: those in `blocking` are generated from those in `awaited`.
 TESTS = "tests/unit/client"
 
 NAMES: Mapping[str, str] = {
@@ -74,10 +74,10 @@ PHRASES: Mapping[str, str] = {
     "`async for": "`for",
     "(asyncio)": "(threads)",
 }
-# What stands on the asyncio side for a thing that is not there yet.
+# Names of the asyncio face for a value that is not created yet.
 _UNFINISHED = ("MakingSnapshot",)
 
-# What ruff mends: imports that are twice, unsorted or unused now, `[x for x in y]`, loops that yield, nested `with`.
+# Rules that ruff fixes: duplicate, unsorted or unused imports, `[x for x in y]`, loops that yield, nested `with`.
 _FIXES = "I,F401,UP028,C416,SIM117"
 
 # Before Python 3.12 an f-string is a string.
@@ -88,7 +88,7 @@ _Edit = tuple[int, int, str]
 
 
 def to_sync(source: str, passages: Mapping[str, str]) -> str:
-    """The sync module of an asyncio one, neither sorted nor formatted."""
+    """Returns the sync module of an asyncio module, with unsorted imports and unformatted."""
     for awaited, blocking in passages.items():
         if source.count(awaited) != 1:
             raise SystemExit(f"async_to_sync: this passage occurs {source.count(awaited)} times, not once:\n{awaited}")
@@ -101,7 +101,7 @@ def to_sync(source: str, passages: Mapping[str, str]) -> str:
 
 
 class _Tokens:
-    """The names, operators and literals of a module, with their offsets; an f-string is one, on every Python."""
+    """The names, operators and literals of a module, with their offsets; an f-string is one token on every Python."""
 
     def __init__(self, source: str) -> None:
         lines = [0]
@@ -123,15 +123,15 @@ class _Tokens:
         return tuple(self.texts[at : at + len(texts)]) == texts
 
     def closing(self, at: int) -> int:
-        """The bracket that closes the one at this place."""
+        """Returns the place of the bracket that closes the one at this place."""
         return next(number for number, depth in self._depths(at) if depth == 0)
 
     def comma(self, at: int) -> int | None:
-        """The first comma between the brackets of which this place is the first, if there is one."""
+        """Returns the first comma between the brackets that open at this place, if there is one."""
         return next((n for n, depth in self._depths(at) if depth == 1 and self.texts[n] == ","), None)
 
     def _depths(self, at: int) -> Iterator[tuple[int, int]]:
-        """How deep in brackets each token is, from an opening one to the one that closes it."""
+        """Yields the bracket depth of each token, from an opening bracket to the closing one."""
         depth = 0
         for number in range(at, len(self.texts)):
             depth += (self.texts[number] in ("(", "[", "{")) - (self.texts[number] in (")", "]", "}"))
@@ -140,7 +140,7 @@ class _Tokens:
                 return
 
     def is_one_call(self, at: int) -> bool:
-        """Whether the brackets from this place on hold nothing but `await f.g(...)`, and something is done with it."""
+        """Returns whether the brackets at this place hold only `await f.g(...)`, and `.` or `[` follows them."""
         inside = [number for number, depth in self._depths(at) if depth == 1][2:]
         closing = self.closing(at)
         if not (self.are(closing + 1, ".") or self.are(closing + 1, "[")):
@@ -180,7 +180,7 @@ def _edits(source: str) -> Iterator[_Edit]:
 
 
 def made(source: Path, target: Path, passages: Mapping[str, str]) -> str:
-    """What the target should hold."""
+    """Returns the text that the target should have."""
     name = source.relative_to(ROOT).as_posix()
     text = f"# Made from {name} by tools/async_to_sync.py: change that, then `make faces`.\n"
     text += to_sync(source.read_text(), passages)
@@ -194,7 +194,7 @@ def _ruff(text: str, target: Path, *arguments: str) -> str:
 
 
 def pairs() -> Iterator[tuple[Path, Path, Mapping[str, str]]]:
-    """Of each module that is made: its source, itself, and the passages in which they differ."""
+    """Yields the source, the target and the differing passages of each generated module."""
     for name in FACES:
         yield ROOT / CLIENT / "aio" / name, ROOT / CLIENT / name, PASSAGES.get(name, {})
     for source in sorted((ROOT / TESTS / "awaited").glob("test_*.py")):
@@ -202,7 +202,7 @@ def pairs() -> Iterator[tuple[Path, Path, Mapping[str, str]]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description="Makes the sync face of the client from the asyncio face.")
+    parser = argparse.ArgumentParser(description="Generates the sync face of the client from the asyncio face.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a module is stale")
     is_check = parser.parse_args(arguments).check
     stale = []
@@ -214,7 +214,7 @@ def main(arguments: Sequence[str]) -> int:
         if not is_check:
             target.write_text(text)
     if stale and is_check:
-        sys.stderr.write(f"run 'make faces': stale are {', '.join(stale)}\n")
+        sys.stderr.write(f"stale: {', '.join(stale)}; run 'make faces'\n")
     return int(bool(stale) and is_check)
 
 

@@ -1,8 +1,7 @@
 """Writes both exception trees from the table in rowlock_proto/errors.py: `make errors`.
 
 Two parts of each `errors.py` are generated: the tree in the module's docstring, and the classes between the marks BEGIN
-and END. The tree shows every class of the table; a class that stands outside the marks is written by hand and not
-generated.
+and END. The tree shows every class of the table. A class outside the marks is written by hand and not generated.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ END = "# End of the generated part.\n"
 _LINE_CHARACTERS_MAX = 120
 _NAME_CHARACTERS = 30  # with its branch of the tree
 
-# A class of one side, and the row it comes from; by name, in the order of the table.
+# The classes of one side and their rows, by name, in the order of the table.
 Tree = Mapping[str, tuple[ErrorClass, ErrorRow]]
 
 
 def fresh_sources() -> dict[Path, str]:
-    """What each `errors.py` should contain."""
+    """Returns the text that each `errors.py` should have."""
     client = _tree(lambda row: row.client)
     # `from rowlock.errors import *` makes the client's errors names of the package.
     names = "__all__ = [\n" + "".join(f'    "{name}",\n' for name in sorted(client)) + "]\n"
@@ -41,9 +40,9 @@ def fresh_sources() -> dict[Path, str]:
 
 
 def with_generated_parts(source: str, tree: Tree, first: Sequence[str]) -> str:
-    """The source with both parts made from the tree. `first` stands before the generated classes."""
-    head, rest = source.split(BEGIN)
-    _, tail = rest.split(END)
+    """Returns the source with both parts generated from the tree. `first` comes before the generated classes."""
+    head, generated = source.split(BEGIN)
+    _, tail = generated.split(END)
     by_hand = {node.name for part in (head, tail) for node in ast.parse(part).body if isinstance(node, ast.ClassDef)}
     made = [*first, *(_class_source(name, tree) for name in tree if name not in by_hand)]
     root = next(iter(tree))

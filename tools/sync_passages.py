@@ -1,6 +1,6 @@
-"""Where the sync and the asyncio face of the client say different things: the asyncio passage, and the sync one.
+"""The passages in which the sync and the asyncio face of the client differ: the asyncio text, and the sync text.
 
-By module, as in FACES of async_to_sync.py. Mostly docstrings; a passage is replaced before anything else is.
+By module, as in FACES of async_to_sync.py. Most are docstrings. Passages are replaced before anything else.
 """
 
 from __future__ import annotations

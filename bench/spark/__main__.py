@@ -1,9 +1,10 @@
-"""`make spark-bench`: measures every figure from Spark, prints them, and keeps them in bench/results/.
+"""`make spark-bench`: measures every figure from Spark, prints the results, and saves them in bench/results/.
 
     python -m bench.spark [--rows N] [--rounds N] [--hbase HOST:PORT] [--hbase-python PATH] [--list] [FIGURE ...]
 
-With names it measures only the groups that have them, and keeps nothing; a run with fewer rows neither, and its figures
-mean nothing. Exits 1 when a figure misses or a workload fails; with fewer rows only when a workload fails.
+With names it measures only the groups of these figures, and saves nothing. A run with fewer rows saves nothing either,
+and its figures are meaningless. Exits 1 when a figure misses its target or a workload fails; with fewer rows only when
+a workload fails.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rich.console import Console
 
 from bench import machine, report
 from bench.bench import temporary_folder
-from bench.processes import end_in_order_when_told
+from bench.processes import exit_on_sigterm
 from bench.report import Result
 from bench.spark import session
 from bench.spark.figures import AGAINST_HBASE, Group, goals, groups
@@ -29,38 +30,38 @@ _RESULTS = Path(__file__).resolve().parent.parent / "results"
 ROWS = 1_000_000
 _ROUNDS = 3
 _INTRODUCTION = """\
-Made by `make spark-bench`: {rows:,} rows of 10 × 100 random bytes, in {rounds} rounds in turns with what they are
-compared to, after one round that warms up, all on one machine. CPU is user and system seconds of a process
-tree; Spark's is the driver, Java and the Python workers. The median of the rounds is judged, the lowest and the
-highest are in brackets."""
+Made by `make spark-bench`: {rows:,} rows of 10 × 100 random bytes, in {rounds} rounds in turns with the baseline,
+after one warm-up round, all on one machine. CPU is user and system seconds of a process tree; Spark's is the driver,
+Java and the Python workers. The median of the rounds is compared with the target; the lowest and the highest are in
+brackets."""
 
 
 def arguments(given: Sequence[str]) -> argparse.Namespace:
-    """What the command line asks for; exits with a sentence when it makes no sense."""
+    """Parses the command line; exits with a message if it is invalid."""
     parser = argparse.ArgumentParser(prog="python -m bench.spark", description="Measures rowlock from Spark.")
-    parser.add_argument("figures", nargs="*", metavar="FIGURE", help="only these; see --list")
-    parser.add_argument("--rows", type=int, default=ROWS, help="how many rows (default %(default)s)")
-    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="how often all is measured (default %(default)s)")
-    parser.add_argument("--hbase", metavar="HOST:PORT", help="HBase's Thrift gateway, to be compared with")
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help="measure only these; see --list")
+    parser.add_argument("--rows", type=int, default=ROWS, help="number of rows (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="rounds for each figure (default %(default)s)")
+    parser.add_argument("--hbase", metavar="HOST:PORT", help="HBase's Thrift gateway, for the comparison with HBase")
     parser.add_argument("--hbase-python", metavar="PATH", default=sys.executable, help="a Python that has happybase")
-    parser.add_argument("--list", action="store_true", help="say which figures there are")
+    parser.add_argument("--list", action="store_true", help="list the figures and exit")
     parsed = parser.parse_args(given)
     if parsed.rounds < 1:
         parser.error("--rounds must be at least 1")
     if parsed.rows < 100:
         parser.error("--rows must be at least 100")
     if parsed.hbase is not None and not parsed.hbase.rpartition(":")[2].isdigit():
-        parser.error(f"--hbase is HOST:PORT, not {parsed.hbase}")
+        parser.error(f"--hbase must be HOST:PORT, not {parsed.hbase}")
     unknown = sorted(set(parsed.figures) - {goal.name for goal in goals()})
     if unknown:
-        parser.error(f"there is no figure {', '.join(unknown)}; --list says which there are")
+        parser.error(f"unknown figure: {', '.join(unknown)}; --list shows all figures")
     if AGAINST_HBASE.name in parsed.figures and parsed.hbase is None:
         parser.error(f"{AGAINST_HBASE.name} needs --hbase HOST:PORT")
     return parsed
 
 
 def run(group: Group, stage: Stage, console: Console) -> list[Result]:
-    """Measures one group. A workload that raises fails alone: the others are still measured."""
+    """Measures one group. An exception of its workload becomes failed results, so that other groups still run."""
     try:
         measured = group.measure(stage)
         return [Result(goal, measured[goal.name]) for goal in group.goals]
@@ -71,35 +72,36 @@ def run(group: Group, stage: Stage, console: Console) -> list[Result]:
 
 
 def main(given: Sequence[str]) -> int:
-    """The command; its exit code."""
-    asked = arguments(given)
+    """Runs the command; returns its exit code."""
+    options = arguments(given)
     console = Console()
-    if asked.list:
+    if options.list:
         for goal in goals():
             console.print(f"{goal.name:22} {report.target(goal):9} {goal.sentence}", highlight=False)
         return 0
-    hbase = HBasePeer(asked.hbase, asked.hbase_python) if asked.hbase is not None else None
+    hbase = HBasePeer(options.hbase, options.hbase_python) if options.hbase is not None else None
     everything = groups(hbase)
-    chosen = [group for group in everything if not asked.figures or {g.name for g in group.goals} & set(asked.figures)]
+    wanted = set(options.figures)
+    chosen = [group for group in everything if not wanted or {goal.name for goal in group.goals} & wanted]
     facts = machine.facts()
     results: list[Result] = []
     with temporary_folder("spark-bench") as folder, session.running_session(folder / "spark") as spark:
         facts |= session.facts(spark)
-        stage = Stage(folder, spark, asked.rows, asked.rounds)
+        stage = Stage(folder, spark, options.rows, options.rounds)
         for group in chosen:
             for result in run(group, stage, console):
                 console.print(f"{result.figure.name}: {result.figure.sentence}", highlight=False)
                 report.print_result(console, result)
                 results.append(result)
     report.print_table(console, results, facts)
-    if asked.rows != ROWS:
+    if options.rows != ROWS:
         return 0 if all(result.measured for result in results) else 1
     if chosen == everything:
-        introduction = _INTRODUCTION.format(rows=asked.rows, rounds=asked.rounds)
+        introduction = _INTRODUCTION.format(rows=options.rows, rounds=options.rounds)
         report.write(_RESULTS, results, facts, "spark", introduction)
     return 0 if all(result.holds for result in results) else 1
 
 
 if __name__ == "__main__":
-    end_in_order_when_told()
+    exit_on_sigterm()
     sys.exit(main(sys.argv[1:]))

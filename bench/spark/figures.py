@@ -1,6 +1,6 @@
-"""What is measured from Spark, and what it should be: the table of all figures, in the groups that measure them.
+"""The table of all figures from Spark and their targets, in the groups that measure them.
 
-A group is one arrangement of servers and jobs; several figures come from its rounds.
+A group is one set-up of servers and jobs, whose rounds give several figures.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bench.measure import Measurement
 from bench.spark.hbase import HBasePeer
 from bench.spark.stage import Stage
 from bench.spark.workloads.against_hbase import against_hbase
-from bench.spark.workloads.gets_beside import gets_beside
+from bench.spark.workloads.gets_during_writes import gets_during_writes
 from bench.spark.workloads.ranges import ranges
 from bench.spark.workloads.reads import reads
 from bench.spark.workloads.writes import writes
@@ -21,22 +21,22 @@ from bench.spark.workloads.writes import writes
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Figures that are measured together. `measure` answers one measurement a goal, by its name."""
+    """Figures that are measured together. `measure` returns one measurement a goal, by its name."""
 
     goals: Sequence[Goal]
     measure: Callable[[Stage], Mapping[str, Measurement]]
 
 
 def groups(hbase: HBasePeer | None) -> Sequence[Group]:
-    """All figures; those against HBase only when it is there."""
-    found = [_READS, _RANGES, _WRITES, _GETS_BESIDE]
+    """Returns all groups; the one against HBase only if there is an HBase."""
+    found = [_READS, _RANGES, _WRITES, _GETS_DURING_WRITES]
     if hbase is not None:
         found.append(Group([AGAINST_HBASE], lambda stage: against_hbase(stage, hbase)))
     return found
 
 
 def goals() -> Sequence[Goal]:
-    """All figures, also those that need a peer."""
+    """Returns the goals of all figures, including the one against HBase."""
     return [goal for group in groups(None) for goal in group.goals] + [AGAINST_HBASE]
 
 
@@ -64,7 +64,7 @@ _WRITES = Group(
     [_at_most("write-wall", 4.0, "seconds to write all rows at fsync, against the same job writing Parquet")],
     writes,
 )
-_GETS_BESIDE = Group(
+_GETS_DURING_WRITES = Group(
     [
         _at_most(
             "get-while-writing",
@@ -72,7 +72,7 @@ _GETS_BESIDE = Group(
             "the 99th percentile of a get beside that job, against beside the job writing Parquet",
         )
     ],
-    gets_beside,
+    gets_during_writes,
 )
 AGAINST_HBASE = Goal(
     "write-against-hbase",

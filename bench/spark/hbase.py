@@ -1,7 +1,7 @@
-"""HBase as the peer of a bulk write: its Thrift gateway, and happybase in a process of its own.
+"""HBase for the comparison of bulk writes: its Thrift gateway, and happybase in a separate process.
 
-The rows travel in a plain file, so that a Python that has only happybase can write them: the process runs
-hbase_writer.py, which imports nothing of this project.
+The process runs hbase_writer.py, which imports nothing of this project and reads the rows from a plain file, so a
+Python with only happybase can run it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from bench.spark.attendant import Attendant
+from bench.spark.side_process import SideProcess
 from bench.targets import cell_tables
 from bench.targets.messages import row_key
 
@@ -21,20 +21,20 @@ _WRITER = Path(__file__).with_name("hbase_writer.py")
 
 @dataclass(frozen=True, slots=True)
 class HBasePeer:
-    """Where the gateway listens, and a Python that has happybase."""
+    """The address of the gateway, and a Python that has happybase."""
 
     address: str
     python: str
 
-    def writer(self, rows: Path) -> Attendant:
-        """Asked to `put`, it writes the file's rows and answers rows_a_second; its table is gone when it ends."""
+    def writer(self, rows: Path) -> SideProcess:
+        """Starts the writer: its command `put` writes the rows and answers rows_a_second, exit drops its table."""
         host, port = self.address.rsplit(":", 1)
         counts = [str(count) for count in (KEY_BYTES, cell_tables.COLUMN_COUNT, cell_tables.VALUE_BYTES)]
-        return Attendant([self.python, str(_WRITER), host, port, str(rows), *counts])
+        return SideProcess([self.python, str(_WRITER), host, port, str(rows), *counts])
 
 
 def write_plain_rows(parquet: Path, path: Path, row_count_max: int) -> int:
-    """The first rows of a Parquet file as bytes one after the other, each the key and its values; how many."""
+    """Writes the first rows of a Parquet file as concatenated bytes, each the key and its values; returns how many."""
     rows = pq.read_table(parquet)
     columns = [rows[name].to_pylist()[:row_count_max] for name in rows.column_names]
     with open(path, "wb") as file:

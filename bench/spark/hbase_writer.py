@@ -1,8 +1,8 @@
-"""Writes rows into HBase by happybase's batch put, each time it is asked to `put`, and answers how fast it was.
+"""Writes rows into HBase by happybase's batch put, at each command `put`, and answers the rate.
 
     python hbase_writer.py HOST PORT ROWS_FILE KEY_BYTES COLUMN_COUNT VALUE_BYTES
 
-A script that needs happybase and nothing else; attendant.py says how it is spoken to, hbase.py what the file is.
+A script that needs only happybase. side_process.py has the protocol of the commands, hbase.py the format of the file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BATCH_ROWS = 1000
 
 
 def main(host: str, port: int, path: str, key_bytes: int, column_count: int, value_bytes: int) -> None:
-    """Answers until the input ends, then removes its table."""
+    """Runs commands until the input ends, then removes its table."""
     with open(path, "rb") as file:
         data = file.read()
     columns = [b"f:q%d" % number for number in range(column_count)]
@@ -45,12 +45,12 @@ def main(host: str, port: int, path: str, key_bytes: int, column_count: int, val
 
 
 def connect(host: str, port: int) -> happybase.Connection:
-    """A new connection: the gateway closes one that is idle for a minute."""
+    """Opens a new connection, because the gateway closes one that is idle for a minute."""
     return happybase.Connection(host, port, timeout=120_000)
 
 
 def put(host: str, port: int, name: str, rows: list[tuple[bytes, dict[bytes, bytes]]]) -> float:
-    """Rows a second, connecting not counted."""
+    """Writes the rows; returns rows a second, without the time to connect."""
     table = connect(host, port).table(name)
     start = time.perf_counter()
     with table.batch(batch_size=_BATCH_ROWS * len(rows[0][1])) as batch:

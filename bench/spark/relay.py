@@ -1,4 +1,4 @@
-"""A TCP relay that counts the bytes that pass through it: what really leaves a server, whoever asked."""
+"""A TCP relay that counts the bytes that a server sends to all its clients."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ _CHUNK_BYTES = 1 << 18
 
 
 class Relay:
-    """Listens on loopback and passes every connection on to the server, as a context manager. Thread-safe.
+    """Listens on loopback and forwards every connection to the server, as a context manager. Thread-safe.
 
-    The address is there at once, the server's may be told later: a server must know at its start where its clients
-    find it.
+    The relay's address is known before the server's, because the server needs at its start the address to advertise.
     """
 
     def __init__(self) -> None:
@@ -27,19 +26,19 @@ class Relay:
         self._sockets: list[socket.socket] = []
 
     def begin(self, server: str) -> None:
-        """Passes connections on to that HOST:PORT from now on."""
+        """Starts forwarding connections to the server's HOST:PORT."""
         host, port = server.rsplit(":", 1)
         self._server = (host, int(port))
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
     def sent_bytes(self) -> int:
-        """What the server has sent to its clients so far."""
+        """The bytes that the server has sent to its clients so far."""
         with self._lock:
             return self._sent_bytes
 
     def _accept(self) -> None:
-        assert self._server is not None, "the relay was begun without a server"
+        assert self._server is not None, "the relay was started without a server"
         while True:
             try:
                 client, _ = self._listening.accept()
@@ -52,11 +51,11 @@ class Relay:
                 continue
             with self._lock:
                 self._sockets += [client, server]
-            threading.Thread(target=self._pass_on, args=(client, server, False), daemon=True).start()
-            threading.Thread(target=self._pass_on, args=(server, client, True), daemon=True).start()
+            threading.Thread(target=self._forward, args=(client, server, False), daemon=True).start()
+            threading.Thread(target=self._forward, args=(server, client, True), daemon=True).start()
 
-    def _pass_on(self, source: socket.socket, sink: socket.socket, is_counted: bool) -> None:
-        with suppress(OSError):  # either side may vanish, and the other is told
+    def _forward(self, source: socket.socket, sink: socket.socket, is_counted: bool) -> None:
+        with suppress(OSError):  # when one side disconnects, the other is shut down
             while chunk := source.recv(_CHUNK_BYTES):
                 if is_counted:
                     with self._lock:
@@ -71,7 +70,7 @@ class Relay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # A thread that waits in accept is not woken by close alone.
+        # close() alone does not wake a thread that waits in accept().
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()

@@ -1,7 +1,7 @@
-"""The rows that all figures are about: a text key and ten columns of 100 random bytes, as Parquet files in key order.
+"""The rows of all figures: a text key and ten columns of 100 random bytes, as Parquet files in key order.
 
-As many files as Spark would make parts of, each with one row group and without a dictionary, which distinct values
-would only make larger.
+There are as many files as Spark would make parts. Each has one row group and no dictionary, which distinct values would
+only make larger.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCHEMA = "key string, " + ", ".join(f"{name} binary" for name in cell_tables.col
 
 
 def mapping_text(column_count: int = cell_tables.COLUMN_COUNT) -> str:
-    """The mapping of the key and of the first so many columns."""
+    """Returns the mapping of the key and of the first `column_count` columns."""
     columns = [f"{name} BINARY {FAMILY.decode()}:{name}" for name in cell_tables.column_names()[:column_count]]
     return ", ".join(["key STRING :key", *columns])
 
@@ -47,7 +47,7 @@ class ParquetRows:
 
     @classmethod
     def made_in(cls, folder: Path, row_count: int, file_row_count: int = _ROWS_A_FILE) -> ParquetRows:
-        """Writes the files."""
+        """Writes the files and returns them."""
         folder.mkdir()
         for number, first in enumerate(range(0, row_count, file_row_count)):
             count = min(file_row_count, row_count - first)
@@ -58,20 +58,20 @@ class ParquetRows:
         return cls(folder, row_count)
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """The rows as Spark reads them from the files."""
+        """Returns a DataFrame that reads the files."""
         return spark.read.schema(SCHEMA).parquet(str(self.folder))
 
     def files(self) -> list[Path]:
-        """The files, in the order of their keys."""
+        """Returns the files, in key order."""
         return sorted(self.folder.glob("*.parquet"))
 
     def put_into(self, table: rowlock.Table[bytes]) -> None:
-        """All rows by put_arrow, in the order of their keys."""
+        """Puts all rows by put_arrow, in key order."""
         for path in self.files():
             table.put_arrow(pq.read_table(path), rowlock.Mapping(mapping_text()))
 
     def part(self, percent: float) -> Part:
-        """So much of the rows, from their middle on."""
+        """Returns this percentage of the rows, from their middle on."""
         first, count = self.row_count // 2, max(1, int(self.row_count * percent / 100))
         return Part(row_key(first).decode(), row_key(first + count).decode(), count)
 
@@ -79,22 +79,22 @@ class ParquetRows:
 def table_reader(
     spark: SparkSession, server: str, table: str, column_count: int = cell_tables.COLUMN_COUNT
 ) -> DataFrameReader:
-    """What reads so many of the table's columns; options may be added."""
+    """Returns a reader of the table's first `column_count` columns, to which options can be added."""
     reader = spark.read.format("rowlock").option("server", server).option("table", table)
     return reader.option("mapping", mapping_text(column_count))
 
 
 def read_all(frame: DataFrame) -> None:
-    """Computes every row and column, and keeps nothing."""
+    """Computes every row and column, and discards them."""
     frame.write.format("noop").mode("overwrite").save()
 
 
 def write_parquet(frame: DataFrame, folder: Path) -> None:
-    """Into files of a folder that is not there yet."""
+    """Writes the rows to files in a new folder."""
     frame.write.parquet(str(folder))
 
 
 def write_table(frame: DataFrame, server: str, table: str) -> None:
-    """Into the table, at its durability."""
+    """Writes the rows into the table, at its durability."""
     writer = frame.write.format("rowlock").mode("append").option("server", server).option("table", table)
     writer.option("mapping", mapping_text()).save()

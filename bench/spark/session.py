@@ -1,4 +1,4 @@
-"""The Spark session that is measured: two local task slots, bound to loopback, and nothing on the terminal."""
+"""The Spark session that is measured: two local task slots, loopback only, no output on the terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MASTER = "local[2]"
 
 @contextmanager
 def running_session(folder: Path) -> Iterator[SparkSession]:
-    """A session whose files go to `folder`. Blocks for Java to start; Java ends with this program."""
+    """Runs a session whose files go to `folder`. Blocks while Java starts; Java ends with this program."""
     session = local_builder(folder, _MASTER, "rowlock's bench", {"spark.driver.memory": "2g"}).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     try:
@@ -29,15 +29,15 @@ def running_session(folder: Path) -> Iterator[SparkSession]:
 
 
 def java_pid(session: SparkSession) -> int:
-    """The process that the driver started, from which Java and the Python workers descend."""
-    # py4j's gateway has no types; PySpark puts the process on it.
+    """Returns the id of the process that the driver started, the ancestor of Java and the Python workers."""
+    # py4j's gateway has no types; PySpark adds the process to it.
     gateway = session.sparkContext._gateway
     return cast("subprocess.Popen[bytes]", gateway.proc).pid  # type: ignore[union-attr]
 
 
 def facts(session: SparkSession) -> dict[str, str]:
-    """What a reader must know of Spark to judge a figure."""
-    # The virtual machine's own word on itself; py4j has no types.
+    """Returns the properties of Spark that a reader of figures must know."""
+    # py4j has no types.
     java = session.sparkContext._jvm.System.getProperty("java.version")  # type: ignore[union-attr]
     return {
         "pyspark": session.version,

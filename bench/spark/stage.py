@@ -1,4 +1,4 @@
-"""What the groups of figures share: the session, the rows, and a server that has them in its files."""
+"""The shared set-up of the groups of figures: the session, the rows, and a data folder with the rows in store files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOADED = "loaded"
 
 @dataclass
 class Stage:
-    """One run in a folder of its own. Rounds that warm up Java and the caches are not counted."""
+    """One run, with its folder. Rounds that warm up Java and the caches are not counted."""
 
     folder: Path
     spark: SparkSession
@@ -38,12 +38,12 @@ class Stage:
 
     @cached_property
     def rows(self) -> ParquetRows:
-        """The rows in Parquet files, made when they are first asked for."""
+        """The rows in Parquet files, written at first use."""
         return ParquetRows.made_in(self.folder / "rows.parquet", self.row_count)
 
     @cached_property
     def parquet_of_spark(self) -> Path:
-        """The same rows as Spark itself writes them, with its defaults: what reading from rowlock is compared to."""
+        """The rows as Spark writes them with its defaults: the baseline of reads from rowlock."""
         folder = self.folder / "rows-of-spark.parquet"
         write_parquet(self.rows.frame(self.spark), folder)
         return folder
@@ -62,36 +62,36 @@ class Stage:
         return data
 
     def fresh_path(self, name: str) -> Path:
-        """A path where nothing is."""
+        """Returns a path that does not exist."""
         return self.folder / f"{next(self._numbers)}-{name}"
 
     def meter(self, server: ServerProcess) -> Meter:
-        """Measures this session's jobs beside that server."""
+        """Returns a meter of this session's jobs and that server."""
         return Meter(java_pid(self.spark), server.pid)
 
 
 @contextmanager
 def running_server(data: Path, advertise: str | None = None) -> Iterator[tuple[ServerProcess, rowlock.Client]]:
-    """A server by its command on that data folder, and a client, for the time of the block."""
+    """Runs a server by its command on the data folder, with a client, until exit."""
     words = () if advertise is None else ("--advertise", advertise)
     with start_rowlock(data, *words) as server, rowlock.connect(server.address, timeout=600) as client:
         yield server, client
 
 
 def create_table(client: rowlock.Client, name: str, durability: rowlock.Durability = "fsync") -> None:
-    """A table for the rows, in the place of one that is there."""
+    """Creates a table for the rows, replacing an existing one."""
     if client.exists(name):
         client.drop_table(name)
     client.create_table(name, {FAMILY.decode(): rowlock.Family()}, durability=durability)
 
 
 def check_cell_count(client: rowlock.Client, table: str, row_count: int) -> None:
-    """Asserts that a flushed table has that many rows' cells in its files, so that nothing passes by being left out."""
+    """Asserts that a flushed table has the cells of that many rows in its files, so that no row was skipped."""
     found = sum(region.store_file_cells for region in client.describe(table).regions)
     expected = row_count * cell_tables.COLUMN_COUNT
     assert found == expected, f"table {table!r} has {found} cells, not {expected}"
 
 
 def settle() -> None:
-    """Writes to the disk what jobs before have left to be written, so that the next does not wait for it."""
+    """Writes dirty pages of earlier jobs to the disk, so that the next job does not wait for them."""
     os.sync()

@@ -1,7 +1,7 @@
-"""What a job cost: seconds by the clock, and seconds computed by Spark's processes and by the server.
+"""Measures the cost of a job: wall seconds, and CPU seconds of Spark's processes and of the server.
 
-Spark's are the driver's Python, which is this process, Java, and the Python workers that Java starts. On a busy machine
-the computed seconds agree where those by the clock do not.
+Spark's processes are the driver's Python, which is this process, Java, and the Python workers that Java starts. On a
+busy machine CPU seconds vary less than wall seconds.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import psutil
 
 from bench.measure import Spread
 
-# What a process computes between the last look and its end is lost; it mostly ends when it was idle.
-_LOOK_SECONDS = 0.25
+# CPU time between the last sample and a process's end is not counted; most processes are idle before they end.
+_SAMPLE_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Seconds that one job took."""
+    """The seconds of one job."""
 
     wall: float
     spark_cpu: float
@@ -31,74 +31,74 @@ class Usage:
 
     @property
     def all_cpu(self) -> float:
-        """What everybody computed."""
+        """The CPU seconds of all processes."""
         return self.spark_cpu + self.server_cpu
 
 
-# Does the job once.
+# Runs the job.
 Job = Callable[[], object]
 
 
 class Meter:
-    """Measures jobs. java_pid: the process that the driver started; server_pid: the region server's."""
+    """Measures jobs. `java_pid` is the process that the driver started, `server_pid` the region server."""
 
     def __init__(self, java_pid: int, server_pid: int) -> None:
         self._java_pid = java_pid
         self._server_pid = server_pid
 
     def usage(self, job: Job) -> Usage:
-        """What the job cost."""
+        """Runs the job and returns its cost."""
         with Trees(self._java_pid, self._server_pid) as trees:
-            # The servers that this process starts are its children too, so it counts by itself.
+            # This process is measured alone, because the servers that it starts are its children too.
             driver = psutil.Process().cpu_times()
             start = time.perf_counter()
             job()
             wall = time.perf_counter() - start
-            driver_then = psutil.Process().cpu_times()
-        driver_cpu = driver_then.user + driver_then.system - driver.user - driver.system - trees.watching_seconds
+            driver_after = psutil.Process().cpu_times()
+        driver_cpu = driver_after.user + driver_after.system - driver.user - driver.system - trees.sampling_seconds
         java_cpu, server_cpu = trees.seconds
         return Usage(wall, driver_cpu + java_cpu, server_cpu)
 
 
 class Trees:
-    """The seconds computed by process trees while the block lasts, whoever of them ends meanwhile.
+    """The CPU seconds of process trees until exit, including processes that end before.
 
-    Looked at several times a second, by a thread. PySpark's daemon does not wait for the workers that it ends, so that
-    what they have computed is lost to whoever only asks the processes that are left.
+    A thread samples them several times a second. PySpark's daemon does not wait for the workers that it ends, so their
+    CPU time is missing from that of the remaining processes.
     """
 
     def __init__(self, *pids: int) -> None:
         self._roots = [psutil.Process(pid) for pid in pids]
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self.watching_seconds = 0.0
+        self._thread = threading.Thread(target=self._sample_until_end, daemon=True)
+        self.sampling_seconds = 0.0
         self._lock = threading.Lock()
-        # Guarded by self._lock: of each process what it had computed at first and at last.
+        # Guarded by self._lock: the CPU seconds of each process in the first and in the last sample.
         self._first: list[dict[psutil.Process, float]] = [{} for _ in pids]
         self._last: list[dict[psutil.Process, float]] = [{} for _ in pids]
 
     @property
     def seconds(self) -> list[float]:
-        """Of each tree; when the block has been left."""
+        """The CPU seconds of each tree; valid after exit."""
         return [sum(last.values()) - sum(first.values()) for first, last in zip(self._first, self._last, strict=True)]
 
-    def look(self) -> None:
-        """Asks everybody how much was computed so far."""
+    def sample(self) -> None:
+        """Reads the CPU seconds of all processes."""
         with self._lock:
-            for root, computed in zip(self._roots, self._last, strict=True):
+            for root, cpu_seconds in zip(self._roots, self._last, strict=True):
                 for process in [root, *root.children(recursive=True)]:
                     with suppress(psutil.NoSuchProcess):
                         times = process.cpu_times()
-                        computed[process] = times.user + times.system
+                        cpu_seconds[process] = times.user + times.system
 
-    def _watch(self) -> None:
-        while not self._ended.wait(_LOOK_SECONDS):
+    def _sample_until_end(self) -> None:
+        while not self._ended.wait(_SAMPLE_SECONDS):
             start = time.thread_time()
-            self.look()
-            self.watching_seconds += time.thread_time() - start
+            self.sample()
+            self.sampling_seconds += time.thread_time() - start
 
     def __enter__(self) -> Trees:
-        self.look()
+        self.sample()
         self._first = [dict(last) for last in self._last]
         self._thread.start()
         return self
@@ -108,11 +108,11 @@ class Trees:
     ) -> None:
         self._ended.set()
         self._thread.join()
-        self.look()
+        self.sample()
 
 
 def in_turns(meter: Meter, jobs: Mapping[str, Job], rounds: int, warm_up_rounds: int) -> Mapping[str, list[Usage]]:
-    """What each job cost in each round: A B C, B C A, ..., so that neighbours share the machine's moods.
+    """Returns the cost of each job in each round: A B C, B C A, ..., so that noise of the machine affects all jobs.
 
     The rounds that warm up Java and the caches are not counted.
     """
@@ -128,12 +128,12 @@ def in_turns(meter: Meter, jobs: Mapping[str, Job], rounds: int, warm_up_rounds:
 
 
 def ratio(ours: Sequence[Usage], baseline: Sequence[Usage], seconds: Callable[[Usage], float]) -> Spread:
-    """Ours divided by the baseline's, round by round."""
+    """Returns ours divided by the baseline's, round by round."""
     return Spread.of([seconds(mine) / seconds(theirs) for mine, theirs in zip(ours, baseline, strict=True)])
 
 
 def details(name: str, usages: Sequence[Usage]) -> dict[str, Spread]:
-    """The three quantities, by what they are called of this job."""
+    """Returns the three quantities of a job, by name."""
     return {
         f"{name}, s": Spread.of([usage.wall for usage in usages]),
         f"{name}, Spark's CPU s": Spread.of([usage.spark_cpu for usage in usages]),

@@ -1,4 +1,4 @@
-"""What is measured and what it is measured against: rowlock, and raw gRPC, Arrow and file calls.
+"""The systems that are measured: rowlock, and as baselines raw gRPC, Arrow and file calls.
 
-store.py is the seam for other row stores: whoever implements RowStore can be given to every workload on rows.
+store.py is the interface for other row stores: every workload on rows can run on an implementation of RowStore.
 """

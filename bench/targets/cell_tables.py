@@ -1,6 +1,6 @@
-"""Made-up rows for the bulk workloads, as a wide Arrow table and as the cells that it stands for.
+"""Generates rows for the bulk workloads, as a wide Arrow table and as the equivalent cells.
 
-Values are random bytes, so that nothing compresses; keys come in random order, so that a sort has work to do.
+Values are random bytes, so that nothing compresses. Keys are in random order, so that a sort has work to do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VALUE_BYTES = 100
 
 ArrowArray: TypeAlias = "pa.Array[pa.Scalar[pa.DataType]]"
 
-# What travels in bulk to the server: region.proto, BulkBatch.
+# The columns of a bulk batch: region.proto, BulkBatch.
 _FIELDS: list[pa.Field[pa.DataType]] = [
     pa.field("row", pa.binary(), nullable=False),
     pa.field("family", pa.binary(), nullable=False),
@@ -27,27 +27,27 @@ _FIELDS: list[pa.Field[pa.DataType]] = [
     pa.field("timestamp", pa.int64(), nullable=True),
     pa.field("value", pa.binary(), nullable=True),
 ]
-CELL_SCHEMA = pa.schema(_FIELDS)
+PUT_SCHEMA = pa.schema(_FIELDS)
 
 
 def column_names() -> list[str]:
-    """The qualifiers: q0, q1, ..."""
+    """Returns the qualifiers: q0, q1, ..."""
     return [f"q{number}" for number in range(COLUMN_COUNT)]
 
 
 def wide_rows(row_count: int, seed: int = 1) -> pa.Table:
-    """Columns `key` (text) and q0, q1, ... (bytes), one line a row."""
+    """Returns a table with the columns `key` (text) and q0, q1, ... (bytes), one line a row."""
     random = np.random.default_rng(seed)
     return _wide_rows(random.permutation(row_count), random)
 
 
 def wide_rows_in_order(first: int, row_count: int, seed: int = 1) -> pa.Table:
-    """The same columns, rows `first` to `first + row_count` in the order of their keys."""
+    """Returns a table with the columns of wide_rows, and rows `first` to `first + row_count` in key order."""
     return _wide_rows(np.arange(first, first + row_count), np.random.default_rng(seed))
 
 
 def cells_of(rows: pa.Table) -> pa.Table:
-    """The cells of wide rows, row by row, without timestamps; CELL_SCHEMA."""
+    """Returns the cells of wide rows, row by row, without timestamps, as a table of PUT_SCHEMA."""
     count = len(rows)
     order = np.arange(count * COLUMN_COUNT).reshape(COLUMN_COUNT, count).T.reshape(-1)
     values = pa.concat_arrays([rows[name].combine_chunks() for name in column_names()])
@@ -62,17 +62,17 @@ def cells_of(rows: pa.Table) -> pa.Table:
         stamps,
         values.take(order),
     ]
-    return pa.table(columns, schema=CELL_SCHEMA)
+    return pa.table(columns, schema=PUT_SCHEMA)
 
 
 def slices(table: pa.Table, bytes_max: int) -> Iterator[pa.RecordBatch]:
-    """The table in batches of about equal size, none much over so many bytes."""
+    """Yields the table in batches of about equal size, at most about `bytes_max`."""
     pieces = max(1, -(-table.nbytes // bytes_max))
     yield from table.combine_chunks().to_batches(max_chunksize=max(1, -(-len(table) // pieces)))
 
 
 def to_stream(batch: pa.RecordBatch) -> bytes:
-    """The batch as an Arrow IPC stream of its own: schema, then the batch."""
+    """Returns the batch as an Arrow IPC stream of its own: the schema, then the batch."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -94,7 +94,7 @@ def _binary(values: list[bytes]) -> ArrowArray:
 
 
 def _repeated(values: list[bytes], count: int) -> ArrowArray:
-    """Each value `count` times, one after the other."""
+    """Repeats each value `count` times."""
     data = b"".join(value * count for value in values)
     return _from_bytes(data, np.repeat([len(value) for value in values], count))
 

@@ -1,4 +1,4 @@
-"""The raw baselines' client: sync grpcio, one call at a time, bytes in and bytes out."""
+"""The client of the raw baselines: sync grpcio, one call at a time, bytes in and bytes out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class EchoStream:
         return next(self._answers)
 
     def exchange_all(self, messages: Iterable[bytes]) -> int:
-        """Sends all messages, waits for all answers; how many there were. The server works while we send."""
+        """Sends all messages, then waits for all answers; returns their number. The server works while it sends."""
         count = 0
         for message in messages:
             self._requests.put(message)
@@ -42,7 +42,7 @@ class EchoStream:
 
 
 class Echo:
-    """The baseline server's methods."""
+    """Calls of the baseline server's methods."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._channel = channel
@@ -50,20 +50,20 @@ class Echo:
         self._scan: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(f"/{SERVICE}/Scan")
 
     def stream(self, method: str) -> EchoStream:
-        """`Get` answers at once, `Put` after a write and a sync, `Bulk` after these and a sort."""
+        """Opens a stream: `Get` answers at once, `Put` after a write and a sync, `Bulk` after these and a sort."""
         return EchoStream(self._channel, method)
 
     def unary(self, message: bytes) -> bytes:
         return self._unary(message)
 
     def scan(self) -> pa.Table:
-        """The server's cells as one table."""
+        """Returns the server's cells as one table."""
         return pa.concat_tables(pa.ipc.open_stream(message).read_all() for message in self._scan(b""))
 
 
 @contextmanager
 def running_echo(folder: Path, row_count: int = 0) -> Iterator[Echo]:
-    """A baseline server of its own process, which keeps its file in the folder, and a channel to it."""
+    """Runs a baseline server as a process, which writes its file in the folder, and connects to it."""
     arguments = [str(folder), str(row_count)]
     options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
     with (

@@ -1,9 +1,9 @@
-"""The raw baselines' server: as little as gRPC, Arrow and the file system let one do.
+"""The server of the raw baselines: the minimum of work that gRPC, Arrow and the file system allow.
 
     python -m bench.targets.echo_server FOLDER [ROW_COUNT]
 
-Says where it listens and serves until it is killed. Messages are bytes to it: nothing is parsed that an echo need
-not parse. ROW_COUNT rows of cells are held ready for `Scan`.
+Prints its address and serves until it is killed. Messages are bytes, and only what an echo needs is parsed. `Scan`
+returns ROW_COUNT rows of cells, which are prepared at start.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import pyarrow as pa
 from bench.targets import cell_tables, messages
 
 SERVICE = "rowlock.bench.Echo"
-# About what rowlock's server sends in one message of a scan.
+# About the size of one message of a scan of rowlock's server.
 SCAN_BATCH_BYTES = 1 << 20
-# Writes go round in a file of this size whose blocks are there: a sync writes data, and no metadata.
+# Writes wrap around in a preallocated file of this size, so that a sync writes data and no metadata.
 FILE_BYTES = 64 << 20
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
 class SyncedFile:
-    """A file that bytes are written to and synced, round and round."""
+    """A preallocated file for synced writes, which wrap around at its end."""
 
     def __init__(self, path: Path, size: int = FILE_BYTES) -> None:
-        """Takes `size` bytes of disk."""
+        """Creates the file with `size` bytes of disk."""
         self._size = size
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        # Written, not only allocated: the first write into allocated space changes metadata, which a sync must write.
+        # Written, not only allocated: the first write into allocated space changes metadata, which the sync must write.
         for offset in range(0, size, 1 << 20):
             os.pwrite(self._descriptor, b"\1" * min(1 << 20, size - offset), offset)
         os.fsync(self._descriptor)
@@ -53,18 +53,19 @@ class SyncedFile:
 
 
 def sorted_cells(stream: bytes) -> pa.Table:
-    """The cells of an Arrow IPC stream by row, then qualifier."""
+    """Returns the cells of an Arrow IPC stream by row, then qualifier."""
     cells = pa.ipc.open_stream(stream).read_all()
     return cells.sort_by([("row", "ascending"), ("qualifier", "ascending")])
 
 
 class Echo:
-    """The methods; a stream ends with the message that is not bytes. A sync blocks the loop: these baselines have one
-    caller, and a thread would only slow it.
+    """The methods of the service. A stream ends with a message that is not bytes.
+
+    A sync blocks the event loop: the baselines have one caller, which a thread would only slow down.
     """
 
     def __init__(self, path: Path, scanned: pa.Table) -> None:
-        """`path` is where a file may be made for what is synced."""
+        """`path` is the file for synced writes."""
         value = bytes(messages.VALUE_BYTES)
         self._get_answer = messages.get_exchange(value).answer
         self._put_answer = messages.put_exchange(value).answer
@@ -85,11 +86,11 @@ class Echo:
             await context.write(self._put_answer)
 
     async def bulk(self, requests: object, context: Context) -> None:
-        """Answers each batch when it is synced and sorted; keeps what it sorted as long as the call lasts."""
-        file, kept = SyncedFile(self._path), []
+        """Answers each batch after it is synced and sorted; holds the sorted cells until the call ends."""
+        file, batches = SyncedFile(self._path), []
         while isinstance(request := await context.read(), bytes):
             file.write(request)
-            kept.append(sorted_cells(request))
+            batches.append(sorted_cells(request))
             await context.write(b"")
 
     async def scan(self, request: bytes, context: Context) -> None:
@@ -98,7 +99,7 @@ class Echo:
 
 
 def handlers(echo: Echo) -> grpc.GenericRpcHandler:
-    """The service, without serializers: bytes come in and bytes go out."""
+    """Returns the handlers of the service, without serializers: bytes in, bytes out."""
     stream: Callable[[Callable[[object, Context], Awaitable[None]]], grpc.RpcMethodHandler[bytes, bytes]]
     stream = grpc.stream_stream_rpc_method_handler
     return grpc.method_handlers_generic_handler(

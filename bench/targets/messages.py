@@ -1,6 +1,6 @@
 """The serialized messages that rowlock's client and server exchange for one get and one put of a 1 KiB row.
 
-The raw baselines send exactly these bytes, so that they differ from rowlock by rowlock's work alone.
+The raw baselines send exactly these bytes, so that only rowlock's own work makes the difference.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Exchange:
 
 
 def row_key(number: int) -> bytes:
-    """The key of the workloads' row of that number: all of one length, ordered as the numbers."""
+    """Returns the key of a row of the workloads. All keys have one length, and sort like the numbers."""
     return b"row-%010d" % number
 
 
 def get_exchange(value: bytes) -> Exchange:
-    """A get of all columns of one row, and its cell."""
+    """Returns a get of all columns of one row, and the answer with its cell."""
     get = region_pb2.Get(rows=[row_key(1)])
     request = region_pb2.PointRequest(id=1, region_id=_REGION_ID, timeout_ms=10_000, get=get)
     cell = types_pb2.Cell(family=FAMILY, qualifier=QUALIFIER, timestamp=_STAMP, value=value)
@@ -40,7 +40,7 @@ def get_exchange(value: bytes) -> Exchange:
 
 
 def put_exchange(value: bytes) -> Exchange:
-    """A put of one column with a request id, and its stamp."""
+    """Returns a put of one column with a request id, and the answer with its stamp."""
     put = types_pb2.Put(family=FAMILY, qualifier=QUALIFIER, value=value)
     mutation = region_pb2.RowMutation(row=row_key(1), changes=[types_pb2.Change(put=put)], sequence=1)
     mutate = region_pb2.Mutate(mutations=[mutation])

@@ -1,4 +1,4 @@
-"""A client for attacks: messages are bytes, each connection is its own, and answers are read only when asked for."""
+"""A client for attacks: messages are bytes, connections are not shared, and answers are read only on request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import grpc
 import pyarrow as pa
 from rowlock_proto.v1 import catalog_pb2, catalog_pb2_grpc, region_pb2, types_pb2
 
-from bench.targets.cell_tables import CELL_SCHEMA, to_stream
+from bench.targets.cell_tables import PUT_SCHEMA, to_stream
 from bench.targets.messages import FAMILY
 
 _SECONDS_MAX = 120.0
@@ -20,13 +20,13 @@ _SERVICE = "/rowlock.v1.RegionService/"
 
 
 class Stream(Protocol):
-    """A call whose answers come as a stream. Nothing is read before it is iterated."""
+    """A call with a stream of answers. Nothing is read before it is iterated."""
 
     def __iter__(self) -> Iterator[bytes]: ...
 
 
 def received(stream: Stream) -> list[bytes]:
-    """What the server sent until the call ended, in whatever way."""
+    """Returns the messages that the server sent until the call ended, with or without an error."""
     messages: list[bytes] = []
     with contextlib.suppress(grpc.RpcError):
         messages.extend(stream)
@@ -40,17 +40,17 @@ class RawConnection:
     channel: grpc.Channel
 
     def mutate(self, call: bytes) -> bytes:
-        """The MutateAnswer to a MutateCall, both serialized."""
+        """Sends a MutateCall and returns its MutateAnswer, both serialized."""
         method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self.channel.unary_unary(_SERVICE + "Mutate")
         return method(call, timeout=_SECONDS_MAX)
 
     def stream(self, method: str, messages: Iterable[bytes]) -> Stream:
-        """Begins a call of RegionService that takes a stream of messages, or one message."""
+        """Starts a call of RegionService that takes a stream of messages, or one message."""
         call: grpc.StreamStreamMultiCallable[bytes, bytes] = self.channel.stream_stream(_SERVICE + method)
         return call(iter(messages), timeout=_SECONDS_MAX)
 
     def region_id(self, table: str) -> int:
-        """The only region of the table."""
+        """Returns the id of the table's only region."""
         stub = catalog_pb2_grpc.CatalogStub(self.channel)  # type: ignore[no-untyped-call]
         located: catalog_pb2.LocateRegionsResponse = stub.LocateRegions(catalog_pb2.LocateRegionsRequest(table=table))
         (region,) = located.regions
@@ -59,7 +59,7 @@ class RawConnection:
 
 @contextmanager
 def raw_connection(address: str) -> Iterator[RawConnection]:
-    """A new connection; leaving ends it with all its calls."""
+    """Opens a new connection; exit closes it with all its calls."""
     options = [
         ("grpc.max_receive_message_length", -1),
         ("grpc.max_send_message_length", -1),
@@ -70,19 +70,19 @@ def raw_connection(address: str) -> Iterator[RawConnection]:
 
 
 def put(row: bytes, value: bytes, family: bytes = FAMILY, sequence: int = 0) -> region_pb2.RowMutation:
-    """A put of one cell."""
+    """Returns a put of one cell."""
     change = types_pb2.Change(put=types_pb2.Put(family=family, qualifier=b"q", value=value))
     return region_pb2.RowMutation(row=row, changes=[change], sequence=sequence)
 
 
 def increment(row: bytes) -> region_pb2.RowMutation:
-    """An increment by one."""
+    """Returns an increment by one."""
     change = types_pb2.Change(increment=types_pb2.Increment(family=FAMILY, qualifier=b"n", amount=1))
     return region_pb2.RowMutation(row=row, changes=[change])
 
 
 def bulk_batch(region_id: int, rows: Sequence[bytes], value: bytes) -> bytes:
-    """A BulkBatch that puts one cell into each row, serialized."""
+    """Returns a serialized BulkBatch that puts one cell into each row."""
     count = len(rows)
     binary = pa.binary()
     batch = pa.RecordBatch.from_arrays(
@@ -93,7 +93,7 @@ def bulk_batch(region_id: int, rows: Sequence[bytes], value: bytes) -> bytes:
             pa.nulls(count, pa.int64()),
             pa.array([value] * count, binary),
         ],
-        schema=CELL_SCHEMA,
+        schema=PUT_SCHEMA,
     )
     message = region_pb2.BulkBatch(region_id=region_id, arrow=to_stream(batch), uncompressed_bytes=batch.nbytes)
     return message.SerializeToString()

@@ -1,4 +1,4 @@
-"""rowlock as it is shipped: its server as a process of its own, its sync client in ours."""
+"""rowlock as it is shipped: its server as a separate process, its sync client in this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COUNTER = FAMILY + b":counter"
 
 @dataclass(frozen=True, slots=True)
 class RowlockStore:
-    """A RowStore; see store.py."""
+    """A RowStore of rowlock; see store.py."""
 
     table: rowlock.Table[bytes]
 
@@ -41,23 +41,23 @@ class RowlockStore:
 
 @dataclass(frozen=True, slots=True)
 class Rowlock:
-    """A running server and a client of it."""
+    """A running server and its client."""
 
     process: ServerProcess
     client: rowlock.Client
 
     def store(self, name: str, durability: rowlock.Durability = "fsync") -> RowlockStore:
-        """A new table with one family."""
+        """Creates a table with one family."""
         self.client.create_table(name, {_FAMILY: rowlock.Family()}, durability=durability)
         return RowlockStore(self.client.table(name))
 
 
 @contextmanager
 def running_rowlock(folder: Path, *settings: str, sync_delay_ms: int = 0) -> Iterator[Rowlock]:
-    """A server on the folder's `data`, with a client, for the time of the block.
+    """Runs a server on the folder's `data`, with a client, until exit.
 
-    It is started by the command that users start it with, `settings` are its --config; only a delay of each sync, which
-    no user wants, is put in by slow_disk.py.
+    The server is started by its command, with `settings` as --config. With `sync_delay_ms` it is started by
+    slow_disk.py, which delays each sync.
     """
     data = folder / "data"
     words = [word for setting in settings for word in ("--config", setting)]

@@ -1,6 +1,6 @@
-"""The command `rowlock-server` on a disk that takes longer for each sync.
+"""The command `rowlock-server` with slower syncs.
 
-python -m bench.targets.slow_disk MILLISECONDS [the words of rowlock-server]
+python -m bench.targets.slow_disk MILLISECONDS [arguments of rowlock-server]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rowlock_regionserver.files import Files
 
 
 def slow_down(delay_seconds: float) -> None:
-    """Every sync of this process takes so much longer from now on."""
+    """Makes every sync of this process take `delay_seconds` longer."""
     fdatasync, fsync = Files.fdatasync, Files.fsync
 
     def slow_fdatasync(self: Files, descriptor: int) -> None:

@@ -5,25 +5,25 @@ from __future__ import annotations
 import rowlock
 
 from bench.bench import Bench
-from bench.measure import Measurement, once, ratio
+from bench.measure import Measurement, rate_of_one_call, ratio
 from bench.targets import cell_tables
 from bench.targets.echo import running_echo
 from bench.targets.messages import FAMILY
 from bench.targets.rowlock import running_rowlock
 
 _ROWS = 100_000
-# What one message of the baseline carries; rowlock's client chooses for itself.
+# Bytes of one message of the baseline; rowlock's client chooses its own size.
 _MESSAGE_BYTES = 16 << 20
 
 
 def mapping() -> rowlock.Mapping:
-    """How the wide rows of cell_tables are cells."""
+    """Returns the mapping between the wide rows of cell_tables and cells."""
     columns = [f"{name} BINARY {FAMILY.decode()}:{name}" for name in cell_tables.column_names()]
     return rowlock.Mapping(", ".join(["key STRING :key", *columns]))
 
 
 def put_arrow(bench: Bench) -> Measurement:
-    """Wide rows by put_arrow at fsync, and their cells, made beforehand, over a raw stream: written, synced, sorted."""
+    """Measures put_arrow of wide rows at fsync, against their prepared cells sent raw, written, synced and sorted."""
     row_count = bench.scaled(_ROWS, at_least=1000)
     rows = cell_tables.wide_rows(row_count)
     cells = cell_tables.cells_of(rows)
@@ -33,8 +33,8 @@ def put_arrow(bench: Bench) -> Measurement:
         stream = echo.stream("Bulk")
 
         def put_rows() -> float:
-            rate = once(lambda: table.put_arrow(rows, mapping()), row_count)
-            # What the server still has to do for these rows is done now, not in the baseline's turn.
+            rate = rate_of_one_call(lambda: table.put_arrow(rows, mapping()), row_count)
+            # The server's remaining work for these rows is done now, not during the baseline's turn.
             server.client.flush("bulk")
             server.client.truncate_table("bulk")
             return rate
@@ -46,6 +46,6 @@ def put_arrow(bench: Bench) -> Measurement:
             "rows/s by put_arrow",
             put_rows,
             "rows/s raw",
-            lambda: once(send_raw, row_count),
+            lambda: rate_of_one_call(send_raw, row_count),
             bench.rounds,
         )

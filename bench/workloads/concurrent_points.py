@@ -1,4 +1,4 @@
-"""Many threads on one client, whose waiting calls travel together in one message."""
+"""Points by many threads of one client, which sends their waiting calls in one message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROWS_EACH = 100
 
 
 def gets(bench: Bench) -> Measurement:
-    """Each thread gets rows of its own; the baseline is a sequential unary echo of one get's messages."""
+    """Measures gets, each thread of its own rows; the baseline is a sequential unary echo of one get's messages."""
 
     def caller(store: RowStore, number: int) -> Operation:
         rows = own_rows(number)
@@ -27,7 +27,7 @@ def gets(bench: Bench) -> Measurement:
 
 
 def puts(bench: Bench) -> Measurement:
-    """Each thread puts rows of its own, at fsync; the baseline is the same as that of gets."""
+    """Measures puts at fsync, each thread to its own rows; the baseline is that of gets()."""
     value = bytes(VALUE_BYTES)
 
     def caller(store: RowStore, number: int) -> Operation:
@@ -38,7 +38,7 @@ def puts(bench: Bench) -> Measurement:
 
 
 def own_rows(number: int) -> map[bytes]:
-    """The keys that this caller uses, round and round."""
+    """Returns the endlessly repeated keys of this caller's rows."""
     return map(row_key, itertools.cycle(range(number * _ROWS_EACH, (number + 1) * _ROWS_EACH)))
 
 

@@ -1,4 +1,4 @@
-"""How long others wait beside one request that is as large as a request may be."""
+"""The waits of other clients during one request of the largest allowed size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from rowlock_proto.v1 import region_pb2
 
 from bench.bench import Bench
-from bench.measure import Measurement, Operation, Spread, latencies_beside, latencies_while
+from bench.measure import Measurement, Operation, Spread, latencies_during, latencies_while
 from bench.targets.raw import bulk_batch, increment, put
 from bench.workloads.edge_bounds import attacked, rounds
 
@@ -20,7 +20,7 @@ _BULK_CELLS = 10_000
 
 
 def flush_of_answers(bench: Bench) -> Measurement:
-    """A flush after a batch with request ids: how long puts to the table waited, and the size of its manifest."""
+    """Measures how long puts wait during a flush after a batch with request ids, and the size of the manifest."""
     waits = _Waits()
     manifests: list[float] = []
     answers_files: list[float] = []
@@ -46,20 +46,20 @@ def flush_of_answers(bench: Bench) -> Measurement:
 
 
 def increments(bench: Bench) -> Measurement:
-    """One request of many increments, and a flush beside it: how long puts of other rows waited."""
+    """Measures how long puts of other rows wait during one request of many increments and a flush."""
     waits = _Waits()
     with attacked(bench, "increments") as (rowlock, connection):
         store = rowlock.store("t", "os")
         rows = [increment(b"counter")] * bench.scaled(_ROWS)
         call = region_pb2.MutateCall(region_id=connection.region_id("t"), mutate=region_pb2.Mutate(mutations=rows))
-        asked = call.SerializeToString()
+        request = call.SerializeToString()
 
         def attack() -> None:
             flush = threading.Timer(bench.turn_seconds / 2, partial(rowlock.client.flush, "t"))
             flush.start()
-            answered = connection.mutate(asked)
+            answer = connection.mutate(request)
             flush.join()
-            _check(answered)
+            _check(answer)
 
         for _ in range(rounds(bench)):
             waits.measure(partial(store.put, b"another", b"v"), attack)
@@ -67,7 +67,7 @@ def increments(bench: Bench) -> Measurement:
 
 
 def small_bulk_batch(bench: Bench) -> Measurement:
-    """A bulk batch of many small rows, which is too small for a file: how long puts to another table waited."""
+    """Measures how long puts to another table wait during a bulk batch of many small rows, too small for a file."""
     waits = _Waits()
     with attacked(bench, "bulk") as (rowlock, connection):
         rowlock.store("bulk", "os")
@@ -86,30 +86,30 @@ def small_bulk_batch(bench: Bench) -> Measurement:
 
 
 class _Waits:
-    """The longest wait of one caller in each round, beside an attack and in as long a time without it."""
+    """The longest wait of one caller in each round, during an attack and during an equal time without it."""
 
     def __init__(self) -> None:
-        self._beside: list[float] = []
+        self._during: list[float] = []
         self._quiet: list[float] = []
         self._seconds: list[float] = []
 
     def measure(self, operation: Operation, attack: Callable[[], object]) -> None:
-        """One round."""
+        """Measures one round."""
         start = time.perf_counter()
-        self._beside.append(1000 * max(latencies_beside(operation, attack)))
+        self._during.append(1000 * max(latencies_during(operation, attack)))
         seconds = time.perf_counter() - start
         stop = time.perf_counter() + seconds
         self._quiet.append(1000 * max(latencies_while(operation, lambda: time.perf_counter() < stop)))
         self._seconds.append(seconds)
 
     def measurement(self, details: dict[str, Spread]) -> Measurement:
-        """Milliseconds."""
+        """Returns the waits in milliseconds."""
         quiet = {"ms without the attack": Spread.of(self._quiet), "s of an attack": Spread.of(self._seconds)}
-        return Measurement(Spread.of(self._beside), quiet | details)
+        return Measurement(Spread.of(self._during), quiet | details)
 
 
-def _check(answered: bytes) -> None:
-    """Every row was changed."""
-    results = region_pb2.MutateAnswer.FromString(answered).results
+def _check(answer: bytes) -> None:
+    """Asserts that every row was changed."""
+    results = region_pb2.MutateAnswer.FromString(answer).results
     refused = [result.error.message for result in results if result.HasField("error")]
     assert not refused, refused[0]

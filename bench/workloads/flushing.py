@@ -1,4 +1,4 @@
-"""How long a get may take while the server turns its memstore into store files."""
+"""The latency of gets while the server flushes its memstore."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 import time
 
 from bench.bench import Bench
-from bench.measure import Measurement, Operation, Spread, latencies_beside, latencies_while, percentile
+from bench.measure import Measurement, Operation, Spread, latencies_during, latencies_while, percentile
 from bench.targets.cell_tables import COLUMN_COUNT
 from bench.targets.cell_tables import VALUE_BYTES as CELL_BYTES
 from bench.targets.messages import FAMILY, row_key
@@ -17,7 +17,7 @@ _PERCENT = 99
 
 
 def gets(bench: Bench) -> Measurement:
-    """The 99th percentile of sequential gets, each flush against the quiet moment before it."""
+    """Measures the 99th percentile of sequential gets during each flush, against the quiet time before it."""
     row_count = bench.scaled(_ROWS, at_least=5000)
     quiet: list[float] = []
     flushing: list[float] = []
@@ -28,11 +28,11 @@ def gets(bench: Bench) -> Measurement:
         def get() -> int:
             return store.get(row_key(choice.randrange(row_count)))
 
-        # A flush takes a while to prepare and each gives many gets: three say enough.
+        # A flush takes long to prepare, and there are many gets in each, so three are enough.
         for _ in range(min(bench.rounds, 3)):
             _fill_cells(store, row_count)
             quiet.append(percentile(_latencies_when_quiet(get, 4 * bench.turn_seconds), _PERCENT))
-            flushing.append(percentile(latencies_beside(get, lambda: rowlock.client.flush("points")), _PERCENT))
+            flushing.append(percentile(latencies_during(get, lambda: rowlock.client.flush("points")), _PERCENT))
     return Measurement(
         Spread.of([busy / calm for busy, calm in zip(flushing, quiet, strict=True)]),
         {
@@ -48,7 +48,7 @@ def _latencies_when_quiet(get: Operation, seconds: float) -> list[float]:
 
 
 def _fill_cells(store: RowlockStore, row_count: int) -> None:
-    """Small cells, which are the most work to flush for their bytes."""
+    """Puts small cells, which take the most work to flush for their bytes."""
     data = {FAMILY + b":q%d" % number: bytes(CELL_BYTES) for number in range(COLUMN_COUNT)}
     with store.table.batch(size=1000) as batch:
         for number in range(row_count):

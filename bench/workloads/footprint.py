@@ -1,4 +1,4 @@
-"""What a server costs that does nothing: the time until it is ready, and its memory."""
+"""The footprint of an idle server: the time until it is ready, and its memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.targets.rowlock import running_rowlock
 
 
 def ready(bench: Bench) -> Measurement:
-    """Seconds from the start of the process to its line "ready", on an empty folder."""
+    """Measures the seconds from the start of the process to its ready line, on an empty folder."""
     assert importlib.util.find_spec("pandas"), "pandas must be installed: a server that imports it would start slowly"
     samples, computed = [], []
     for _ in range(bench.rounds):
@@ -24,7 +24,7 @@ def ready(bench: Bench) -> Measurement:
 
 
 def resident(bench: Bench) -> Measurement:
-    """Megabytes resident after a client has connected and asked for the tables."""
+    """Measures the resident megabytes after a client has connected and listed the tables."""
     samples = []
     for _ in range(min(bench.rounds, 3)):
         with running_rowlock(bench.fresh_folder("resident")) as rowlock:

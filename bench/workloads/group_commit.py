@@ -1,4 +1,4 @@
-"""Whether one sync of the log carries many writers, on different rows and on one hot row."""
+"""Group commit: whether one sync of the log serves many writers, on different rows and on one hot row."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ _SYNC_DELAY_MS = 3
 
 
 def puts_with_slow_sync(bench: Bench) -> Measurement:
-    """64 threads that put rows of their own against one, on a disk whose sync takes 3 ms longer."""
+    """Measures 64 threads that put their own rows against one thread, on a disk whose sync takes 3 ms longer."""
     with running_rowlock(bench.fresh_folder("slow-sync-puts"), sync_delay_ms=_SYNC_DELAY_MS) as rowlock:
         return _many_against_one(bench, "puts/s", putters(rowlock.store("points")))
 
 
 def increments_with_slow_sync(bench: Bench) -> Measurement:
-    """The same with increments of one row, whose lock must be free before the sync for this to hold."""
+    """Measures 64 incrementers of one row against one, with slow syncs; needs the row lock released before the sync."""
     with running_rowlock(bench.fresh_folder("slow-sync-increments"), sync_delay_ms=_SYNC_DELAY_MS) as rowlock:
         return _many_against_one(bench, "increments/s", incrementers(rowlock.store("points")))
 
 
 def puts_at_fsync(bench: Bench) -> Measurement:
-    """64 putters on a table at fsync against 64 on a table at os, where no sync is waited for."""
+    """Measures 64 putters on a table at fsync against 64 on a table at os, where puts do not wait for a sync."""
     with running_rowlock(bench.fresh_folder("fsync-puts")) as rowlock:
         synced, unsynced = putters(rowlock.store("fsync", "fsync")), putters(rowlock.store("os", "os"))
         return _fsync_against_os(bench, "puts/s", synced, unsynced)
 
 
 def increments_at_fsync(bench: Bench) -> Measurement:
-    """The same with increments of one row."""
+    """Measures 64 incrementers of one row at fsync against 64 at os."""
     with running_rowlock(bench.fresh_folder("fsync-increments")) as rowlock:
         synced, unsynced = incrementers(rowlock.store("fsync", "fsync")), incrementers(rowlock.store("os", "os"))
         return _fsync_against_os(bench, "increments/s", synced, unsynced)
 
 
 def putters(store: RowStore) -> list[Operation]:
-    """64 callers that put 1 KiB rows of their own."""
+    """Returns 64 callers that put their own rows of 1 KiB."""
     value = bytes(VALUE_BYTES)
 
     def putter(number: int) -> Operation:
@@ -51,7 +51,7 @@ def putters(store: RowStore) -> list[Operation]:
 
 
 def incrementers(store: RowStore) -> list[Operation]:
-    """64 callers that increment the same cell."""
+    """Returns 64 callers that increment the same cell."""
     return [lambda: store.increment(_HOT_ROW)] * CALLERS
 
 

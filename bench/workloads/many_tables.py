@@ -1,4 +1,4 @@
-"""Writing evenly to many tables, once memory is full: each holds little, and all of them must be flushed."""
+"""Even writes to many tables when memory is full: each table holds little, and all must be flushed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FEW, MANY = 4, 500
 _MAPPING = "id BINARY :key, v BINARY d:v"
 _BATCH_ROWS, _VALUE = 1000, bytes(1000)
 _THREADS = 4
-# Twice what the memstores hold, so that what is measured is the pace of flushes.
+# Twice what the memstores hold, so that the rate of flushes is measured.
 _FILLED_BATCHES = 1000
 
 
 def put_arrow(bench: Bench) -> Measurement:
-    """Batches of 1 MB to 500 tables in turn, by four threads, against the same to 4 tables, with default settings."""
+    """Measures batches of 1 MB to 500 tables in turn, by four threads, against 4 tables, with default settings."""
     many_count = bench.scaled(MANY, at_least=2 * FEW)
     with (
         running_rowlock(bench.fresh_folder("few-tables")) as few,
@@ -33,7 +33,7 @@ def put_arrow(bench: Bench) -> Measurement:
 
 
 def _filled(rowlock: Rowlock, table_count: int, bench: Bench) -> Turn:
-    """A turn of writing to a server that was written to until its memory was full."""
+    """Writes to the server until its memory is full; returns a turn of further writes."""
     tables = [rowlock.client.create_table(f"t{number}", ["d"]) for number in range(table_count)]
     numbers, lock = itertools.count(), threading.Lock()
 

@@ -1,4 +1,4 @@
-"""What a get costs more when its row is in a store file: Bloom filter, block index, cache and parse."""
+"""The additional cost of a get from a store file: Bloom filter, block index, cache and parsing."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from bench.targets.messages import VALUE_BYTES, row_key
 from bench.targets.rowlock import running_rowlock
 from bench.targets.store import RowStore
 
-# More than the server's block cache holds, so that some of the gets read and check a block.
+# More than the server's block cache holds, so that some gets read and verify a block.
 _ROWS = 90_000
 
 
 def gets(bench: Bench) -> Measurement:
-    """Sequential gets of random rows of two equal tables, of which one is flushed."""
+    """Measures sequential gets of random rows in two equal tables, of which one is flushed."""
     row_count = bench.scaled(_ROWS, at_least=1000)
     with running_rowlock(bench.fresh_folder("memory-and-files"), "memstore_flush_bytes=1GiB") as rowlock:
         in_memory, in_files = rowlock.store("memory"), rowlock.store("files")

@@ -1,4 +1,4 @@
-"""How long a server takes to be ready again after a crash, with everything since the last flush in its log."""
+"""The time to ready after a crash, with all writes since the last flush in the log."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from bench.targets.messages import FAMILY, QUALIFIER, VALUE_BYTES, row_key
 from bench.targets.rowlock import running_rowlock
 
 _LOG_BYTES = 100_000_000
-# Rows a send: each is a log record of its own, synced together with the others of its send.
+# Rows of a batch: each is a log record of its own, and one sync serves the whole batch.
 _SEND_ROWS = 1000
 _TABLE = "logged"
 _COLUMN = FAMILY + b":" + QUALIFIER
 _NEVER_FLUSH = "memstore_flush_bytes=1024GiB"
 
-# Adds the change of this number to a batch.
+# Adds the change with this number to a batch.
 AddChange = Callable[[rowlock.Batch[bytes], int], None]
 
 
 def of_puts(bench: Bench) -> Measurement:
-    """A log of puts of 1 KiB, each of a row of its own."""
+    """Measures recovery from a log of puts of 1 KiB, each to a different row."""
     data = {_COLUMN: random.Random(1).randbytes(VALUE_BYTES)}
     return _recovery(bench, lambda batch, number: batch.put(row_key(number), data))
 
 
 def of_increments(bench: Bench) -> Measurement:
-    """A log of increments of a thousand rows: small records, and rows that are changed again and again."""
+    """Measures recovery from a log of increments of a thousand rows: small records, and rows that change often."""
     return _recovery(bench, lambda batch, number: batch.increment(row_key(number % _SEND_ROWS), _COLUMN))
 
 
@@ -48,7 +48,7 @@ def _recovery(bench: Bench, add_change: AddChange) -> Measurement:
     assert log_bytes >= log_bytes_wanted, f"the log has only {log_bytes} bytes"
     samples, computed = [], []
     for number in range(min(bench.rounds, 3)):
-        # A copy each time: a server that has recovered may have flushed, and its log is another one.
+        # A new copy for each start, because a recovered server may flush and change its log.
         copy = folder / f"copy-{number}"
         shutil.copytree(folder / "data", copy)
         with start_rowlock(copy) as recovered:
@@ -66,19 +66,19 @@ def _recovery(bench: Bench, add_change: AddChange) -> Measurement:
 
 
 def bytes_written(folder: Path) -> int:
-    """What the folder's files hold, without the zeros at their ends, which are space taken beforehand."""
+    """Returns the bytes of the folder's files without trailing zeros, which are preallocated space."""
     return sum(len(path.read_bytes().rstrip(b"\0")) for path in folder.rglob("*") if path.is_file())
 
 
 def _fill_log(table: rowlock.Table[bytes], data: Path, byte_count: int, add_change: AddChange) -> int:
-    """Makes acknowledged changes until the log is so large; how many."""
+    """Makes acknowledged changes until the log has `byte_count`; returns their number."""
     done, wanted = 0, _SEND_ROWS
     while done < wanted:
         with table.batch(size=_SEND_ROWS) as batch:
             for number in range(done, wanted):
                 add_change(batch, number)
         done = wanted
-        # How many more, judged by the size of those that are there; a little too many rather than too few.
+        # Estimates the missing changes from the size of those so far, and adds a few.
         written = bytes_written(data)
         if written < byte_count:
             missing = 1.01 * (byte_count - written) * done / written

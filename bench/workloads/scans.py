@@ -1,11 +1,11 @@
-"""A whole table read into Arrow."""
+"""Scans of a whole table into Arrow."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 from bench.bench import Bench
-from bench.measure import Measurement, Turn, once, ratio
+from bench.measure import Measurement, Turn, rate_of_one_call, ratio
 from bench.targets import cell_tables
 from bench.targets.echo import Echo, running_echo
 from bench.targets.rowlock import Rowlock, RowlockStore, running_rowlock
@@ -15,11 +15,10 @@ _ROWS = 100_000
 
 
 def full_scan(bench: Bench) -> Measurement:
-    """All cells of a flushed table as Arrow, and as many cells over a raw stream from memory.
+    """Measures a scan of all cells of a flushed table to Arrow, against as many cells over a raw stream from memory.
 
-    The rows were loaded in order, so that each lies in one store file and the files follow one another, as a compaction
-    leaves them. A second table, told of in the details, was loaded in random order: each window is merged from all
-    files.
+    The rows were loaded in order, so that the files do not overlap, as after a compaction. The details also show a
+    second table that was loaded in random order, so that each window is merged from all files.
     """
     row_count = bench.scaled(_ROWS, at_least=1000)
     folder = bench.fresh_folder("scan")
@@ -52,7 +51,7 @@ def _scan(store: RowlockStore, row_count: int) -> Turn:
         found = len(store.table.scan().to_arrow())
         assert found == cell_count, f"{found} cells were scanned, not {cell_count}"
 
-    return lambda: once(scan, cell_count)
+    return lambda: rate_of_one_call(scan, cell_count)
 
 
 def _raw_scan(echo: Echo, row_count: int) -> Turn:
@@ -62,4 +61,4 @@ def _raw_scan(echo: Echo, row_count: int) -> Turn:
         found = len(echo.scan())
         assert found == cell_count, f"{found} cells were sent, not {cell_count}"
 
-    return lambda: once(scan, cell_count)
+    return lambda: rate_of_one_call(scan, cell_count)

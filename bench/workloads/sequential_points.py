@@ -1,4 +1,4 @@
-"""One sync caller that waits for each answer: what a plain Python loop over rows meets."""
+"""One sync caller that waits for each answer, as in a plain Python loop over rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROWS = 1000
 
 
 def gets(bench: Bench) -> Measurement:
-    """Gets of 1 KiB rows in the memstore, and an echo of one get's messages over one stream."""
+    """Measures gets of 1 KiB rows in the memstore, against an echo of one get's messages over one stream."""
     folder = bench.fresh_folder("get-sequential")
     value = bytes(VALUE_BYTES)
     with running_rowlock(folder) as rowlock, running_echo(folder) as echo:
@@ -32,7 +32,7 @@ def gets(bench: Bench) -> Measurement:
 
 
 def puts(bench: Bench) -> Measurement:
-    """Puts of 1 KiB rows at fsync, and an echo of one put's messages whose server writes and syncs the request."""
+    """Measures puts of 1 KiB rows at fsync, against an echo whose server writes and syncs one put's request."""
     folder = bench.fresh_folder("put-sequential")
     value = bytes(VALUE_BYTES)
     with running_rowlock(folder) as rowlock, running_echo(folder) as echo:

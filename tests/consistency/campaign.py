@@ -1,7 +1,7 @@
 """The consistency campaigns: `python -m tests.consistency.campaign [NAME ...] [--short] [--seed N]`.
 
-Without names all of them, in their long form. Prints an account of each and exits 1 if any promise was broken. The seed
-is printed; giving it again makes the same choices, though threads and processes take turns as they like.
+Without names it runs all of them, in their long form. Prints the results of each, and exits 1 if a promise was broken.
+It prints the seed; the same seed makes the same choices, but threads and processes are scheduled differently.
 """
 
 from __future__ import annotations

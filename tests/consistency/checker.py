@@ -1,13 +1,13 @@
-"""Is a history of concurrent operations linearizable: is there an order that explains every answer?
+"""Checks whether a history of concurrent operations is linearizable: whether some order explains every answer.
 
-The order must respect time: what ended before another began comes before it. An operation whose outcome is unknown may
-take effect at any moment after it began, or never. An order is found by Wing and Gong's search: take any operation that
-nothing left ended before, see whether the model answers as the server did, go on with what is left; when that leads
-nowhere, take another. As Lowe noted, what can follow depends only on which operations are taken and what the row is
-then, so no such pair is looked at twice; that makes short histories cheap, however many orders they have.
+The order must respect time: an operation that ended before another began comes before it. An operation with an unknown
+outcome may take effect at any moment after it began, or never. The search is that of Wing and Gong: take any operation
+before which no remaining operation ended, check that the model gives the server's answer, and continue with the
+remaining operations; on failure, backtrack. As Lowe noted, the continuation depends only on the set of operations taken
+and the state of the row, so no such pair is visited twice. That makes short histories cheap, even with many orders.
 
-Each row is an object of its own, and a history is linearizable if and only if that of each of its objects is (Herlihy
-and Wing, locality). So rows are judged one by one.
+Each row is an object, and a history is linearizable if and only if the history of each object is (Herlihy and Wing,
+locality). So each row is checked separately.
 
 References: Wing, Gong, "Testing and verifying concurrent objects", 1993; Lowe, "Testing for linearizability", 2017.
 """
@@ -25,7 +25,7 @@ UNKNOWN_END = math.inf
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What a client did to a row, and when, in seconds of one clock. Unknown: it ended at UNKNOWN_END."""
+    """A client's operation on a row, with its times in seconds of one clock; UNKNOWN_END if its outcome is unknown."""
 
     client: int
     row: bytes
@@ -39,14 +39,14 @@ class Operation:
         return self.ended != UNKNOWN_END
 
     def text(self, since: float) -> str:
-        """One line for people, times in milliseconds after `since`."""
+        """Formats the operation as one line, with times in milliseconds after `since`."""
         ended = f"{(self.ended - since) * 1000:9.2f}" if self.is_known else "        ?"
         answered = f" -> {self.answer}" if self.is_known else " -> unknown"
         return f"{(self.began - since) * 1000:9.2f} {ended}  client {self.client}  {self.action}{answered}"
 
 
 def problem_of(history: Iterable[Operation]) -> str | None:
-    """None when the history is linearizable from absent rows on; else, for people, the first row that isn't."""
+    """Returns None if the history is linearizable from absent rows on; else a text with the first row that isn't."""
     by_row: dict[bytes, list[Operation]] = {}
     for operation in history:
         by_row.setdefault(operation.row, []).append(operation)
@@ -59,7 +59,7 @@ def problem_of(history: Iterable[Operation]) -> str | None:
 
 
 def linearized(operations: Sequence[Operation]) -> list[Operation] | None:
-    """An order of the operations of one row that explains every answer; None when there is none.
+    """Returns an order of the operations of one row that explains every answer; None when there is none.
 
     Operations of unknown outcome stand in it only where an answer shows that they happened. Cost: up to the number of
     sets of operations that can come first, so exponential in how many run at once, and linear in how many there are.
@@ -67,7 +67,7 @@ def linearized(operations: Sequence[Operation]) -> list[Operation] | None:
     in_time = sorted(operations, key=lambda operation: operation.began)
     known = _bits(number for number, operation in enumerate(in_time) if operation.is_known)
     seen: set[tuple[int, Row]] = set()
-    # The operations taken, in order; and before each of them, and now, which were taken and what may be taken next.
+    # The operations taken, in order; and before each of them, and now, which were taken and which may be next.
     order: list[Operation] = []
     stack = [(0, _choices(in_time, 0, ABSENT))]
     while stack:
@@ -89,9 +89,9 @@ def linearized(operations: Sequence[Operation]) -> list[Operation] | None:
 
 
 def _choices(in_time: Sequence[Operation], taken: int, row: Row) -> Iterator[tuple[int, Row]]:
-    """The operations that may come next, by their places, and the row after each; the model must answer as they did."""
+    """Yields the operations that may come next, by place, and the row after each; the model must give their answers."""
     left = [number for number in range(len(in_time)) if not taken >> number & 1]
-    # What began later has something before it that is not taken yet.
+    # An operation that began later must come after one that is not taken yet.
     latest_begin = min((in_time[number].ended for number in left), default=UNKNOWN_END)
     for number in left:
         operation = in_time[number]

@@ -1,17 +1,17 @@
-"""Durability levels: what each keeps when the server is killed, and that writes are published in their order.
+"""Durability levels: what each keeps when the server is killed, and that writes are published in order.
 
-Writers of all four levels write side by side into one table: by turns a mark of their own into one hot row, and a new
-row of their own. Readers note what they see. Then the server is killed, started again, and judged by what is there:
+Writers of all four levels write concurrently into one table: in turns a mark of their own into one hot row, and a new
+row of their own. Readers record what they see. Then the server is killed and restarted, and its contents are checked:
 
-- fsync, os: every acknowledged write, and every write that a reader has seen.
-- Order: there is one order of all writes, in which they are published, and logged. Whoever has a write, a scan or the
-  server that was started again, has every write that was acknowledged before it began. The killed server may lack those
-  of skip, unless a flush kept them; but an acknowledged fsync confirms what was acknowledged at async before it.
-- skip: what was acknowledged before a flush began is there. How much of async and skip was lost is told.
+- fsync, os: every acknowledged write is there, and every write that a reader has seen.
+- Order: there is one order of all writes, in which they are published and logged. A scan or a restarted server that has
+  a write has every write that was acknowledged before it began. After a kill, writes at skip may be missing, unless a
+  flush stored them. But an acknowledged fsync confirms the writes acknowledged before it at async.
+- skip: writes that were acknowledged before a flush began are there. The lost writes at async and skip are counted.
 - An orderly stop loses nothing of any level.
 
-SIGKILL leaves what the operating system was given, so fsync and os can't be told apart here; tests/crash does that, on
-a disk that forgets what was not synced.
+A SIGKILL keeps what the operating system has received, so fsync and os can't be told apart here. tests/crash does that,
+on a simulated disk that loses what was not synced.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from typing import get_args
 import rowlock
 from rowlock.pytest_plugin import RowlockServer
 
-from tests.consistency.crew import Crew
 from tests.consistency.live_server import live_server
+from tests.consistency.worker_threads import WorkerThreads
 from tests.crash.account import Account, Settings
 
-PROMISE = "SIGKILL loses nothing that was acknowledged at fsync or os; whoever has a write has all before it"
+PROMISE = "SIGKILL loses nothing acknowledged at fsync or os, and a reader of a write has all writes before it"
 
 LEVELS: tuple[rowlock.Durability, ...] = get_args(rowlock.Durability)
 WRITERS_A_LEVEL = 2
 TABLE = "levels"
-# A cycle is over when there is enough to judge, and at the latest after so long: the machine may be slow.
+# A cycle ends when it has enough writes, and at the latest after this time, because the machine may be slow.
 WRITES_A_CYCLE, CYCLE_SECONDS_MAX = 300, 10.0
 TIMEOUT_SECONDS = 120.0
-# The server ends right after one of these has its answer: a writer of that level, or whoever gets the hot row.
+# The server ends right after an answer to one of these: a writer of that level, or a reader of the hot row.
 ENDERS = ("fsync", "os", "reader")
 
 
 @dataclass(slots=True)
 class _Write:
-    """A new row, and when it was written, in seconds of one clock."""
+    """A new row, and the time of its write in seconds of one clock."""
 
     level: rowlock.Durability
     row: bytes
@@ -58,7 +58,7 @@ class _Write:
 
 @dataclass(slots=True)
 class _Writer:
-    """A level, a mark in the hot row, and rows of its own. Written by its own thread alone."""
+    """A writer of one level, with a mark in the hot row and rows of its own. Used only by its own thread."""
 
     level: rowlock.Durability
     name: bytes
@@ -72,18 +72,18 @@ class _Writer:
 
 @dataclass(slots=True)
 class _Cycle:
-    """What is written and seen between a start of the server and its end."""
+    """The writes and reads between a start of the server and its end."""
 
     number: int
     writers: Sequence[_Writer]
     end: Callable[[], None]
-    ends_by: str  # of ENDERS, who ends the server once that is due
+    ends_by: str  # one of ENDERS, which ends the server when it is due
     is_due: bool = False
     is_ending: bool = False
     has_ended: threading.Event = field(default_factory=threading.Event)
-    ends_once: threading.Lock = field(default_factory=threading.Lock)  # taken by who ends the server, and kept
+    ends_once: threading.Lock = field(default_factory=threading.Lock)  # held for ever by the thread that ends it
     flush_began: float | None = None
-    # Written by one reader each.
+    # Each written by one reader.
     seen_marks: dict[bytes, int] = field(default_factory=dict)
     seen_rows: set[bytes] = field(default_factory=set)
 
@@ -99,7 +99,7 @@ class _Cycle:
         return [write for writer in self.writers for write in writer.writes]
 
     def end_if_due(self, by: str) -> None:
-        """Ends the server in the very moment after an answer, so that what was answered too early is lost."""
+        """Ends the server immediately after an answer, so that a write that was answered too early is lost."""
         if self.is_due and by == self.ends_by and self.ends_once.acquire(blocking=False):
             self.is_ending = True
             self.end()
@@ -111,7 +111,7 @@ def run(settings: Settings) -> Account:
     account = Account("durability_levels", PROMISE)
     draw = random.Random(settings.seed)
     with live_server() as server, rowlock.connect(server.address, timeout=60) as db:
-        # The least of levels, so that each call may ask for more.
+        # The lowest level, so that each call can request a higher one.
         table = db.create_table(TABLE, {"mark": rowlock.Family()}, durability="skip")
         for number in range(2 if settings.is_short else 40):
             stops = number % 5 == 1
@@ -129,14 +129,14 @@ def _writers() -> list[_Writer]:
 
 def _live(account: Account, server: RowlockServer, db: rowlock.Client, cycle: _Cycle, *, flushes: bool) -> None:
     """Writes and reads until the server is killed or stopped."""
-    # The connections are closed first, so that nobody waits for a dead server.
-    with Crew(account) as crew, contextlib.ExitStack() as connections:
+    # The connections are closed first, so that no thread waits for a dead server.
+    with WorkerThreads(account) as workers, contextlib.ExitStack() as connections:
 
         def start(name: str, turn: Callable[[rowlock.Table[bytes]], None], durability: rowlock.Durability) -> None:
-            # A connection for each, so that no message carries writes of two levels.
+            # One connection each, so that no message has writes of two levels.
             own = connections.enter_context(rowlock.connect(server.address, timeout=TIMEOUT_SECONDS))
             table = own.table(TABLE, durability=durability)
-            crew.repeat(name, lambda: _turn(cycle, turn, table))
+            workers.repeat(name, lambda: _turn(cycle, turn, table))
 
         for writer in cycle.writers:
             start(
@@ -144,20 +144,20 @@ def _live(account: Account, server: RowlockServer, db: rowlock.Client, cycle: _C
                 lambda table, writer=writer: _write(cycle, table, writer),  # type: ignore[misc]  # a bound default
                 writer.level,
             )
-        start("gets", lambda table: _get(crew, cycle, table), "skip")
-        start("scans", lambda table: _scan(crew, cycle, table), "skip")
-        crew.wait_until(lambda: len(cycle.writes()) > WRITES_A_CYCLE / 2, CYCLE_SECONDS_MAX / 2)
+        start("gets", lambda table: _get(workers, cycle, table), "skip")
+        start("scans", lambda table: _scan(workers, cycle, table), "skip")
+        workers.wait_until(lambda: len(cycle.writes()) > WRITES_A_CYCLE / 2, CYCLE_SECONDS_MAX / 2)
         if flushes:
             began = time.monotonic()
-            crew.count("flushes", db.flush(TABLE).store_file_count)
+            workers.count("flushes", db.flush(TABLE).store_file_count)
             cycle.flush_began = began
-        crew.wait_until(lambda: len(cycle.writes()) > WRITES_A_CYCLE, CYCLE_SECONDS_MAX / 2)
+        workers.wait_until(lambda: len(cycle.writes()) > WRITES_A_CYCLE, CYCLE_SECONDS_MAX / 2)
         cycle.is_due = True
-        crew.wait_until(cycle.has_ended.is_set, TIMEOUT_SECONDS)
+        workers.wait_until(cycle.has_ended.is_set, TIMEOUT_SECONDS)
 
 
 def _turn(cycle: _Cycle, turn: Callable[[rowlock.Table[bytes]], None], table: rowlock.Table[bytes]) -> None:
-    """One turn of a thread, which may fail only because the server ends."""
+    """Runs one turn of a thread, which may fail only because the server ends."""
     try:
         turn(table)
     except rowlock.RowlockError:
@@ -177,33 +177,33 @@ def _write(cycle: _Cycle, table: rowlock.Table[bytes], writer: _Writer) -> None:
     cycle.end_if_due(writer.level)
 
 
-def _get(crew: Crew, cycle: _Cycle, table: rowlock.Table[bytes]) -> None:
-    """The hot row's marks are never behind what was acknowledged, nor behind what was seen."""
+def _get(workers: WorkerThreads, cycle: _Cycle, table: rowlock.Table[bytes]) -> None:
+    """Checks that the hot row's marks are not behind acknowledged ones, nor behind marks that were seen."""
     expected = {writer.column: max(writer.mark, cycle.seen_marks.get(writer.column, 0)) for writer in cycle.writers}
     marks = _marks(table, cycle)
     for column, mark in expected.items():
         if marks.get(column, 0) < mark:
-            crew.problem(f"a get saw {column!r} at {marks.get(column, 0)} after {mark}")
+            workers.problem(f"a get saw {column!r} at {marks.get(column, 0)} after {mark}")
     cycle.seen_marks.update(marks)
     if any(marks.get(writer.column, 0) > expected[writer.column] for writer in cycle.writers if _is_safe(writer.level)):
         cycle.end_if_due("reader")
-    crew.count("gets")
+    workers.count("gets")
 
 
-def _scan(crew: Crew, cycle: _Cycle, table: rowlock.Table[bytes]) -> None:
-    """What a scan sees has no hole, and holds all that was acknowledged before."""
+def _scan(workers: WorkerThreads, cycle: _Cycle, table: rowlock.Table[bytes]) -> None:
+    """Checks that a scan sees no gap, and all writes that were acknowledged before."""
     began = time.monotonic()
     rows = _rows(table, cycle, strict=True)
     writes = cycle.writes()
     latest = max([began, *(write.began for write in writes if write.row in rows)])
     for write in _missing(writes, rows, latest):
-        crew.problem(f"a scan did not see {write.row!r}, but later writes")
+        workers.problem(f"a scan did not see {write.row!r}, but later writes")
     cycle.seen_rows |= rows
-    crew.count("scans")
+    workers.count("scans")
 
 
 def _judge(account: Account, table: rowlock.Table[bytes], cycle: _Cycle, *, stopped: bool) -> None:
-    """What the server has that was started again."""
+    """Checks the contents of the restarted server."""
     marks, rows, writes = _marks(table, cycle), _rows(table, cycle), cycle.writes()
     for writer in cycle.writers:
         expected = max(writer.mark, cycle.seen_marks.get(writer.column, 0))
@@ -221,7 +221,11 @@ def _judge(account: Account, table: rowlock.Table[bytes], cycle: _Cycle, *, stop
 
 
 def _judge_order(account: Account, cycle: _Cycle, rows: set[bytes], writes: Sequence[_Write]) -> None:
-    """What is there has no hole before it; a flush, and a write of skip that only a flush can have kept, fill all."""
+    """Checks that no write before a stored one is missing.
+
+    All writes before a flush must be there, also those at skip, and so must those before a stored write at skip, which
+    only a flush can have stored.
+    """
     logged = [write for write in writes if write.level != "skip"]
     latest_logged = max((write.began for write in logged if write.row in rows), default=0.0)
     latest_flushed = max((write.began for write in writes if write.level == "skip" and write.row in rows), default=0.0)

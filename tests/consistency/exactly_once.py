@@ -1,9 +1,8 @@
-"""Exactly once: increments whose answers get lost are sent again, and count once.
+"""Exactly once: increments whose answers are lost are retried, and count once.
 
 Processes increment one row through a proxy that loses answers after the change was made (lossy_proxy.py), while the
-server is killed and started again. Each increment must be answered in the end, each with a number of its own: together
-they are 1, 2, 3, ... without a gap, and the counter stands at their number. How many request ids the server met again
-is told by its own answers, which say so.
+server is killed and restarted. Each increment must finally be answered with a different number. All numbers are 1, 2,
+3, ... without a gap, and the counter equals their count. The server's answers say which request ids it met again.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from tests.consistency.live_server import free_address, kill_and_restart, live_s
 from tests.consistency.lossy_proxy import LossyProxy
 from tests.crash.account import Account, Settings
 
-PROMISE = "through lost answers and SIGKILLs each increment counts once, and each is answered with its own number"
+PROMISE = "with lost answers and SIGKILLs each increment counts once, and each is answered with its own number"
 
 TABLE, ROW, COLUMN = "counters", b"hot", b"f:n"
 TIMEOUT_SECONDS = 120.0
@@ -33,7 +32,7 @@ TIMEOUT_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """What one process was answered."""
+    """The answers that one process got."""
 
     numbers: list[int]
     repeated: int  # answers that the server had kept from an earlier request with the same id
@@ -47,14 +46,14 @@ def run(settings: Settings) -> Account:
     address = free_address()
     with (
         LossyProxy(address, 10 if settings.is_short else 60, settings.seed) as proxy,
-        # It sends clients to the proxy, who would else find their way around it.
+        # The server advertises the proxy's address; otherwise clients would bypass it.
         live_server(address=address, advertise=proxy.address) as server,
         rowlock.connect(server.address, timeout=TIMEOUT_SECONDS) as db,
         ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool,
     ):
         db.create_table(TABLE, ["f"])
         working = [pool.submit(_increment, proxy.address, increments) for _ in range(processes)]
-        # Processes take long to start; a kill before the first increment would show nothing.
+        # Processes take long to start, and a kill before the first increment would test nothing.
         _wait_for_more(db.table(TABLE), working)
         kills = 0
         while wait(working, random_kills.uniform(0.3, 1.5)).not_done:
@@ -67,20 +66,20 @@ def run(settings: Settings) -> Account:
     account.counts.update({"SIGKILLs of the server": kills, "answers lost by the proxy": lost})
     repeats_min = 10 if settings.is_short else 100
     if account.counts["repeated request ids met"] < repeats_min:
-        account.problems.append(f"fewer than {repeats_min} repeated request ids: the campaign has shown little")
+        account.problems.append(f"fewer than {repeats_min} repeated request ids: the campaign has tested little")
     return account
 
 
 def _wait_for_more(table: rowlock.Table[bytes], working: Sequence[Future[_Counted]]) -> None:
-    """Until the counter moves, or a process is done: between two kills there is progress on the slowest machine."""
+    """Waits until the counter moves or a process is done, so that there is progress between kills on slow machines."""
     before = table.counter(ROW, COLUMN)
     while table.counter(ROW, COLUMN) == before and not any(work.done() for work in working):
         time.sleep(0.05)
 
 
 def _increment(address: str, count: int) -> _Counted:
-    """In a process of its own: `count` increments, one after the other."""
-    # Beneath Table.increment, because only the answer as it comes says whether it was kept.
+    """Makes `count` increments, one after the other, in a process of its own."""
+    # Below Table.increment, because only the raw answer says whether it is a saved one.
     servers = Servers((address,))
     numbers: list[int] = []
     repeated = 0
@@ -107,7 +106,7 @@ def _judge(account: Account, counted: Sequence[_Counted], expected: int, total: 
     account.counts["the counter at the end"] = total
     account.counts["repeated request ids met"] = sum(process.repeated for process in counted)
     if total != expected:
-        account.problems.append(f"the counter stands at {total} after {expected} increments")
+        account.problems.append(f"the counter is {total} after {expected} increments")
     if numbers != list(range(1, expected + 1)):
         twice = sorted({number for number, after in itertools.pairwise(numbers) if number == after})
         missing = sorted(set(range(1, expected + 1)) - set(numbers))

@@ -1,12 +1,11 @@
-"""Linearizability: short histories of concurrent operations on few rows, each judged by the checker.
+"""Linearizability: short histories of concurrent operations on few rows, each verified by the checker.
 
-Six clients, each with a connection of its own, do a dozen random operations each on two rows; meanwhile the table may
-be flushed, or the server killed and started again on the same folder and port. Half of the histories have time to wait
-for the server, so that nearly every outcome is known in the end; the others give up after a moment, which leaves
-unknown outcomes. Every error but "unknown outcome" promises that nothing was changed, and the checker holds the client
-to that.
+Six clients, each with its own connection, do a dozen random operations each on two rows; meanwhile the table may be
+flushed, or the server killed and restarted on the same folder and port. In half of the histories calls have time to
+wait for the server, so that nearly every outcome is known; in the others they time out after a moment, which leaves
+unknown outcomes. Every error but "unknown outcome" promises that nothing was changed, and the checker verifies that.
 
-At the end of a history each row is read once more: what had an effect by then can't be lost.
+At the end of a history each row is read once more, because what had an effect by then must not be lost.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from tests.consistency.row_model import (
 )
 from tests.crash.account import Account, Settings
 
-PROMISE = "operations of concurrent clients on a row have an order that explains every answer, over SIGKILLs too"
+PROMISE = "operations of concurrent clients on a row have an order that explains every answer, also with SIGKILLs"
 
 CLIENTS, OPERATIONS, ROWS = 6, 12, 2
 PATIENT_SECONDS, HASTY_SECONDS = 60.0, 0.25
@@ -51,7 +50,7 @@ KILL_EVERY, FLUSH_EVERY = 8, 3
 
 @dataclass(slots=True)
 class _History:
-    """One history while it is made. Its clients share it; each appends to the lists, which Python does in one step."""
+    """A history that is being recorded. Its clients share it, and append to the lists, which is atomic in Python."""
 
     number: int
     seed: int
@@ -96,7 +95,7 @@ def _live(
     pool: ThreadPoolExecutor,
     history: _History,
 ) -> None:
-    """Makes one history, and counts what was in it."""
+    """Records one history, and counts its operations."""
     working = [pool.submit(_work, history, number, client) for number, client in enumerate(clients)]
     history.started.wait()
     draw = random.Random(history.seed)
@@ -119,7 +118,7 @@ def _live(
 
 
 def _work(history: _History, number: int, client: rowlock.Client) -> None:
-    """One client's part of a history."""
+    """Runs one client's part of a history."""
     draw = random.Random(history.seed * CLIENTS + number)
     durability: rowlock.Durability = draw.choice(("os", "fsync"))
     table = client.table("rows", durability=durability, timeout=history.timeout)
@@ -130,7 +129,7 @@ def _work(history: _History, number: int, client: rowlock.Client) -> None:
 
 
 def _action(draw: random.Random, history: _History, value: bytes) -> Action:
-    """Expected values are such as somebody put not long ago, so that checks are met now and then."""
+    """Returns a random action, whose expected values were put recently, so that some checks hold."""
     kind = draw.randrange(14)
     match kind:
         case 0:
@@ -165,7 +164,7 @@ def _some_value(draw: random.Random, history: _History) -> bytes | None:
 
 
 def _perform(history: _History, client: int, table: rowlock.Table[bytes], row: bytes, action: Action) -> None:
-    """Does it, and notes how it went. What surely changed nothing is no part of the history."""
+    """Does an action and records its outcome. An action that surely changed nothing is not part of the history."""
     began = time.monotonic()
     try:
         answer = perform(table, row, action)

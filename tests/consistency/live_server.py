@@ -1,4 +1,4 @@
-"""A real server process for a campaign: on a folder of its own, killed and started again at the same address."""
+"""A real server process for a campaign, on its own folder, which can be killed and restarted at the same address."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def live_server(
 
 
 def kill_and_restart(server: RowlockServer) -> None:
-    """SIGKILL, and a new process on the same folder and port; returns when it serves."""
+    """Kills the server and starts a new process on the same folder and port; returns when it serves."""
     server.kill()
     server.start()
 
 
 def free_address() -> str:
-    """An address at which nobody listens now."""
+    """Returns an address at which no process listens now."""
     while True:
         port = random.SystemRandom().choice(_PORTS)
         with socket.socket() as probe:

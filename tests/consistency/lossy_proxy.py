@@ -1,8 +1,8 @@
-"""A TCP proxy before a server that loses answers: the server has made a change, and its client is never told.
+"""A TCP proxy in front of a server that loses answers: the server has made a change, but its client gets no answer.
 
-What a server sends over HTTP/2 is a sequence of frames; answers are in its DATA frames, all else keeps the connection
-going. The proxy passes everything on, in both directions, until the DATA frame comes at which the connection is to be
-cut: that frame is not passed on any more. So what is lost is always an answer, of a change that is made and published.
+A server sends a sequence of frames over HTTP/2; answers are in its DATA frames, and the others maintain the connection.
+The proxy forwards everything in both directions, up to the DATA frame at which it cuts the connection, which it drops.
+So it always loses the answer of a change that is made and published.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _CHUNK_BYTES = 1 << 16
 
 
 class LossyProxy:
-    """A context: listens at `address` as long as it is entered, in a thread of its own."""
+    """A context manager: listens at `address` until exit, in a separate thread."""
 
     def __init__(self, upstream: str, answers_before_cut: float, seed: int) -> None:
-        """`answers_before_cut`: how many DATA frames a connection lives for on average."""
+        """`answers_before_cut` is the mean number of DATA frames before a connection is cut."""
         self._host, _, port = upstream.rpartition(":")
         self._port = int(port)
         self._answers_before_cut = answers_before_cut
@@ -34,7 +34,7 @@ class LossyProxy:
         self._stopping: asyncio.Event
         self._connections: set[asyncio.Task[None]] = set()
         self.address = ""
-        # Written by the proxy's thread alone.
+        # Written only by the proxy's thread.
         self.lost_answers = 0
 
     def __enter__(self) -> LossyProxy:
@@ -65,7 +65,7 @@ class LossyProxy:
         assert task is not None
         self._connections.add(task)
         try:
-            # Nobody there, or gone meanwhile: the client sees a connection that ends.
+            # The server is not there or has ended: the client sees a closed connection.
             with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 server, to_server = await asyncio.open_connection(self._host, self._port)
                 try:
@@ -83,7 +83,7 @@ class LossyProxy:
             await writer.drain()
 
     async def _pass_answers_on(self, server: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        """Frame by frame, until the one that is lost."""
+        """Forwards frame by frame, up to the one that is lost."""
         left = 1 + int(self._random.expovariate(1 / self._answers_before_cut))
         while True:
             head = await server.readexactly(_FRAME_HEAD_BYTES)

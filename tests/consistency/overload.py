@@ -1,13 +1,13 @@
-"""Overload: a server with tiny limits under many clients refuses early, in words, and loses nothing.
+"""Overload: a server with tiny limits under many clients refuses early, with typed errors, and loses nothing.
 
-64 threads read and change few hot rows and put new ones, each request once, without the client's own retries, so that
-every refusal is seen. Beside them bulk batches and scans go on, which do retry. The server may have so few requests in
-flight, and so little memory, that it must refuse many.
+64 threads read and change few hot rows and put new ones. They send each request once, without the client's retries, so
+that every refusal is seen. Bulk batches and scans, which do retry, run at the same time. The server may have so few
+requests in flight, and so little memory, that it must refuse many.
 
-- Every refusal is a typed error, says that a retry can help and when, and changed nothing.
-- Every acknowledged change is there in the end, and again after a SIGKILL; none counts twice.
-- The server's memory stays bounded.
-- When the load is over it answers promptly.
+- Every refusal is a typed error that says that a retry can help and when, and changed nothing.
+- Every acknowledged change is there at the end, and again after a SIGKILL; none counts twice.
+- The server's memory is bounded.
+- After the load it answers promptly.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from rowlock._core.conversation import Request
 from rowlock.pytest_plugin import RowlockServer
 from rowlock_proto.v1 import region_pb2, types_pb2
 
-from tests.consistency.crew import Crew
 from tests.consistency.live_server import kill_and_restart, live_server
 from tests.consistency.overload_ledger import CHECKED, CHECKED_ROW, COUNTER, HOT_ROWS, NEW_PREFIX, Ledger
 from tests.consistency.single_requests import SingleRequests
+from tests.consistency.worker_threads import WorkerThreads
 from tests.crash.account import Account, Settings
 
 PROMISE = "refusals are typed and can be retried, nothing acknowledged is lost, memory is bounded, and it recovers"
@@ -71,7 +71,7 @@ def run(settings: Settings) -> Account:
     with live_server(LIMITS) as server, rowlock.connect(server.address, timeout=60) as db:
         hot = db.create_table(HOT, ["f"], durability="os")
         bulk = db.create_table(BULK, ["f"], durability="os")
-        # Before the load, because making an Arrow array for the first time takes seconds: it imports pandas.
+        # Before the load, because the first Arrow array takes seconds: it imports pandas.
         ledger.bulk_put(_put_bulk(bulk, 0))
         _load(account, server, db, ledger, settings)
         _call_promptly(account, hot, PROMPT_SECONDS_MAX_SHORT if settings.is_short else PROMPT_SECONDS_MAX)
@@ -79,7 +79,7 @@ def run(settings: Settings) -> Account:
         kill_and_restart(server)
         ledger.judge(account, hot, bulk, "after a SIGKILL")
     if not account.counts["requests refused"]:
-        account.problems.append("nothing was refused: the campaign has shown nothing")
+        account.problems.append("nothing was refused: the campaign has tested nothing")
     return account
 
 
@@ -87,21 +87,21 @@ def _load(account: Account, server: RowlockServer, db: rowlock.Client, ledger: L
     process = _process_of(server)
     idle_bytes = process.memory_info().rss
     peaks = [idle_bytes, idle_bytes]  # of the first half and the second
-    with contextlib.ExitStack() as connections, Crew(account) as crew:
+    with contextlib.ExitStack() as connections, WorkerThreads(account) as workers:
         singles = [connections.enter_context(SingleRequests(server.address)) for _ in range(CONNECTIONS)]
         for number in range(THREADS):
-            client = _LoadClient(crew, singles[number % CONNECTIONS], ledger, number, settings.seed)
-            crew.repeat(f"client {number}", client.turn)
+            client = _LoadClient(workers, singles[number % CONNECTIONS], ledger, number, settings.seed)
+            workers.repeat(f"client {number}", client.turn)
         batch_numbers = itertools.count(1)
         for _ in range(BULK_WRITERS):
-            crew.repeat("bulk batches", lambda: _bulk(crew, db.table(BULK), ledger, next(batch_numbers)))
+            workers.repeat("bulk batches", lambda: _bulk(workers, db.table(BULK), ledger, next(batch_numbers)))
         for _ in range(SCANNERS):
-            crew.repeat("scans", lambda: _scan(crew, db.table(BULK)))
+            workers.repeat("scans", lambda: _scan(workers, db.table(BULK)))
         for half in range(2):
             deadline = time.monotonic() + (1.5 if settings.is_short else 30.0)
-            while time.monotonic() < deadline and crew.wait(0.1):
+            while time.monotonic() < deadline and workers.wait(0.1):
                 peaks[half] = max(peaks[half], process.memory_info().rss)
-        crew.wait_until(lambda: crew.counted("requests refused") > 0, REFUSAL_SECONDS_MAX_SHORT)
+        workers.wait_until(lambda: workers.counted("requests refused") > 0, REFUSAL_SECONDS_MAX_SHORT)
     account.notes.append(
         f"memory of the server: idle {idle_bytes >> 20} MiB, at most {peaks[0] >> 20} in the first half of the load, "
         f"{peaks[1] >> 20} in the second"
@@ -119,8 +119,10 @@ def _process_of(server: RowlockServer) -> psutil.Process:
 class _LoadClient:
     """One of the threads; a turn is one request."""
 
-    def __init__(self, crew: Crew, requests: SingleRequests, ledger: Ledger, number: int, seed: int) -> None:
-        self._crew = crew
+    def __init__(
+        self, workers: WorkerThreads, requests: SingleRequests, ledger: Ledger, number: int, seed: int
+    ) -> None:
+        self._workers = workers
         self._requests = requests
         self._ledger = ledger
         self._number = number
@@ -151,7 +153,7 @@ class _LoadClient:
             cells = point.row_dict(answer.get.rows[0].cells, bytes)
             counter = int.from_bytes(cells.get(COUNTER, b""), "big")
             if counter < self._counters.get(row, 0):
-                self._crew.problem(f"a get saw the counter of {row!r} at {counter} after {self._counters[row]}")
+                self._workers.problem(f"a get saw the counter of {row!r} at {counter} after {self._counters[row]}")
             self._counters[row] = counter
 
     def _increment(self, row: bytes) -> None:
@@ -160,7 +162,7 @@ class _LoadClient:
             self._ledger.incremented(row, point.new_number(answer))
 
     def _put(self, row: bytes) -> None:
-        """A column that this thread alone puts."""
+        """Puts a column that only this thread writes."""
         value = b"%d" % self._turns
         if self._send("puts", point.put(HOT, row, {self._own_column: value}, None, _UNSPECIFIED)) is not None:
             self._ledger.marked(row, self._own_column, value)
@@ -172,7 +174,7 @@ class _LoadClient:
             self._ledger.put(row, value)
 
     def _check_and_put(self) -> None:
-        """Counts by one, from what this thread saw last."""
+        """Adds one to the value that this thread saw last, by check-and-put."""
         checks = [rowlock.Check(CHECKED, self._checked)]
         then = [rowlock.Put(CHECKED, b"%d" % (int(self._checked or b"0") + 1))]
         request = point.check_and_mutate(HOT, CHECKED_ROW, checks, then, (), _UNSPECIFIED)
@@ -184,44 +186,44 @@ class _LoadClient:
                 self._ledger.checked()
 
     def _send(self, what: str, request: Request) -> region_pb2.PointAnswer | None:
-        """Sends it once. After a refusal it gives None, having waited as long as it was told."""
+        """Sends a request once. After a refusal it waits for the advised time and returns None."""
         answer = self._requests.send(request)
         if isinstance(answer, region_pb2.PointAnswer):
-            self._crew.count(what)
+            self._workers.count(what)
             return answer
-        self._crew.count("requests refused")
+        self._workers.count("requests refused")
         limit = re.search(r"[a-z_]+_max", answer.message)
-        self._crew.count(f"refused: {type(answer).__name__}, {limit.group() if limit else answer.message}")
+        self._workers.count(f"refused: {type(answer).__name__}, {limit.group() if limit else answer.message}")
         if not answer.can_retry or not answer.retry_after_ms:
-            self._crew.problem(f"a refusal that does not say when to retry: {answer!r}")
+            self._workers.problem(f"a refusal that does not say when to retry: {answer!r}")
         time.sleep(answer.retry_after_ms / 1000)
         return None
 
 
-def _bulk(crew: Crew, table: rowlock.Table[bytes], ledger: Ledger, number: int) -> None:
+def _bulk(workers: WorkerThreads, table: rowlock.Table[bytes], ledger: Ledger, number: int) -> None:
     ledger.bulk_put(_put_bulk(table, number))
-    crew.count("bulk batches")
+    workers.count("bulk batches")
 
 
 def _put_bulk(table: rowlock.Table[bytes], number: int) -> list[bytes]:
-    """Writes the rows of a batch of this number; gives them."""
+    """Writes the rows of the batch with this number; returns them."""
     rows = [b"%08d-%03d" % (number, place) for place in range(BULK_ROWS)]
     values = [row.ljust(BULK_VALUE_BYTES, b".") for row in rows]
     table.put_arrow(pa.table({"id": rows, "v": values}), "id BINARY :key, v BINARY f:v")
     return rows
 
 
-def _scan(crew: Crew, table: rowlock.Table[bytes]) -> None:
-    """Some rows, forwards or backwards; each is whole."""
+def _scan(workers: WorkerThreads, table: rowlock.Table[bytes]) -> None:
+    """Scans some rows, forwards or backwards, and checks that each is complete."""
     with table.scan(limit=500, reverse=random.random() < 0.5) as scan:
         for row, data in scan:
             if data != {b"f:v": row.ljust(BULK_VALUE_BYTES, b".")}:
-                crew.problem(f"a scan saw row {row!r} with {len(data)} columns, not as it was written")
-    crew.count("scans")
+                workers.problem(f"a scan saw row {row!r} with {len(data)} columns, not as it was written")
+    workers.count("scans")
 
 
 def _call_promptly(account: Account, table: rowlock.Table[bytes], seconds_max: float) -> None:
-    """The load is over: a put and a get, many times."""
+    """Measures a put and a get, many times, after the load."""
     seconds = []
     for number in range(PROMPT_CALLS):
         began = time.monotonic()
@@ -229,8 +231,8 @@ def _call_promptly(account: Account, table: rowlock.Table[bytes], seconds_max: f
         assert table.row(b"prompt") == {b"f:v": b"%d" % number}
         seconds.append(time.monotonic() - began)
     account.notes.append(
-        f"afterwards a put and a get take {statistics.median(seconds) * 1000:.1f} ms in the middle, "
+        f"afterwards a put and a get take {statistics.median(seconds) * 1000:.1f} ms (median), "
         f"{max(seconds) * 1000:.0f} ms at most, the first {seconds[0] * 1000:.0f} ms"
     )
     if statistics.median(seconds) > seconds_max:
-        account.problems.append("that is not prompt")
+        account.problems.append("puts and gets after the load are too slow")

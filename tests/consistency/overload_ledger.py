@@ -1,6 +1,6 @@
-"""The overload campaign's books: every change that was acknowledged, and what the tables must hold therefore.
+"""The ledger of the overload campaign: every acknowledged change, and so the expected contents of the tables.
 
-A change that was refused is not in the books, so a table that holds more than they say was changed by a refused one.
+A refused change is not in the ledger, so a table that holds more than the ledger was changed by a refused request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NEW_PREFIX = b"new-"
 
 
 class Ledger:
-    """Thread-safe; `judge` is for when all is done."""
+    """The acknowledged changes. Thread-safe; call `judge` after the load."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,7 +42,7 @@ class Ledger:
             self._new_rows[row] = value
 
     def checked(self) -> None:
-        """A check was met, and the number after the one that was there was put."""
+        """Records a check that held, after which the next number was put."""
         with self._lock:
             self._checks_met += 1
 
@@ -51,7 +51,7 @@ class Ledger:
             self._bulk_rows.update(rows)
 
     def judge(self, account: Account, hot: rowlock.Table[bytes], bulk: rowlock.Table[bytes], when: str) -> None:
-        """The tables hold what was acknowledged, and nothing else."""
+        """Checks that the tables hold the acknowledged changes, and nothing else."""
         problems = account.problems
         for row, data in hot.rows(HOT_ROWS):
             numbers = self._numbers[row]

@@ -1,4 +1,4 @@
-"""The actions of the row model, done on a real table."""
+"""Performs the actions of the row model on a real table."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _VALUE, _SAME_VALUE, _COUNTER, _TEXT = b"f:value", b"g:value", b"f:counter", b"g
 
 
 class TornRowError(Exception):
-    """The two columns that hold the value differ: a part of a change was seen."""
+    """The two columns with the value differ, so a part of a change was seen."""
 
 
 def perform(table: rowlock.Table[bytes], row: bytes, action: Action) -> Answer:
-    """Does the action and gives its answer, as the model would. Raises TornRowError, and what the client raises."""
+    """Performs the action; returns its answer in the model's form. Raises TornRowError, and the client's errors."""
     match action:
         case Read(by):
             return _read(table, row, by)

@@ -1,13 +1,14 @@
 """Row atomicity: readers and scanners never see a part of a change, nor an older change after a newer one.
 
-Every change writes one number into all 150 columns of a row, over three families with different settings. So whoever
-reads a row must find 150 times one number, and no smaller one than anybody had read, or was told to be written, before
-this read began. Meanwhile the table is flushed without a pause, by calls and by a memory bound of a few writes.
+Every change writes one number into all 150 columns of a row, over three families with different settings. So a reader
+must find the same number 150 times, and no smaller one than any reader had seen, or any writer had acknowledged, before
+the read began. Meanwhile the table is flushed continuously, by calls and by a memory bound of a few writes.
 
-The writers change rows in every way there is: plain puts, the row deleted and put again in one change, check-and-put by
-two writers in a race, and bulk batches, which are whole over their three rows too.
+The writers change rows in all ways: plain puts, deleting and putting the row in one change, check-and-put by two racing
+writers, and bulk batches, which are atomic over their three rows too.
 
-Nothing merges store files yet, so reads get slower with each flush: after a while everybody moves to a new table.
+Nothing compacts store files yet, so reads get slower with each flush. Therefore all threads move to a new table at
+intervals.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ import numpy as np
 import pyarrow as pa
 import rowlock
 
-from tests.consistency.crew import Crew
 from tests.consistency.live_server import live_server
+from tests.consistency.worker_threads import WorkerThreads
 from tests.crash.account import Account, Settings
 
-PROMISE = "of one number in 3 families x 50 columns, readers see all or nothing, and never an older one than before"
+PROMISE = "readers see one number in all 3 families x 50 columns of a row, and never an older one than before"
 
 FAMILIES = {
     "a": rowlock.Family(block_bytes=4096),
@@ -58,25 +59,25 @@ def run(settings: Settings) -> Account:
 
 
 def _one_table(account: Account, writing: rowlock.Client, read: rowlock.Table[bytes], deadline: float) -> None:
-    """Until the table has been flushed often, or the time is over."""
+    """Runs until the table has been flushed often, or until the deadline."""
     write = writing.table(read.name)
     floors = Floors()
-    with Crew(account) as crew:
-        crew.start("puts", lambda: _put(crew, write, floors))
-        crew.start("replaces", lambda: _replace(crew, write, floors))
+    with WorkerThreads(account) as workers:
+        workers.start("puts", lambda: _put(workers, write, floors))
+        workers.start("replaces", lambda: _replace(workers, write, floors))
         for racer in ("first", "second"):
-            crew.start(f"races, {racer}", lambda: _race(crew, write, floors))
-        crew.start("writes bulk batches", lambda: _bulk(crew, write, floors))
+            workers.start(f"races, {racer}", lambda: _race(workers, write, floors))
+        workers.start("writes bulk batches", lambda: _bulk(workers, write, floors))
         for _ in range(2):
-            crew.repeat("gets", lambda: _get(crew, read, floors))
-        crew.repeat("gets several rows", lambda: _get_rows(crew, read, floors))
-        crew.repeat("scans", lambda: _scan(crew, read, floors))
-        crew.repeat("flushes", lambda: _flush(crew, writing, write.name))
-        crew.wait_until(lambda: crew.counted("flushes") >= FLUSHES_A_TABLE, deadline - time.monotonic())
+            workers.repeat("gets", lambda: _get(workers, read, floors))
+        workers.repeat("gets several rows", lambda: _get_rows(workers, read, floors))
+        workers.repeat("scans", lambda: _scan(workers, read, floors))
+        workers.repeat("flushes", lambda: _flush(workers, writing, write.name))
+        workers.wait_until(lambda: workers.counted("flushes") >= FLUSHES_A_TABLE, deadline - time.monotonic())
 
 
 class Floors:
-    """The greatest number of each row that anybody read, or was told to be written. Thread-safe."""
+    """The greatest number of each row that was read or acknowledged. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -84,7 +85,7 @@ class Floors:
         self._floors: dict[bytes, int] = {}
 
     def now(self) -> dict[bytes, int]:
-        """What a read that begins now must not fall below, by row."""
+        """Returns the least numbers that a read that begins now may find, by row."""
         with self._lock:
             return dict(self._floors)
 
@@ -97,55 +98,55 @@ def _data(number: int) -> dict[bytes, bytes]:
     return dict.fromkeys(COLUMNS, b"%d" % number)
 
 
-def _written(crew: Crew, floors: Floors, row: bytes, number: int) -> None:
+def _written(workers: WorkerThreads, floors: Floors, row: bytes, number: int) -> None:
     floors.rise(row, number)
-    crew.count("row writes")
+    workers.count("row writes")
 
 
-def _put(crew: Crew, table: rowlock.Table[bytes], floors: Floors) -> None:
+def _put(workers: WorkerThreads, table: rowlock.Table[bytes], floors: Floors) -> None:
     number = 0
-    while crew.has_work:
+    while workers.has_work:
         number += 1
         table.put(PUT, _data(number))
-        _written(crew, floors, PUT, number)
+        _written(workers, floors, PUT, number)
 
 
-def _replace(crew: Crew, table: rowlock.Table[bytes], floors: Floors) -> None:
-    """Deletes the row and puts it anew, in one change: nobody may see it absent."""
+def _replace(workers: WorkerThreads, table: rowlock.Table[bytes], floors: Floors) -> None:
+    """Deletes the row and puts it again, in one change, so that no reader may see it absent."""
     number = 0
-    while crew.has_work:
+    while workers.has_work:
         number += 1
         table.mutate_row(REPLACED, [rowlock.Delete(), *(rowlock.Put(column, b"%d" % number) for column in COLUMNS)])
-        _written(crew, floors, REPLACED, number)
+        _written(workers, floors, REPLACED, number)
 
 
-def _race(crew: Crew, table: rowlock.Table[bytes], floors: Floors) -> None:
-    """Puts the number after the one that is there; who loses learns the number, and goes on from it."""
+def _race(workers: WorkerThreads, table: rowlock.Table[bytes], floors: Floors) -> None:
+    """Puts the next number by check-and-put; the loser of a race continues from the number that it finds."""
     seen: bytes | None = None
-    while crew.has_work:
+    while workers.has_work:
         number = 1 + int(seen or b"0")
-        # Any of the columns may judge: they are all equal.
+        # Any column can be checked, because all are equal.
         check = table.check_and_put(RACED, random.choice(COLUMNS), seen, _data(number))
         if check:
             seen = b"%d" % number
-            _written(crew, floors, RACED, number)
+            _written(workers, floors, RACED, number)
         else:
-            crew.count("races lost")
+            workers.count("races lost")
             seen = check.current
             floors.rise(RACED, int(seen or b"0"))
 
 
-def _bulk(crew: Crew, table: rowlock.Table[bytes], floors: Floors) -> None:
+def _bulk(workers: WorkerThreads, table: rowlock.Table[bytes], floors: Floors) -> None:
     number = 0
-    while crew.has_work:
+    while workers.has_work:
         number += 1
         table.put_arrow(_cells(number))
         for row in BULK:
-            _written(crew, floors, row, number)
+            _written(workers, floors, row, number)
 
 
 def _cells(number: int) -> pa.Table:
-    """The bulk rows' cells, in no order."""
+    """Returns the cells of the bulk rows, unordered."""
     cells = [(row, *column.split(b":")) for row in BULK for column in COLUMNS]
     random.shuffle(cells)
     row, family, qualifier = zip(*cells, strict=True)
@@ -154,55 +155,57 @@ def _cells(number: int) -> pa.Table:
     return pa.table([pa.array(list(column), pa.binary()) for column in (row, family, qualifier, value)], names=names)
 
 
-def _get(crew: Crew, table: rowlock.Table[bytes], floors: Floors) -> None:
+def _get(workers: WorkerThreads, table: rowlock.Table[bytes], floors: Floors) -> None:
     row = random.choice((PUT, REPLACED, RACED, *BULK))
     floor = floors.now()
-    _check_row(crew, "a get", row, table.row(row), floor, floors)
-    crew.count("gets")
+    _check_row(workers, "a get", row, table.row(row), floor, floors)
+    workers.count("gets")
 
 
-def _get_rows(crew: Crew, table: rowlock.Table[bytes], floors: Floors) -> None:
+def _get_rows(workers: WorkerThreads, table: rowlock.Table[bytes], floors: Floors) -> None:
     floor = floors.now()
     rows = dict(table.rows([RACED, *BULK, PUT]))
-    numbers = {row: _check_row(crew, "a get of rows", row, data, floor, floors) for row, data in rows.items()}
-    _check_together(crew, "a get of rows", numbers)
-    crew.count("gets")
+    numbers = {row: _check_row(workers, "a get of rows", row, data, floor, floors) for row, data in rows.items()}
+    _check_together(workers, "a get of rows", numbers)
+    workers.count("gets")
 
 
-def _scan(crew: Crew, table: rowlock.Table[bytes], floors: Floors) -> None:
-    """Every other scan gets batches smaller than a row."""
+def _scan(workers: WorkerThreads, table: rowlock.Table[bytes], floors: Floors) -> None:
+    """Scans; every other scan has batches smaller than a row."""
     floor = floors.now()
     reverse, batch_bytes = random.random() < 0.3, random.choice((0, 1000))
     by = f"a scan (reverse={reverse}, batch_bytes={batch_bytes})"
     with table.scan(reverse=reverse, batch_bytes=batch_bytes, strict=True) as scan:
         rows = dict(scan)
-    numbers = {row: _check_row(crew, by, row, rows.get(row, {}), floor, floors) for row in floor.keys() | rows.keys()}
-    _check_together(crew, by, numbers)
-    crew.count("scans")
+    numbers = {
+        row: _check_row(workers, by, row, rows.get(row, {}), floor, floors) for row in floor.keys() | rows.keys()
+    }
+    _check_together(workers, by, numbers)
+    workers.count("scans")
 
 
-def _flush(crew: Crew, client: rowlock.Client, table: str) -> None:
+def _flush(workers: WorkerThreads, client: rowlock.Client, table: str) -> None:
     if client.flush(table).store_file_count:
-        crew.count("flushes")
+        workers.count("flushes")
 
 
 def _check_row(
-    crew: Crew, by: str, row: bytes, data: dict[bytes, bytes], floor: dict[bytes, int], floors: Floors
+    workers: WorkerThreads, by: str, row: bytes, data: dict[bytes, bytes], floor: dict[bytes, int], floors: Floors
 ) -> int:
-    """The row's number, 0 when it is absent; what is wrong with the row is a problem."""
+    """Returns the row's number, 0 when it is absent; records a problem if the row is wrong."""
     values, counts = np.unique(list(data.values()), return_counts=True)
     number = int(values[0]) if len(values) else 0
     if len(data) not in (0, len(COLUMNS)) or len(values) > 1:
         found = dict(zip(values.tolist(), counts.tolist(), strict=True))
-        crew.problem(f"{by} saw row {row!r} in parts: {len(data)} columns, of each number so many: {found}")
+        workers.problem(f"{by} saw row {row!r} in parts: {len(data)} columns, of each number so many: {found}")
     if number < floor.get(row, 0):
-        crew.problem(f"{by} saw row {row!r} at {number}, after {floor[row]} had been seen")
+        workers.problem(f"{by} saw row {row!r} at {number}, after {floor[row]} had been seen")
     floors.rise(row, number)
     return number
 
 
-def _check_together(crew: Crew, by: str, numbers: dict[bytes, int]) -> None:
-    """Rows of one bulk batch, read at one read point."""
+def _check_together(workers: WorkerThreads, by: str, numbers: dict[bytes, int]) -> None:
+    """Checks the rows of one bulk batch, read at one read point."""
     found = {row: numbers.get(row, 0) for row in BULK}
     if len(set(found.values())) > 1:
-        crew.problem(f"{by} saw a bulk batch in parts: {found}")
+        workers.problem(f"{by} saw a bulk batch in parts: {found}")

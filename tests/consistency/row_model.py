@@ -1,7 +1,7 @@
-"""One row as its users see it, one operation after the other: what a linearizable server must be explainable by.
+"""A sequential model of one row, by which a linearizable server must be explained.
 
-The row has a value (a register, kept in two families at once), a counter and a text. An action is a value; `step` says
-what it does to a row and what it answers. Nothing here knows of servers or of time.
+The row has a value (a register, stored in two families at once), a counter and a text. An action is a value; `step`
+returns the row after it and its answer. The model knows nothing of servers or of time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What the row holds; None: no cell. Without any cell there is no row."""
+    """The cells of the row; None means no cell. A row without cells does not exist."""
 
     value: bytes | None = None
     counter: int | None = None
@@ -28,7 +28,7 @@ ABSENT = Row()
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Answers the row. `by`: how it is read, which makes no difference."""
+    """Answers the row. `by` is the way to read it, which makes no difference."""
 
     by: str = "get"
 
@@ -106,7 +106,7 @@ Answer = None | bool | int | bytes | Row | tuple[bool, bytes | None] | Sequence[
 
 
 def step(action: Action, row: Row) -> tuple[Row, Answer]:
-    """The row after the action, and what the action answers."""
+    """Returns the row after the action, and the action's answer."""
     match action:
         case Read():
             return row, row

@@ -1,4 +1,4 @@
-"""Requests sent once, beneath the client's retries, so that a refusal is seen as the server gave it."""
+"""Sends requests once, below the client's retries, so that a refusal is seen as the server sent it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TIMEOUT_SECONDS = 120.0
 
 
 class SingleRequests:
-    """A connection; a context. Thread-safe."""
+    """A connection, as a context manager. Thread-safe."""
 
     def __init__(self, address: str) -> None:
         self._servers = Servers((address,))
 
     def send(self, request: Request) -> region_pb2.PointAnswer | rowlock.RowlockError:
-        """The answer, or the error that the server answered; blocks for it. UnknownOutcomeError when none came."""
+        """Returns the answer or the server's error; blocks for it. Raises UnknownOutcomeError when none came."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         region = self._servers.region_of(request.table, request.row, deadline)
         with self._servers.sequences.taken(1) as number:

@@ -1,4 +1,4 @@
-"""The checker of linearizability, on histories made by hand and on random ones whose verdict is known."""
+"""The linearizability checker, on hand-written histories and on random ones with a known verdict."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_random_histories_that_happened_are_linearizable_and_a_wrong_answer_is_n
 
 
 def happened(draw: random.Random, count: int = 14) -> list[Operation]:
-    """A history whose operations took effect one after the other, each at a moment between its two ends."""
+    """Returns a history whose operations took effect one after the other, each between its begin and its end."""
     history: list[Operation] = []
     row = ABSENT
     for moment in range(count):
@@ -228,7 +228,7 @@ def happened(draw: random.Random, count: int = 14) -> list[Operation]:
 
 
 def assert_explains(order: list[Operation], history: list[Operation]) -> None:
-    """The order has every known operation, is in time, and the model answers as it says."""
+    """Checks that the order has every known operation, respects time, and that the model gives its answers."""
     assert len({id(operation) for operation in order}) == len(order)
     assert all(any(operation is given for given in history) for operation in order)
     assert {id(operation) for operation in history if operation.is_known} <= {id(operation) for operation in order}

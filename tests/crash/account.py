@@ -1,4 +1,4 @@
-"""What a campaign did and found: counts in the order they came up, and problems, each of which fails the campaign."""
+"""The account of a campaign: counts in the order in which they came up, and problems, each of which fails it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PROBLEMS_SHOWN = 20
 
 @dataclass(slots=True)
 class Account:
-    """One campaign's account. Not thread-safe."""
+    """The account of one campaign. Not thread-safe."""
 
     name: str
     promise: str
@@ -19,7 +19,7 @@ class Account:
     notes: list[str] = field(default_factory=list)
 
     def text(self, seconds: float) -> str:
-        """The account as a paragraph: the promise, a line for each count, and the problems."""
+        """Formats the account: the promise, a line for each count, and the problems."""
         width = max((len(what) for what in self.counts), default=0)
         lines = [f"{self.name}: {self.promise}"]
         lines += [f"    {what:<{width}}  {count:>10,}" for what, count in self.counts.items()]
@@ -33,7 +33,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a campaign is run. `is_short`: a sample that fits into the test suite."""
+    """The settings of a campaign's run. `is_short` selects a sample that fits into the test suite."""
 
     seed: int
     is_short: bool

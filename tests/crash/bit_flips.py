@@ -1,10 +1,10 @@
-"""Random single-bit flips in the log, store files, manifests, the catalog and bulk files: never a wrong answer.
+"""Random single-bit flips in the log, store files, manifests, the catalog and bulk files never give a wrong answer.
 
-A store is left as after a kill: some of it flushed, some in the log, proven by the marker that an idle log gets, some
-in bulk files that the log names. One bit is flipped in a copy, spread evenly over every structure of the files. Then a
-child opens the copy and reads each row, rows that are not there, and everything by scans in both directions. Every
-answer must be right, or a CorruptionError that names the flipped file; the child must not die by a signal. No bit is
-flipped twice, so that a thousand flips are a thousand different damages.
+A store is left as after a kill: some data is flushed, some in the log, proven by the marker of an idle log, and some in
+bulk files that the log names. One bit is flipped in a copy, spread evenly over every structure of the files. Then a
+child opens the copy and reads each row, absent rows, and everything by scans in both directions. Every answer must be
+right, or a CorruptionError that names the flipped file; the child must not die by a signal. No bit is flipped twice, so
+a thousand flips are a thousand different damages.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a child saw: how many answers were right, how many refused by name, and what was wrong."""
+    """A child's result: how many answers were right, how many raised a named CorruptionError, and what was wrong."""
 
     right: int
     refused: int
@@ -59,7 +59,7 @@ class Outcome:
 
 
 def run(settings: Settings) -> Account:
-    """The campaign: as many flips in each kind of file."""
+    """Runs the campaign, with equally many flips in each kind of file."""
     account = Account("bit_flips", PROMISE)
     with folder() as root:
         base = root / "base"
@@ -85,7 +85,7 @@ def run(settings: Settings) -> Account:
 
 
 def flipped(base: Path, root: Path, flip: Flip, expected: Store) -> Outcome:
-    """Flips the bit in a copy, and lets a child read it."""
+    """Flips the bit in a copy, which a child reads."""
     where = flip.structure.path.relative_to(base)
     target = copied(base, root / f"{where.name}-{flip.offset}-{flip.bit}")
     with (target / where).open("r+b") as file:
@@ -102,7 +102,7 @@ def flipped(base: Path, root: Path, flip: Flip, expected: Store) -> Outcome:
 
 
 class Reader:
-    """Reads a store that may be damaged in one file, and judges each answer."""
+    """Reads a store that may be damaged in one file, and checks each answer."""
 
     def __init__(self, root: Path, damaged_name: str) -> None:
         self._root = root
@@ -144,7 +144,7 @@ class Reader:
 
 
 def life(chance: random.Random) -> list[Step]:
-    """Some flushed twice over, some only in the log, some in bulk files; tombstones and old versions among it."""
+    """Returns a life with data flushed twice, only in the log, and in bulk files, with tombstones and old versions."""
     steps: list[Step] = [CreateTable("flights", (b"info", b"stats")), CreateTable("other", (b"info",))]
 
     def writes(count: int) -> list[Step]:
@@ -179,7 +179,7 @@ def _bulk(chance: random.Random, row_count: int) -> Step:
 
 
 def _live(base: Path) -> Store:
-    """Lives, waits until the idle marker has proven the log's tail, and ends as by a kill; what must be read back."""
+    """Runs the life, waits for the idle marker that proves the log's tail, and ends as by a kill; returns the rows."""
     base.mkdir(mode=0o700)
     driver = Driver(base, Files(), small_config(log_segment_bytes=16 * 1024, log_segment_count_max=100))
     steps = life(random.Random(7))
@@ -218,14 +218,14 @@ def drawn(found: Sequence[Structure], chance: random.Random, flips_a_kind: int) 
 
 
 def _bits(structure: Structure, chance: random.Random) -> Iterator[Flip]:
-    """Each bit of the structure, in random order."""
+    """Yields each bit of the structure, in random order."""
     bit_count = 8 * (structure.stop - structure.start)
     for number in chance.sample(range(bit_count), min(bit_count, FLIPS_A_KIND)):
         yield Flip(structure, structure.start + number // 8, number % 8)
 
 
 def _in_turn(sources: Sequence[Iterator[Flip]], chance: random.Random) -> Iterator[Flip]:
-    """One of each source, and again, in a random order that stays, until all are at their end."""
+    """Yields items of the sources in turn, in one random order, until all are exhausted."""
     left = chance.sample(sources, len(sources))
     while left:
         for source in tuple(left):

@@ -1,7 +1,7 @@
 """The crash and damage campaigns: `python -m tests.crash.campaign [NAME ...] [--short] [--seed N]`.
 
-Without names all of them, in their long form. Prints an account of each and exits 1 if any promise was broken. The seed
-is printed; giving it again repeats the lives, though not the order in which threads take turns.
+Without names it runs all of them, in their long form. Prints the results of each, and exits 1 if a promise was broken.
+It prints the seed; the same seed repeats the lives, but threads are scheduled differently.
 """
 
 from __future__ import annotations

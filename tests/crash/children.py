@@ -1,6 +1,6 @@
 """Children forked from a warm interpreter: each costs milliseconds, and may die in any way without harm.
 
-The campaigns' own process has one Python thread, always, so that a fork is safe; servers run in children only.
+The campaigns' own process always has one Python thread, so that a fork is safe. Servers run only in children.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _Send = Callable[[object], None]
 
 
 class ChildFailedError(Exception):
-    """A child raised, or died by a signal; the message says which."""
+    """A child raised, or was killed by a signal; the message says which."""
 
 
 def in_child(function: Callable[[], Result]) -> Result:
-    """What the function returned in a child of its own, which ends without any cleaning up, as by SIGKILL.
+    """Runs the function in a child, which ends without cleaning up, as by SIGKILL; returns its result.
 
     ChildFailedError with its traceback when it raised, or with the signal that it died of.
     """
@@ -43,7 +43,7 @@ def in_child(function: Callable[[], Result]) -> Result:
 
 
 def spread(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
-    """Each job with its result, as they come, worked on by one child for each processor.
+    """Yields each job with its result, as they finish, from one child for each processor.
 
     ChildFailedError when a job raised; no child works on then.
     """
@@ -70,7 +70,7 @@ def spread(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[t
                         selector.unregister(key.fd)
                         os.close(key.fd)
     except BaseException:
-        # The others would work on beside whatever comes next, in a folder that is gone.
+        # The others would continue in the background, in a folder that is removed.
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
@@ -82,13 +82,13 @@ def spread(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[t
 
 
 class _Frames:
-    """Pickled values, each behind its length in 8 bytes."""
+    """Decodes pickled values, each after its length in 8 bytes."""
 
     def __init__(self) -> None:
         self.data = bytearray()
 
     def take(self) -> Iterator[Any]:  # Any: whatever the child sent
-        """The values that are complete; raises the one that is a ChildFailedError."""
+        """Yields the complete values; raises one that is a ChildFailedError."""
         while len(self.data) >= 8:
             stop = 8 + int.from_bytes(self.data[:8], "little")
             if len(self.data) < stop:
@@ -101,7 +101,7 @@ class _Frames:
 
 
 def _fork(work: Callable[[_Send], None]) -> tuple[int, int]:
-    """A child that does the work and ends at once: its process id, and the pipe that what it sends comes through."""
+    """Forks a child that does the work and ends; returns its process id, and the pipe for what it sends."""
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()

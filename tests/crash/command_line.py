@@ -1,7 +1,7 @@
-"""The command line of a set of campaigns: one after the other, each with its account, whatever became of those before.
+"""The command line of a set of campaigns, which run one after the other, each with its account.
 
-A campaign that raises has failed like one that broke its promise, and the next ones run all the same: who has waited an
-hour for one of them wants to know about the others too.
+A campaign that raises counts as failed, and the next ones still run, so that one failure does not hide the results of
+hours.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
-from bench.processes import end_in_order_when_told
+from bench.processes import exit_on_sigterm
 from tests.crash.account import Account, Settings
 
 
 def main(campaigns: Mapping[str, Callable[[Settings], Account]], package: str, about: str) -> NoReturn:
-    """Runs what the program's words ask for, and ends it. Servers that it started end with it, also by SIGTERM."""
-    end_in_order_when_told()
+    """Runs the requested campaigns and exits. Its servers are stopped too, also on SIGTERM."""
+    exit_on_sigterm()
     sys.exit(run(campaigns, package, about, sys.argv[1:]))
 
 
 def run(campaigns: Mapping[str, Callable[[Settings], Account]], package: str, about: str, words: Sequence[str]) -> int:
-    """Runs what the words ask for; gives the exit code, 1 when any campaign broke its promise or raised."""
+    """Runs the requested campaigns; returns the exit code, 1 when one broke its promise or raised."""
     parser = argparse.ArgumentParser(prog=f"python -m {package}", description=about)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(campaigns)}; all when none is given")
     parser.add_argument("--short", action="store_true", help="a sample, as the tests do it")

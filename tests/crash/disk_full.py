@@ -1,15 +1,15 @@
-"""The disk gets full at each call that takes space: writes are refused, reads go on, and writes too once there is some.
+"""The disk gets full at each call that takes space: writes are refused until space is freed, and reads continue.
 
-Three ways to a full disk, each lived through in the middle of a life:
+There are three ways to a full disk, each in the middle of a life:
 
-- `files door`: on a simulated disk every call that takes new space fails from the N-th on. Log space that was allocated
-  before can still be written.
-- `LMDB`: the N-th write of LMDB's own, and those after it, fail; the child is traced (tracer.py).
+- `files door`: on a simulated disk every call that takes new space fails from the N-th on. Preallocated log space can
+  still be written.
+- `LMDB`: the N-th and later writes of LMDB itself fail; the child is traced (tracer.py).
 - `small disk`: a real file system that is full (small_disk.py).
 
-A refused step is a DiskFullError, never another error, and changes nothing; while the disk is full everything can be
-read; then space is made, and the same step must succeed by being tried again. At the end, and after two restarts of a
-kill, everything is there.
+A refused step must raise DiskFullError, no other error, and change nothing. While the disk is full everything can be
+read. After space is freed, a retry of the same step must succeed. At the end, and after a kill and two restarts,
+everything is there.
 """
 
 from __future__ import annotations
@@ -40,15 +40,17 @@ from tests.crash.simulated_files import SimulatedFiles
 from tests.crash.steps import Restart, Step
 from tests.crash.tracer import Action, SystemCall, traced
 
-PROMISE = "the disk full at each call that takes space: refused, read, and going on by itself; nothing lost"
-# How often a step is refused before there is space again.
+PROMISE = (
+    "the disk is full at each call that takes space: writes are refused, reads and later writes work; nothing is lost"
+)
+# How many times a step is refused before space is freed.
 REFUSALS = 2
 WAIT_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """Which call meets the full disk, counted from 1 among those of its way."""
+    """The call at which the disk is full, counted from 1 among those of its way."""
 
     way: str  # "files door" or "LMDB"
     call: int
@@ -57,14 +59,14 @@ class Full:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it: refused steps (none: the disk was not met), and what was wrong."""
+    """The outcome: the number of refused steps (0 if the call was not reached), and what was wrong."""
 
     refusals: int
     problem: str | None
 
 
 class FullDisk(SimulatedFiles):
-    """A disk that has no space from a given call on, until some is made."""
+    """A disk that has no space from a given call on, until space is freed."""
 
     def __init__(self, root: Path, full_at: int) -> None:
         super().__init__(root)
@@ -108,7 +110,7 @@ class FullDisk(SimulatedFiles):
 
 
 class Life:
-    """A life in which a refused step is tried again until there is space."""
+    """A life in which a refused step is retried until there is space."""
 
     def __init__(self, root: Path, files: Files, steps: list[Step], progress: bytearray | memoryview) -> None:
         self.refusals = 0
@@ -119,8 +121,8 @@ class Life:
         self._driver: Driver | None = None
 
     def live(self, make_space: Callable[[], None]) -> str | None:
-        """What is wrong, or None. `make_space` is called when a step has been refused a few times."""
-        preallocated.RETRY_SECONDS = 0.01  # Once a second would cost the campaign that second.
+        """Runs the life; returns what is wrong, or None. Calls `make_space` after a few refusals of a step."""
+        preallocated.RETRY_SECONDS = 0.01  # A retry only once a second would slow down the campaign.
         for number, step in enumerate(self._steps):
             self._progress[number] = SENT
             refused = 0
@@ -140,7 +142,7 @@ class Life:
         return self._problem_of(self._driver)
 
     def _did(self, number: int, step: Step) -> bool:
-        """Does the step; False when it was refused for want of space."""
+        """Does the step; returns False when it was refused because the disk is full."""
         try:
             driver = self._opened()
             if not isinstance(step, Restart):
@@ -154,7 +156,7 @@ class Life:
         except OSError as error:
             if error.errno != errno.ENOSPC or self._driver is not None:
                 raise
-            return False  # It could not start: as good as a refusal.
+            return False  # The server could not start, which counts as a refusal.
         return True
 
     def _opened(self) -> Driver:
@@ -166,14 +168,14 @@ class Life:
         return None if self._driver is None else self._problem_of(self._driver)
 
     def _problem_of(self, driver: Driver) -> str | None:
-        """Reads everything; what was refused may not be there in part."""
+        """Reads everything; no part of a refused step may be there."""
         if driver.fatal:
             return f"the server ended: {driver.fatal[0]!r}"
         return Judge(self._steps, self._progress, Durability.ASYNC).problem(driver.read_all())
 
 
 def run(settings: Settings) -> Account:
-    """The campaign: every call that takes space, or a sample of them, and one small disk that is really full."""
+    """Runs the campaign: every call that takes space, or a sample, and one small disk that is really full."""
     account = Account("disk_full", PROMISE)
     call_count = in_child(lambda: _count_calls(settings.seed))
     lmdb_count = sum(map(is_lmdb, calls_of_a_life(settings.seed)))
@@ -186,9 +188,9 @@ def run(settings: Settings) -> Account:
         account.counts["steps refused"] += outcome.refusals
         if outcome.problem is not None:
             account.problems.append(f"{job}: {outcome.problem}")
-    # A sample may draw calls that a life reaches or not, by the turns of its threads.
+    # A sample may draw calls that a life does not reach, depending on the scheduling of its threads.
     if account.counts["steps refused"] < (0.25 if settings.is_short else 0.5) * len(jobs):
-        account.problems.append("too few of the lives met the full disk")
+        account.problems.append("too few of the lives reached the full disk")
     _fill_small_disk(account)
     return account
 
@@ -207,7 +209,7 @@ def _fill_small_disk(account: Account) -> None:
 
 
 def filled(full: Full) -> Outcome:
-    """A life that meets a full disk, and two restarts."""
+    """Runs a life that meets a full disk, and two restarts."""
     way = _through_files_door if full.way == "files door" else _through_lmdb
     steps = small_life(full.seed)
     progress = mmap.mmap(-1, len(steps))
@@ -232,7 +234,7 @@ def _through_files_door(root: Path, full: Full, steps: list[Step], progress: mma
 
 
 def _through_lmdb(root: Path, full: Full, steps: list[Step], progress: mmap.mmap) -> tuple[int, str | None]:
-    """In memory that the child and its tracer share: whether there is space again, the refusals, and the problem."""
+    """Memory shared by the child and its tracer: whether there is space again, the refusals, and the problem."""
     shared = mmap.mmap(-1, 4096)
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""Drives a region server without a network: does a life's steps on it, and reads back all that it holds."""
+"""Drives a region server without a network: does a life's steps on it, and reads all its contents."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from tests.crash.steps import (
 
 WAIT_SECONDS = 120.0
 CLIENT = b"0123456789abcdef"
-# The first array of Python objects imports pandas, if it is there, which takes a second: here once for all children.
+# The first array of Python objects imports pandas, if installed, which takes a second: once here for all children.
 pa.array([b""], pa.binary())
-# Answers of so many requests are still waited for, so the server keeps them.
+# The client still waits for the answers of this many requests, so the server saves them.
 REQUESTS_KEPT = 4
 
 
 def small_config(**limits: int) -> Config:
-    """Sizes so small that a few dozen writes roll the log, trim it, flush, and use up what was reserved."""
+    """Returns sizes so small that a few dozen writes roll and clean the log, flush, and use up reserved blocks."""
     small = {
         "log_segment_bytes": 8192,
         "log_segment_count_max": 3,
@@ -65,7 +65,7 @@ def small_config(**limits: int) -> Config:
 
 def tight_config() -> Config:
     """So little memory that a recovery has to flush in the middle of its replay. Changes this process's replay too."""
-    region_replay.STRIDE_BYTES = 1000  # It would look at its memory once in a megabyte.
+    region_replay.STRIDE_BYTES = 1000  # By default it checks its memory once in a megabyte.
     return small_config(memstore_bytes_max=12_000)
 
 
@@ -89,18 +89,18 @@ class Driver:
         return RegionServer.open(self._folder, self._config, Clock(), self._files, self.fatal.append)
 
     def live(self, steps: Sequence[Step], progress: bytearray | memoryview) -> None:
-        """Does the steps one after the other, and says in `progress` how far it came. Raises what a step raises."""
+        """Does the steps in order, and records the state of each in `progress`. Raises what a step raises."""
         for number, step in enumerate(steps):
             self.live_one(number, step, progress)
 
     def live_one(self, number: int, step: Step, progress: bytearray | memoryview) -> None:
-        """One step of a life."""
+        """Does one step of a life."""
         progress[number] = SENT
         self.do(number, step)
         progress[number] = DONE
 
     def do(self, number: int, step: Step) -> bool:
-        """One step, under the request id `number`; whether a write was a repeated request. Blocks until it is done."""
+        """Does one step under the request id `number`; returns whether a write was a repeated request. Blocks."""
         server = self.server
         match step:
             case RowWrite() | BulkWrite():
@@ -128,7 +128,7 @@ class Driver:
 
     def _write(self, number: int, step: DataStep) -> bool:
         request = RequestId(CLIENT, number, max(0, number - REQUESTS_KEPT))
-        # Every other change as the event loop makes a lone caller's: it waits for the log for a moment.
+        # Every other change like a single caller's on the event loop, which waits briefly for the log.
         options = WriteOptions(time.monotonic() + WAIT_SECONDS, step.durability, is_alone=number % 2 == 0)
         outcomes: list[object] = []
         told = threading.Event()
@@ -153,7 +153,7 @@ class Driver:
         return bool(outcome.repeated_request)
 
     def read_all(self) -> Store:
-        """Everything there is, by scans; gets must answer the same, and nothing for rows that are not there."""
+        """Returns all contents, by scans; gets must give the same, and nothing for absent rows."""
         assert not self.server.damaged_regions(), f"damaged regions: {self.server.damaged_regions()}"
         store: Store = {}
         for table in self.server.tables():
@@ -164,13 +164,13 @@ class Driver:
         return store
 
     def region(self, table: str) -> Region:
-        """The region of a table, all of which have one."""
+        """Returns the only region of a table."""
         (region,) = self.server.regions_of(table)
         return region
 
 
 def scanned(region: Region, *, reverse: bool = False) -> Rows:
-    """The region's rows, by one scan."""
+    """Returns the region's rows, by one scan."""
     rows: Rows = {}
     with region.scan(ScanPlan(reverse=reverse)) as (_, answers):
         for answer in answers:
@@ -180,7 +180,7 @@ def scanned(region: Region, *, reverse: bool = False) -> Rows:
 
 
 def got(region: Region, rows: Sequence[bytes]) -> Rows:
-    """These rows, by one get; rows without cells are left out."""
+    """Returns these rows, by one get; rows without cells are left out."""
     answer = region.get(rows, Selection(), may_wait=True)
     assert answer is not None
     return {
@@ -191,7 +191,7 @@ def got(region: Region, rows: Sequence[bytes]) -> Rows:
 
 
 def _family(name: bytes) -> Family:
-    """Some families keep three versions; blocks are small."""
+    """Returns the families of a table, some with three versions; blocks are small."""
     return Family(0, name, versions=3 if name == b"stats" else 1, block_bytes=4096)
 
 

@@ -1,10 +1,10 @@
-"""A crash at each file-system call of a store's life, one by one; two restarts; nothing acknowledged is lost.
+"""A crash at each file-system call of a store's life, then two restarts; nothing acknowledged is lost.
 
-The life (life.py) is lived on a simulated disk (simulated_files.py) which dies at call N: before it, after it, or in
-the middle of a write. What is left is looked at four times: as after a kill, where everything that was written is
-there; with all lost that was not synced; and twice with some of it lost at random. Writes acknowledged at `os` or above
-must survive the kill, those at `fsync` all of it. In one of the four, recovery itself is crashed at a random call too,
-and the power fails again.
+The life (life.py) runs on a simulated disk (simulated_files.py) which dies at call N: before it, after it, or in the
+middle of a write. What is left is checked four times: as after a kill, with everything that was written; with the loss
+of everything that was not synced; and twice with a random part of it lost. Writes acknowledged at `os` or above must
+survive the kill, those at `fsync` all of the losses. In one of the four, recovery itself is crashed at a random call
+too, and the power fails again.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tests.crash.restarts import problem_after_restarts
 from tests.crash.simulated_files import Loss, Moment, SimulatedCrash, SimulatedFiles
 from tests.crash.steps import Step
 
-PROMISE = "a crash at each call of the files door, then two restarts: nothing acknowledged is lost"
+PROMISE = "a crash at each file-system call, then two restarts: nothing acknowledged is lost"
 # A recovery makes some twenty changing calls.
 RECOVERY_CALLS = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """Where a life ends."""
+    """The call and the moment at which a life ends."""
 
     call: int
     moment: Moment
@@ -44,7 +44,7 @@ class Crash:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one crash."""
+    """The outcome of one crash."""
 
     crashed_in: str = ""  # the call's name; empty: the life was over before
     images: int = 0
@@ -53,7 +53,7 @@ class Outcome:
 
 
 def run(settings: Settings) -> Account:
-    """The campaign: every call and moment, or a sample of them."""
+    """Runs the campaign: every call and moment, or a sample."""
     account = Account("every_call", PROMISE)
     call_count = in_child(lambda: count_calls(settings.seed))
     crashes = [Crash(call, moment, settings.seed) for call in range(1, call_count + 1) for moment in Moment]
@@ -68,14 +68,14 @@ def run(settings: Settings) -> Account:
         account.counts["restarts"] += 2 * outcome.images
         account.problems += [f"{crash}: {problem}" for problem in outcome.problems]
     account.notes.append("crashes by call: " + ", ".join(f"{name} {n}" for name, n in crashed_in.most_common() if n))
-    # A sample may draw calls that a life reaches or not, by the turns of its threads.
+    # A sample may draw calls that a life does not reach, depending on the scheduling of its threads.
     if account.counts["crashes"] < (0.5 if settings.is_short else 0.8) * len(crashes):
-        account.problems.append("too few of the lives met their crash")
+        account.problems.append("too few of the lives reached their crash")
     return account
 
 
 def count_calls(seed: int) -> int:
-    """The changing calls of an undisturbed life; a few more or less from run to run, as threads take turns."""
+    """Returns the changing calls of an undisturbed life; their number varies with the scheduling of threads."""
     with folder() as root:
         disk = SimulatedFiles(root / "data")
         steps = small_life(seed)
@@ -84,7 +84,7 @@ def count_calls(seed: int) -> int:
 
 
 def crashed(crash: Crash) -> Outcome:
-    """Lives until the crash, then looks at what is left in each way."""
+    """Runs a life until the crash, then checks what each kind of loss leaves."""
     outcome = Outcome()
     try:
         _crash_and_look(crash, outcome)
@@ -117,7 +117,7 @@ def _crash_and_look(crash: Crash, outcome: Outcome) -> None:
 
 
 def _until_crash(root: Path, crash: Crash, steps: list[Step], losses: list[tuple[Loss, int]]) -> tuple[str, bytes]:
-    """The call that the crash fell in, and how far each step came; leaves an image for each loss in `root`."""
+    """Returns the call of the crash, and the state of each step; leaves an image for each loss in `root`."""
     disk = SimulatedFiles(root / "data")
     progress = bytearray(len(steps))
     disk.crash_at(crash.call, crash.moment)
@@ -129,7 +129,7 @@ def _until_crash(root: Path, crash: Crash, steps: list[Step], losses: list[tuple
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """A recovery with little memory that crashes, on a disk that dies at the given call; then the power fails."""
+    """Runs a recovery with little memory on a disk that dies at the given call; then the power fails."""
 
     image: Path
     call: int
@@ -137,11 +137,11 @@ class Recovery:
 
     @property
     def left(self) -> Path:
-        """What the power failure leaves."""
+        """Returns what the power failure leaves."""
         return self.image.with_name(f"{self.image.name}-again")
 
     def crash(self) -> bool:
-        """Whether it came to the crash; an orderly stop is part of it."""
+        """Returns whether the crash was reached; the recovery includes an orderly stop."""
         disk = SimulatedFiles.of(self.image)
         disk.crash_at(self.call)
         _live(disk, tight_config(), [], bytearray())
@@ -150,7 +150,7 @@ class Recovery:
 
 
 def _live(disk: SimulatedFiles, config: Config, steps: list[Step], progress: bytearray) -> None:
-    """A life from the opening of the folder to the orderly stop, or until the disk dies."""
+    """Runs a life from opening the folder to the orderly stop, or until the disk dies."""
     _let_threads_die_quietly()
     try:
         driver = Driver(disk.root, disk, config)
@@ -162,7 +162,7 @@ def _live(disk: SimulatedFiles, config: Config, steps: list[Step], progress: byt
 
 
 def _let_threads_die_quietly() -> None:
-    """A server's threads die by the same crash."""
+    """Silences the same crash in the server's threads."""
     usual = threading.excepthook
 
     def hook(died: threading.ExceptHookArgs) -> None:

@@ -1,6 +1,6 @@
-"""SIGKILL at each changing system call of a real process, LMDB's own included, one by one; two restarts; nothing lost.
+"""SIGKILL at each changing system call of a real process, including LMDB's own, then two restarts; nothing is lost.
 
-The same life as in every_call.py, in a child on the real file system. The child is traced (tracer.py) and killed just
+The life is that of every_call.py, in a child on the real file system. The child is traced (tracer.py) and killed just
 before its N-th call that writes, syncs, allocates, names or removes something, whichever library or thread makes it.
 """
 
@@ -29,7 +29,7 @@ PROMISE = "SIGKILL before each changing system call, LMDB's too, then two restar
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Before which call the process dies: so many-th of LMDB's, or of the others."""
+    """The call before which the process dies, by its number among LMDB's calls or among the others."""
 
     of_lmdb: bool
     call: int
@@ -38,14 +38,14 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one kill. `call` is None when the life was over before."""
+    """The outcome of one kill. `call` is None when the life ended before it."""
 
     call: SystemCall | None
     problem: str | None
 
 
 def run(settings: Settings) -> Account:
-    """The campaign: every call, or a sample of them."""
+    """Runs the campaign: every call, or a sample."""
     account = Account("every_system_call", PROMISE)
     seen = calls_of_a_life(settings.seed)
     kills: list[Kill] = []
@@ -62,9 +62,9 @@ def run(settings: Settings) -> Account:
         account.counts["restarts"] += 2 * (outcome.call is not None)
         if outcome.problem is not None:
             account.problems.append(f"{kill}: {outcome.call}: {outcome.problem}")
-    # A sample may draw calls that a life reaches or not, by the turns of its threads.
+    # A sample may draw calls that a life does not reach, depending on the scheduling of its threads.
     if account.counts["kills"] < (0.5 if settings.is_short else 0.8) * len(kills) or not account.counts["  in LMDB"]:
-        account.problems.append("too few of the lives met their kill")
+        account.problems.append("too few of the lives reached their kill")
     return account
 
 
@@ -74,7 +74,7 @@ def is_lmdb(call: SystemCall) -> bool:
 
 
 def calls_of_a_life(seed: int) -> list[SystemCall]:
-    """The changing calls of an undisturbed life, as they came this time."""
+    """Returns the changing calls of an undisturbed life, in the order of this run."""
     seen: list[SystemCall] = []
 
     def watch(call: SystemCall) -> Action:
@@ -89,7 +89,7 @@ def calls_of_a_life(seed: int) -> list[SystemCall]:
 
 
 def life(root: Path, steps: list[Step], progress: mmap.mmap) -> Callable[[], None]:
-    """A whole life as a child lives it; its progress is in memory that outlives it."""
+    """Runs a whole life in a child; its progress is in memory that outlives it."""
 
     def live() -> None:
         driver = Driver(root, Files(), small_config())
@@ -101,7 +101,7 @@ def life(root: Path, steps: list[Step], progress: mmap.mmap) -> Callable[[], Non
 
 
 def killed(kill: Kill) -> Outcome:
-    """A life up to the kill, and two restarts."""
+    """Runs a life up to the kill, and two restarts."""
     steps = small_life(kill.seed)
     progress = mmap.mmap(-1, len(steps))
     met: list[SystemCall] = []

@@ -1,9 +1,9 @@
-"""Each sync of a life fails once, the pages are dropped, then the power is cut: the server has ended, nothing is lost.
+"""Each sync of a life fails once and its pages are dropped; the server must end, and lose nothing in a power cut.
 
-A failed fsync or fdatasync leaves the kernel's pages clean without having written them, so a second one would succeed
-and prove nothing. The simulated disk does the same: the sync answers EIO, and what it should have made durable is gone.
-From then on the server must acknowledge nothing, and end; a power cut later, two restarts find every write that had
-been acknowledged at `fsync`.
+A failed fsync or fdatasync marks the kernel's pages clean without having written them, so a second one would succeed
+and prove nothing. The simulated disk does the same: the sync returns EIO, and the data that it should have made durable
+is lost. After that the server must acknowledge nothing, and end. After a power cut, two restarts must find every write
+that was acknowledged at `fsync`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WAIT_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Which sync of a life fails, counted from 1."""
+    """The sync of a life that fails, counted from 1."""
 
     sync: int
     seed: int
@@ -44,14 +44,14 @@ class Failure:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it; `what` is empty when the life was over before."""
+    """The outcome; `what` is empty when the life ended before the sync."""
 
     what: str = ""
     problems: list[str] = field(default_factory=list)
 
 
 def run(settings: Settings) -> Account:
-    """The campaign: every sync, or a sample of them."""
+    """Runs the campaign: every sync, or a sample."""
     account = Account("failed_sync", PROMISE)
     sync_count = in_child(lambda: _count_syncs(settings.seed))
     failures = [Failure(sync, settings.seed) for sync in range(1, sync_count + 1)]
@@ -65,14 +65,14 @@ def run(settings: Settings) -> Account:
         failed_in[outcome.what] += bool(outcome.what)
         account.problems += [f"{failure}, {outcome.what}: {problem}" for problem in outcome.problems]
     account.notes += [f"{count:>5}  {what}" for what, count in failed_in.most_common() if count]
-    # A sample may draw calls that a life reaches or not, by the turns of its threads.
+    # A sample may draw calls that a life does not reach, depending on the scheduling of its threads.
     if account.counts["failed syncs"] < (0.5 if settings.is_short else 0.8) * len(failures):
-        account.problems.append("too few of the lives met their failure")
+        account.problems.append("too few of the lives reached their failure")
     return account
 
 
 class Life:
-    """A life on a disk one sync of which fails; afterwards every step is still tried."""
+    """A life on a disk of which one sync fails; afterwards every step is still tried."""
 
     def __init__(self, disk: SimulatedFiles, steps: list[Step], fails_at: int) -> None:
         self.progress = bytearray(len(steps))
@@ -140,7 +140,7 @@ class Life:
 
 
 def failed(failure: Failure) -> Outcome:
-    """A life with the failure in it; two restarts on each of two power cuts."""
+    """Runs a life with the failure, and two restarts after each of two power cuts."""
     steps = small_life(failure.seed)
     losses = [(Loss.ALL, 0), (Loss.SOME, failure.sync)]
     with folder() as root:
@@ -174,7 +174,7 @@ def _until_failure(
 
 
 def _kind(call: Call, root: Path) -> str:
-    """What the synced file is, without its numbers."""
+    """Returns the kind of the synced file: its name without numbers."""
     parts = call.path.relative_to(root).parts
     if call.name == "fsync_folder":
         return "a region's folder" if len(parts) == 2 else f"the folder {'/'.join(parts) or 'itself'}"

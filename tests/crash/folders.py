@@ -1,4 +1,4 @@
-"""Folders of a campaign's own, gone when it is done with them."""
+"""Temporary folders of a campaign."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MEMORY = Path("/dev/shm")
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """A fresh folder, in memory where the system has a place for that: these campaigns need no real disk."""
+    """Creates a folder, in memory if the system supports it, because these campaigns need no real disk."""
     root = Path(tempfile.mkdtemp(prefix="rowlock-crash-", dir=_MEMORY if _MEMORY.is_dir() else None))
     try:
         yield root
@@ -22,6 +22,6 @@ def folder() -> Iterator[Path]:
 
 
 def copied(source: Path, target: Path) -> Path:
-    """A copy of a data folder, flat files and folders only."""
+    """Copies a data folder, which has only flat files and folders."""
     shutil.copytree(source, target)
     return target

@@ -1,4 +1,4 @@
-"""Judges what a scan found after a kill, against the ledger of what was sent and acknowledged."""
+"""Compares the result of a scan after a kill with the ledger of sent and acknowledged changes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tests.crash.kill_ledger import (
 
 
 class Found:
-    """What a scan found, judged."""
+    """The result of a scan, and its comparison with the ledger."""
 
     def __init__(self, rows: dict[bytes, dict[bytes, bytes]]) -> None:
         self._rows = rows
 
     def row_problems(self, acknowledged: Int64s, sent: Int64s) -> list[str]:
-        """Rows that are in part, lost or invented. Numbers of slots: acknowledged before the scan, sent after it."""
+        """Yields rows that are incomplete, lost or invented, by the slots' acknowledged and sent numbers."""
         problems = []
         for slot in range(len(sent)):
             names = [bulk_row(slot, place) for place in range(BULK_ROWS)] if is_bulk(slot) else [row_of(slot)]
             numbers = {number for name in names for number in self._numbers(name)}
             if len(numbers) != 1:
-                problems.append(f"{names[0]!r} is there in part: numbers {sorted(numbers)}")
+                problems.append(f"{names[0]!r} is incomplete: numbers {sorted(numbers)}")
             elif not acknowledged[slot] <= min(numbers) <= sent[slot]:
                 lost = "LOST" if min(numbers) < acknowledged[slot] else "never written"
                 problems.append(
@@ -38,7 +38,7 @@ class Found:
         return problems
 
     def _numbers(self, name: bytes) -> list[int]:
-        """The numbers in the row's columns, with its counter of changes if it has one; an absent row is 0."""
+        """Returns the numbers in the row's columns, and its counter of changes if it has one; 0 for an absent row."""
         cells = self._rows.get(name)
         if cells is None:
             return [0]
@@ -48,7 +48,7 @@ class Found:
         return numbers
 
     def counter_problems(self, kind: str, before: Bytes, after: Bytes, *, is_final: bool) -> list[str]:
-        """Counters below an answer given before the scan; at the end, numbers that nobody was answered."""
+        """Yields counters below an answer before the scan and, at the end, numbers that were not answered."""
         problems = []
         for place in range(COUNTERS):
             cells = self._rows.get(counter_row(kind, place), {})

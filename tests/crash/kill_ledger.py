@@ -1,8 +1,8 @@
-"""What the writers of the kill campaign have sent and were acknowledged, in a file that all processes map.
+"""The changes that the writers of the kill campaign have sent and got acknowledged, in a file that all processes map.
 
-Every thread of every writer has slots of its own, so nothing is locked. A slot is a row (or a group of rows that are
-always written together) and counts up: `sent` before the call, `acknowledged` after it. What is found must lie between
-them. Shared counters have a mark for each number that somebody was answered: none may be answered twice.
+Every thread of every writer has its own slots, so no lock is needed. A slot is a row (or a group of rows that are
+always written together) and counts up: `sent` before the call, `acknowledged` after it. The stored number must lie
+between them. Shared counters have a mark for each number that was answered: none may be answered twice.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Ledger:
 
     @staticmethod
     def make(path: Path, writers: int) -> None:
-        """An empty ledger for so many writers."""
+        """Creates an empty ledger for this number of writers."""
         with path.open("wb") as file:
             file.truncate(8 * (1 + 3 * writers * SLOTS_A_WRITER) + 2 * COUNTERS * MARKS)
 
@@ -77,14 +77,14 @@ class Ledger:
         self._flags[0] = 1
 
     def count(self, slot: int) -> None:
-        """One more operation of the slot's thread was acknowledged."""
+        """Counts an acknowledged operation of the slot's thread."""
         self._operations[slot] += 1
 
     def has_begun(self, writer: int) -> bool:
-        """Whether the writer was acknowledged anything."""
+        """Returns whether the writer got any acknowledgement."""
         return bool(self._operations[writer * SLOTS_A_WRITER : (writer + 1) * SLOTS_A_WRITER].any())
 
     @property
     def operation_count(self) -> int:
-        """Operations acknowledged, of all writers."""
+        """Returns the number of acknowledged operations of all writers."""
         return int(self._operations.sum())

@@ -1,4 +1,4 @@
-"""A real rowlock-server in a process of its own, which is started and killed again and again."""
+"""A real rowlock-server process, which is started and killed repeatedly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONFIG = {
 
 
 class Server:
-    """The server's process. Always on the same port once it had one."""
+    """The server's process, always on the port of its first start."""
 
     def __init__(self, folder: Path) -> None:
         self.address = "127.0.0.1:0"
@@ -33,14 +33,14 @@ class Server:
         self._process: subprocess.Popen[str] | None = None
 
     def launch(self) -> None:
-        """Starts it, and does not wait."""
+        """Starts the server without waiting for it."""
         command = [sys.executable, "-m", "rowlock_regionserver", "--data", str(self._folder), "--listen", self.address]
         command += [word for name, value in CONFIG.items() for word in ("--config", f"{name}={value}")]
         with self._errors.open("a") as errors:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
 
     def wait_until_ready(self) -> None:
-        """Until it serves; ChildFailedError with its words when it does not."""
+        """Waits until the server is ready; raises ChildFailedError with its output when it fails to start."""
         assert self._process is not None
         output = self._process.stdout
         assert output is not None
@@ -52,15 +52,15 @@ class Server:
         self.address = found[1]
 
     def kill(self) -> None:
-        """SIGKILL. ChildFailedError when it had ended before, by itself."""
+        """Sends SIGKILL. Raises ChildFailedError if the server had already ended by itself."""
         self._end(signal.SIGKILL, -signal.SIGKILL)
 
     def stop(self) -> None:
-        """An orderly stop."""
+        """Stops the server in an orderly way."""
         self._end(signal.SIGTERM, 0)
 
     def end(self) -> None:
-        """Ends it, however it is; for when the campaign is over."""
+        """Ends the server in any state, at the end of the campaign."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

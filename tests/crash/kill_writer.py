@@ -1,8 +1,8 @@
-"""A writer of the kill campaign: a process with one client and many threads, which write as fast as they are answered.
+"""A writer of the kill campaign: a process with one client and many threads, which write as fast as they get answers.
 
-`python -m tests.crash.kill_writer ADDRESS LEDGER WRITERS PLACE`. The server is killed and restarted under it all the
-time. The client repeats what was not answered, under the same request id, so that no call may fail: one that does ends
-the writer with exit 1 and a traceback.
+`python -m tests.crash.kill_writer ADDRESS LEDGER WRITERS PLACE`. The server is killed and restarted all the time. The
+client retries unanswered requests under the same request id, so no call may fail: a failed call ends the writer with
+exit 1 and a traceback.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ VALUE_BYTES = 60
 
 
 class Writer:
-    """The threads of one process. Each does one kind of work, over rows of its own and over counters of all."""
+    """The threads of one process. Each does one kind of work, on its own rows and on shared counters."""
 
     def __init__(self, table: Table[bytes], ledger: Ledger, place: int) -> None:
         self._table = table  # whose durability is `os`
@@ -50,7 +50,7 @@ class Writer:
         self._first_slot = place * SLOTS_A_WRITER
 
     def run(self) -> None:
-        """Until the ledger says stop. A thread that fails ends the process."""
+        """Runs the threads until the ledger says stop. A thread that fails ends the process."""
         work = (
             self._put,
             self._put,
@@ -81,7 +81,7 @@ class Writer:
             os._exit(1)
 
     def _put(self, slot: int, turn: int) -> None:
-        """All columns of two families get the slot's next number."""
+        """Puts the slot's next number into all columns of two families."""
         self._put_into(self._table, slot)
 
     def _put_synced(self, slot: int, turn: int) -> None:
@@ -93,7 +93,7 @@ class Writer:
         self._end(slot, number)
 
     def _mixed(self, slot: int, turn: int) -> None:
-        """The same, with a counter of the row's changes in the same mutation: it must equal the number."""
+        """Puts the next number and increments a counter in the same mutation; the two must be equal."""
         number = self._begin(slot)
         value = _value(number)
         changes: list[Change] = [*(Put(column, value) for column in COLUMNS), Increment(CHANGES)]
@@ -102,7 +102,7 @@ class Writer:
         self._end(slot, number)
 
     def _bulk(self, slot: int, turn: int) -> None:
-        """A bulk batch of rows that are always written together."""
+        """Puts a bulk batch of rows that are always written together."""
         number = self._begin(slot)
         value = _value(number)
         cells = [(bulk_row(slot, place), column) for place in range(BULK_ROWS) for column in COLUMNS]
@@ -117,13 +117,13 @@ class Writer:
         self._end(slot, number)
 
     def _increment(self, slot: int, turn: int) -> None:
-        """A counter that all writers share."""
+        """Increments a counter that all writers share."""
         place = turn % COUNTERS
         number = self._table.increment(counter_row("counter", place), b"stats:n")
         _mark(self._ledger.increment_marks[place], number)
 
     def _race(self, slot: int, turn: int) -> None:
-        """From the number seen to the next one, if nobody was faster."""
+        """Puts the next number by check-and-put, which fails if another writer was faster."""
         place = turn % COUNTERS
         row = counter_row("race", place)
         current = self._table.row(row).get(b"info:n")

@@ -1,13 +1,13 @@
-"""A random life of a small store, which crosses every edge that a crash could fall on, and a judge of what is left.
+"""A random life of a small store, which crosses every edge at which a crash could fall, and a judge of what is left.
 
-`small_life(seed)` is a list of steps: rows changed over two families, counters, conditions met and unmet, bulk batches
-in the log and in files of their own, flushes, log rolls, tables made, altered, truncated and dropped, restarts. The
-steps are done one after the other, and `progress` has a byte for each: NOT_SENT, SENT or DONE.
+`small_life(seed)` is a list of steps: rows changed over two families, counters, conditions that hold or not, bulk
+batches in the log and in files of their own, flushes, log rolls, tables created, altered, truncated and dropped, and
+restarts. The steps are done one after the other, and `progress` has a byte for each: NOT_SENT, SENT or DONE.
 
-The judge's rule. A table operation is there exactly if it is DONE; of the one that was under way, both is right. Each
-table's rows are as some prefix of its writes left them: no row half, nothing missing before something that is there.
-The prefix reaches at least to the last write that was acknowledged at a durability that survives what happened, and to
-whatever a flush or an orderly stop has put into store files.
+The judge's rule: a table operation must have happened if it is DONE, may have happened if it is SENT, and must not have
+happened otherwise. Each table's rows are as some prefix of its writes left them: no row is incomplete, and nothing is
+missing before a write that is there. The prefix includes at least the last write that was acknowledged at a durability
+that survives the crash, and all writes that a flush or an orderly stop has put into store files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CATALOG_STEPS = (CreateTable, AlterTable, TruncateTable, DropTable)
 
 
 def small_life(seed: int, *, rounds: int = 3) -> list[Step]:
-    """About thirty steps a round; the first makes the tables `flights` and `counters`."""
+    """Returns about thirty steps a round; the first create the tables `flights` and `counters`."""
     chance = random.Random(seed)
     steps: list[Step] = [CreateTable("flights", (b"info", b"stats")), CreateTable("counters", (b"n",))]
     for number in range(rounds):
@@ -60,7 +60,7 @@ _LOGGED = (Durability.FSYNC, Durability.FSYNC, Durability.OS, Durability.ASYNC)
 
 
 def _row_writes(chance: random.Random, first: int, count: int) -> list[Step]:
-    """Writes number themselves in what they store, so that no two states of a row are equal."""
+    """Generates steps. Writes store their own number, so that no two states of a row are equal."""
     return [_row_write(chance, number) for number in range(first, first + count)]
 
 
@@ -83,7 +83,7 @@ def _row_write(chance: random.Random, number: int) -> Step:
         case 4:
             return RowWrite("flights", row, (Delete(DeleteKind.ROW),), durability)
         case 5:
-            # The same value may or may not be there: met and unmet conditions both occur.
+            # The value may or may not be there, so conditions hold or fail.
             return RowWrite("flights", b"checked", (Put(b"info", b"a", b"%d" % (number % 2)), *puts), durability)
         case 6:
             return RowWrite("flights", b"checked", puts, durability, expected=(b"info", b"a", b"%d" % (number % 2)))
@@ -102,7 +102,7 @@ def _bulk(number: int, *, row_count: int, value_bytes: int, durability: Durabili
 
 
 def _catalog_work(chance: random.Random, first: int, number: int) -> list[Step]:
-    """A table made, filled, altered, truncated and dropped, with and without a flush between."""
+    """Returns steps that create, fill, alter, truncate and drop a table, with and without a flush between."""
     extra = f"extra-{number}"
 
     def put(family: bytes) -> Step:
@@ -122,23 +122,23 @@ def _catalog_work(chance: random.Random, first: int, number: int) -> list[Step]:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Says whether what a restart found may be there. `survives`: writes of this durability must be."""
+    """Decides whether the contents after a restart are allowed. Writes at durability `survives` must be there."""
 
     steps: Sequence[Step]
     progress: Sequence[int]
     survives: Durability
 
     def problem(self, found: Store) -> str | None:
-        """Why this may not be there, or None when it may."""
+        """Returns why these contents are not allowed, or None when they are."""
         problems = [self._problem(found, catalog) for catalog in self._catalogs()]
         return None if None in problems else problems[0]
 
     def in_flight(self) -> int | None:
-        """The step that was sent and not answered."""
+        """Returns the step that was sent and not answered."""
         return next((number for number, state in enumerate(self.progress) if state == SENT), None)
 
     def _catalogs(self) -> list[set[int]]:
-        """The sets of table operations that may be there."""
+        """Returns the allowed sets of table operations."""
         done = {
             number
             for number, step in enumerate(self.steps)
@@ -162,7 +162,7 @@ class Judge:
         return None
 
     def _ends(self, table: str) -> list[int]:
-        """The last write of each prefix that may be there, the shortest first; -1: none."""
+        """Yields the last write of each allowed prefix, the shortest first; -1 for the empty prefix."""
         ends = [-1]
         for number, step in enumerate(self.steps):
             state = self.progress[number]
@@ -175,14 +175,14 @@ class Judge:
         return ends
 
     def is_written(self, number: int) -> bool:
-        """Whether the step's condition was met: one that was not met says nothing of the writes before it."""
+        """Returns whether the step's condition held; a failed one proves nothing about the writes before it."""
         step = self.steps[number]
         if not isinstance(step, RowWrite) or step.expected is None:
             return True
         return step.is_met(self._state(self._catalogs()[0], step.table, number - 1)[step.table].rows)
 
     def _state(self, catalog: set[int], table: str | None, last: int) -> Store:
-        """The store after the table operations in `catalog` and the table's writes up to `last`."""
+        """Returns the store after the table operations in `catalog` and the table's writes up to `last`."""
         store: Store = {}
         for number, step in enumerate(self.steps):
             if isinstance(step, _CATALOG_STEPS):
@@ -196,7 +196,7 @@ class Judge:
 
 
 def difference(found: Rows, expected: Rows) -> str:
-    """The first few rows that differ, with what was found and what was expected at least."""
+    """Formats the first few rows that differ, as found and as the shortest prefix expects."""
     rows = [row for row in sorted({*found, *expected}) if found.get(row) != expected.get(row)]
     parts = []
     for row in rows[:3]:

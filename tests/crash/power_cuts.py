@@ -1,8 +1,8 @@
-"""Power cuts of a log with an unsynced tail: what was synced is found, the rest is a torn tail, and none is damage.
+"""Power cuts of a log with an unsynced tail: synced changes are found, the rest is a torn tail, and none is damage.
 
-A log lives a few short lives on a simulated disk, each ended by a power cut at a random call of its: while it appends,
-rolls, marks itself idle, trims, is closed, or recovers. Of what was not synced the cut leaves random sectors, sizes and
-names. Records hold copies of the log now and then, so that valid records stand where they do not belong.
+A log lives a few short lives on a simulated disk, each ended by a power cut at a random call: while it appends, rolls,
+marks itself idle, removes old segments, is closed, or recovers. Of what was not synced the cut leaves random sectors,
+sizes and names. Some records hold copies of the log, so that valid records occur where they do not belong.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.crash.folders import folder
 from tests.crash.simulated_files import Loss, Moment, SimulatedCrash, SimulatedFiles
 from tests.unit.wal.log_case import Change, LogCase, read_all, small_config
 
-PROMISE = "power cuts of a log with an unsynced tail: none is taken for damage, and nothing that was synced is lost"
+PROMISE = "power cuts of a log with an unsynced tail: none is reported as damage, and nothing that was synced is lost"
 CUTS = 1000
 CUTS_SHORT = 300
 LIVES = 3
@@ -30,14 +30,14 @@ REGIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Everything that is random in some lives, each ended by a power cut."""
+    """The random choices of some lives, each ended by a power cut."""
 
     seed: int
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of the cuts."""
+    """The outcome of the cuts."""
 
     torn_count: int = 0
     cut_count: int = 0
@@ -46,7 +46,7 @@ class Outcome:
 
 
 def run(settings: Settings) -> Account:
-    """The campaign: so many power cuts, a few to each log."""
+    """Runs the campaign, with a few power cuts to each log."""
     account = Account("power_cuts", PROMISE)
     count = CUTS_SHORT if settings.is_short else CUTS
     chance = random.Random(settings.seed)
@@ -54,7 +54,7 @@ def run(settings: Settings) -> Account:
     for one, outcome in spread(lambda one: in_child(lambda: cut(one)), cuts):
         account.counts["power cuts"] += outcome.cut_count
         account.counts["that tore the tail"] += outcome.torn_count
-        account.counts["after which records were written anew"] += outcome.unproven_count
+        account.counts["after which records were rewritten"] += outcome.unproven_count
         account.problems += [f"{one}: {problem}" for problem in outcome.problems]
     if account.counts["power cuts"] < count:
         account.problems.append(f"fewer than {count} power cuts")
@@ -65,7 +65,7 @@ def run(settings: Settings) -> Account:
 
 
 def cut(one: Cut) -> Outcome:
-    """Some lives of one log, each ended by a power cut, and what was found after each."""
+    """Runs some lives of one log, each ended by a power cut, and checks the log after each."""
     outcome = Outcome()
     chance = random.Random(one.seed)
     with folder() as root:
@@ -85,12 +85,12 @@ def cut(one: Cut) -> Outcome:
 
 
 def _found(log: Path, synced: list[Change], outcome: Outcome) -> list[Change]:
-    """What a reader finds after the cut, and two restarts; all of it, in order."""
+    """Returns all that a reader and two restarts find after the cut, in order."""
     if not log.exists():
         assert not synced, "the log is gone"
         return []
     recovered, delivered = read_all(log)
-    assert recovered.gaps == (), f"taken for damage: {recovered.gaps}"
+    assert recovered.gaps == (), f"reported as damage: {recovered.gaps}"
     assert recovered.broken == {}
     assert recovered.unknown_broken is None
     assert delivered[: len(synced)] == synced, f"{len(synced)} synced changes, found {delivered}"
@@ -101,7 +101,7 @@ def _found(log: Path, synced: list[Change], outcome: Outcome) -> list[Change]:
 
 
 def _life(disk: SimulatedFiles, before: list[Change], chance: random.Random) -> list[Change]:
-    """Appends and all else that a log does, until a random call of it; the changes that must be found."""
+    """Runs the log until a random call; returns the changes that must be found."""
     disk.crash_at(chance.randint(1, 100), chance.choice(list(Moment)))
     config = small_config(log_segment_bytes=chance.choice((4096, 16384)))
     numbers: dict[int, int] = {}
@@ -144,7 +144,7 @@ def _step(case: LogCase, chance: random.Random) -> None:
 
 
 def _piece_of_log(log: Path, chance: random.Random) -> bytes:
-    """Some hundred bytes of the newest segment, sectors and all."""
+    """Returns some hundred bytes of the newest segment, with whole sectors."""
     path = max(path for path in log.iterdir() if path.suffix == ".wal" and path.stem.isdigit())
     data = path.read_bytes()
     start = chance.randrange(0, len(data), 8)

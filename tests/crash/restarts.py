@@ -1,8 +1,8 @@
-"""Two restarts on what a crash left: everything that must be there is there, twice, and the server works.
+"""Two restarts after a crash: everything that must be there is there, twice, and the server works.
 
-The first restart reads everything, sends again what was under way and what was acknowledged last, and ends as by
-SIGKILL, or it has so little memory that it flushes while it recovers, and ends in good order. The second must find
-exactly what the first one left. Each is a process of its own.
+The first restart reads everything, and sends again the step in flight and the writes acknowledged last. It ends as by
+SIGKILL, or it has so little memory that it flushes during recovery, and stops in an orderly way. The second must find
+exactly what the first left. Each is a separate process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PROBE_TABLE = "probe"
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """What the first restart left behind, and what was wrong with what it found."""
+    """The contents that the first restart left, and the problem of what it found."""
 
     problem: str | None
     store: Store
@@ -44,7 +44,7 @@ class _Left:
 def problem_after_restarts(
     folder: Path, judge: Judge, *, stops: bool, files: Callable[[], Files] = UnsyncedFiles
 ) -> str | None:
-    """What is wrong with what two restarts find in `folder`; None when all is well.
+    """Returns what is wrong with what two restarts find in `folder`; None when all is right.
 
     `stops`: the first restart has little memory and ends in good order. Changes the folder.
     """
@@ -80,7 +80,7 @@ def _second(folder: Path, expected: Store, files: Files) -> str | None:
 
 
 def store_difference(found: Store, expected: Store) -> str | None:
-    """How two stores differ; None when they are equal."""
+    """Returns how two stores differ; None when they are equal."""
     if found == expected:
         return None
     for name in expected.keys() & found.keys():
@@ -90,7 +90,7 @@ def store_difference(found: Store, expected: Store) -> str | None:
 
 
 def _resent(driver: Driver, judge: Judge, found: Store) -> str | None:
-    """Sends again the write that was under way, and those acknowledged last. Changes `found` along with the server."""
+    """Sends again the write in flight and those acknowledged last. Updates `found` like the server."""
     in_flight = judge.in_flight()
     newest = max((n for n, state in enumerate(judge.progress) if state), default=-1)
     for number in range(max(0, newest - REQUESTS_KEPT), newest + 1):
@@ -109,7 +109,7 @@ def _resent(driver: Driver, judge: Judge, found: Store) -> str | None:
 
 
 def _is_still_served(judge: Judge, number: int) -> bool:
-    """Whether no table operation has touched the table since the step: its answers would be gone with the region."""
+    """Returns whether no table operation has replaced the table's region, and its saved answers, since the step."""
     table = judge.steps[number].table  # type: ignore[union-attr]  # The caller has only writes.
     return not any(
         isinstance(step, CreateTable | AlterTable | TruncateTable | DropTable) and step.table == table and state
@@ -118,7 +118,7 @@ def _is_still_served(judge: Judge, number: int) -> bool:
 
 
 def _probe(driver: Driver, number: int) -> None:
-    """The server takes a new table, a write and a flush; it would not if it had come up broken."""
+    """Checks that the server accepts a new table, a write and a flush."""
     if all(table.name != _PROBE_TABLE for table in driver.server.tables()):
         driver.do(number, CreateTable(_PROBE_TABLE, (b"f",)))
     driver.do(number + 1, RowWrite(_PROBE_TABLE, b"%d" % number, (Put(b"f", b"q", b"v"),), Durability.FSYNC))

@@ -1,8 +1,8 @@
-"""Each write of a life is shortened once, LMDB's own included: the life goes through, and two restarts find all of it.
+"""Each write of a life is shortened once, including LMDB's own: the life completes, and two restarts find all of it.
 
-The same life as in every_system_call.py. The system may take only a part of any write, as a disk does that is just
-getting full. A write that goes through the files door is continued. LMDB gives up instead, so that flush changes
-nothing and is asked for again. The server never ends for it.
+The life is that of every_system_call.py. The system may accept only a part of any write, like a disk that is nearly
+full. A write through files.Files is continued. LMDB gives up, so its flush changes nothing and is requested again. The
+server never ends because of it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tests.crash.steps import Step
 from tests.crash.system_calls import WRITES
 from tests.crash.tracer import Action, SystemCall, traced
 
-PROMISE = "each write is shortened once, LMDB's too: the server goes on, and nothing acknowledged is lost"
+PROMISE = "each write is shortened once, LMDB's too: the server continues, and nothing acknowledged is lost"
 
 
 @dataclass(frozen=True, slots=True)
 class Shortened:
-    """Which write writes only half: one of LMDB's or one of the others, each counted from 1."""
+    """The write that writes only half, by its number from 1 among LMDB's or among the others."""
 
     is_lmdb: bool
     number: int
@@ -43,7 +43,7 @@ class Shortened:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it. `call` is None when the life had fewer writes, this time."""
+    """The outcome. `call` is None when the life had fewer writes in this run."""
 
     call: SystemCall | None
     tries: int
@@ -51,7 +51,7 @@ class Outcome:
 
 
 def run(settings: Settings) -> Account:
-    """The campaign: every write, or a sample of LMDB's and one of the others."""
+    """Runs the campaign: every write, or a sample of LMDB's and one of the others."""
     account = Account("short_writes", PROMISE)
     writes = [call for call in calls_of_a_life(settings.seed) if call.name in WRITES]
     account.counts["writes in the life"] = len(writes)
@@ -70,7 +70,7 @@ def run(settings: Settings) -> Account:
         if outcome.problem is not None:
             account.problems.append(f"{one}: {outcome.call}: {outcome.problem}")
     account.counts.update(met)
-    # A sample may draw writes that a life reaches or not, by the turns of its threads, and none that a flush needs.
+    # A sample may draw writes that a life does not reach, depending on its threads, and none that a flush needs.
     shortened_min = (0.5 if settings.is_short else 0.8) * len(ones)
     if met["shortened"] < shortened_min or not (settings.is_short or met["flushes asked for again"]):
         account.problems.append("too few writes were shortened")
@@ -78,7 +78,7 @@ def run(settings: Settings) -> Account:
 
 
 def shortened(one: Shortened) -> Outcome:
-    """A whole life with the short write in it, and two restarts."""
+    """Runs a whole life with the short write, and two restarts."""
     steps = small_life(one.seed)
     progress, tries = mmap.mmap(-1, len(steps)), mmap.mmap(-1, 1)
     met: list[SystemCall] = []
@@ -106,7 +106,7 @@ def shortened(one: Shortened) -> Outcome:
 
 
 def _life(root: Path, steps: list[Step], progress: mmap.mmap, tries: mmap.mmap) -> Callable[[], None]:
-    """A whole life that asks again for what the disk did not take; `tries` counts how often it had to."""
+    """Runs a whole life that retries steps that the disk refused; `tries` counts the retries."""
 
     def live() -> None:
         driver = Driver(root, Files(), small_config())

@@ -1,18 +1,18 @@
-"""A simulated disk under a real folder: what a power failure leaves of it, and a crash or failure at any call.
+"""A simulated disk over a real folder: what a power failure leaves of it, and a crash or failure at any call.
 
-    disk = SimulatedFiles(tmp_path / "data")          # the folder is made; give `disk` to a server as its Files
+    disk = SimulatedFiles(tmp_path / "data")          # creates the folder; give `disk` to a server as its Files
     disk.crash_at(17)                                 # dies in the 17th changing call from now, as kill -9 would
     disk.fail_at(3, errno.EIO)                        # the third changing call from now fails once
     disk.before_call = lambda call: ...               # called before each changing call, may raise or block
     disk.power_failure(tmp_path / "after", Loss.ALL)  # a folder as it is found after the power came back
 
-Live content is in the real folder, so that LMDB, which writes past this door, can work there. For each file the
-simulation keeps the content that the last fsync or fdatasync of it made durable, and for each folder the names that
-the last fsync_folder made durable, with the changes of names since then. A file that was synced but whose name was
-not is lost, as POSIX allows. Changes of names become durable in order, as on any journalling file system.
+Live content is in the real folder, so that LMDB, which bypasses this class, can work there. For each file the
+simulation stores the content that its last fsync or fdatasync made durable, and for each folder the names that its last
+fsync_folder made durable, with the changes of names since then. A file that was synced but whose name was not is lost,
+as POSIX allows. Changes of names become durable in order, as on any journalling file system.
 
-Files are known by inode; a hidden hard link to each keeps its inode from being used again. A file that was made past
-this door is first seen when it is opened, renamed or its folder is synced through it, and counts as empty until it
+Files are identified by inode; a hidden hard link to each prevents reuse of its inode. A file that was created without
+this class is first noticed when it is opened, renamed or its folder is synced through it, and counts as empty until it
 is synced.
 """
 
@@ -34,11 +34,11 @@ SECTOR_BYTES = 512
 
 
 class SimulatedCrash(BaseException):
-    """The process is dead: nothing that it does from here on reaches the disk."""
+    """The process has died: nothing that it does after this reaches the disk."""
 
 
 class Loss(enum.Enum):
-    """What a power failure takes."""
+    """What a power failure loses."""
 
     NOTHING = enum.auto()  # the process was killed, the machine went on
     ALL = enum.auto()  # everything that was not synced
@@ -46,7 +46,7 @@ class Loss(enum.Enum):
 
 
 class Moment(enum.Enum):
-    """When in a call the process dies."""
+    """The moment of a call at which the process dies."""
 
     BEFORE = enum.auto()
     AFTER = enum.auto()
@@ -82,7 +82,7 @@ class _Folder:
 
 
 class SimulatedFiles(Files):
-    """The door to a simulated disk. Thread-safe; changing calls are done one at a time."""
+    """The Files of a simulated disk. Thread-safe; changing calls are done one at a time."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -101,7 +101,7 @@ class SimulatedFiles(Files):
 
     @classmethod
     def of(cls, root: Path) -> SimulatedFiles:
-        """A disk that holds what is in the folder, all of it durable."""
+        """Creates a disk with the contents of the folder, all of it durable."""
         content = root.with_name(f".{root.name}-content")
         root.rename(content)
         disk = cls(root)
@@ -128,7 +128,7 @@ class SimulatedFiles(Files):
         self._planned[len(self.calls) + call] = (None, error_number)
 
     def fail_next(self, name: str, error_number: int) -> None:
-        """The next call of this name fails, and so does each after it until `before_call` is set anew."""
+        """Makes all calls of this name fail, until `before_call` is set again."""
 
         def fail(call: Call) -> None:
             if call.name == name:
@@ -137,18 +137,18 @@ class SimulatedFiles(Files):
         self.before_call = fail
 
     def revive(self) -> None:
-        """The next process starts on what the last one left; the machine was not switched off."""
+        """Lets the next process start on what the last one left, without a power failure."""
         self.is_dead = False
         self._planned.clear()
 
     def count(self, name: str) -> int:
-        """How often this call was made."""
+        """Returns how often this call was made."""
         return sum(call.name == name for call in self.calls)
 
     # What is left.
 
     def power_failure(self, target: Path, loss: Loss, seed: int = 0) -> Path:
-        """Makes the folder `target` as the simulated one is found after a power failure. The disk itself stays."""
+        """Creates `target` with the contents after a power failure. The disk itself does not change."""
         with self._lock:
             self._copy(self.root, self.root.stat().st_ino, target, loss, random.Random(seed))
         return target
@@ -186,7 +186,7 @@ class SimulatedFiles(Files):
         return bytes(content)
 
     def _path_of(self, folder: Path, inode: int) -> Path:
-        """Where a folder is now; a path that is not there when it was removed."""
+        """Returns the current path of a folder; a path that does not exist if it was removed."""
         for name in os.listdir(folder) if folder.is_dir() else ():
             if os.stat(folder / name).st_ino == inode:
                 return folder / name
@@ -198,7 +198,7 @@ class SimulatedFiles(Files):
         return self._links / str(inode)
 
     def _see(self, path: Path) -> int:
-        """The inode at this path; a file that was not known becomes known."""
+        """Returns the inode at this path; registers a file that was not known."""
         status = os.stat(path)
         inode = status.st_ino
         if stat.S_ISDIR(status.st_mode):
@@ -212,7 +212,7 @@ class SimulatedFiles(Files):
         return self._folders[self._see(path.parent)]
 
     def _see_folder(self, path: Path) -> None:
-        """Takes in names that were made, changed or removed past this door."""
+        """Registers names that were created, changed or removed without this class."""
         folder = self._folders.setdefault(os.stat(path).st_ino, _Folder()) if path.is_dir() else None
         if folder is None:
             return
@@ -225,14 +225,14 @@ class SimulatedFiles(Files):
                 folder.changes.append(((name, inode),))
 
     def _changed_name(self, *entries: tuple[Path, int | None]) -> None:
-        """One change of one or more names of a folder."""
+        """Records one change of one or more names of a folder."""
         folder = self._folder_of(entries[0][0])
         folder.changes.append(tuple((path.name, inode) for path, inode in entries))
 
     # Each changing call.
 
     def _change(self, name: str, path: Path, act: Callable[[], None], half: Callable[[], None] | None = None) -> None:
-        """Does `act` as one changing call, unless something was planned for it."""
+        """Runs `act` as one changing call, unless a crash or failure is planned for it."""
         with self._lock:
             self._check_alive()
             call = Call(name, path)
@@ -255,7 +255,7 @@ class SimulatedFiles(Files):
             act()
 
     def drop_pages(self, path: Path) -> None:
-        """What was not synced is gone from the page cache too, and counts as clean."""
+        """Drops what was not synced from the page cache too, as clean pages."""
         inode = self._see(path)
         durable = self._durable[inode]
         with self._link(inode).open("r+b") as file:
@@ -408,7 +408,7 @@ class SimulatedFiles(Files):
 
 
 class UnsyncedFiles(Files):
-    """The real file system without any syncing, for tests in which the machine never fails: many times faster."""
+    """The real file system without syncs, many times faster, for tests in which the machine never fails."""
 
     def fdatasync(self, descriptor: int) -> None:
         pass
@@ -421,7 +421,7 @@ class UnsyncedFiles(Files):
 
 
 def copy_folder(source: Path, target: Path, names: Iterable[str] | None = None) -> Path:
-    """A copy of a flat folder, or of some of its files."""
+    """Copies a flat folder, or some of its files."""
     target.mkdir(mode=0o700)
     for name in sorted(os.listdir(source) if names is None else names):
         (target / name).write_bytes((source / name).read_bytes())

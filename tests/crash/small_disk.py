@@ -1,4 +1,4 @@
-"""A file system of a few megabytes in memory, mounted for one child alone, filled to the last byte by a server."""
+"""A file system of a few megabytes in memory, mounted for one child, which a server fills to the last byte."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MS_REC, _MS_PRIVATE = 1 << 14, 1 << 18
 
 
 def fill(root: Path) -> int | None:
-    """Fills the disk, frees some of it, kills the server and opens the folder again. None: not permitted."""
+    """Fills the disk, frees some space, kills the server and opens the folder again; None if not permitted."""
     root.mkdir()
     if not _mounted(root, DISK_BYTES):
         return None
@@ -36,7 +36,7 @@ def fill(root: Path) -> int | None:
 
 
 def _fill(root: Path) -> tuple[int, Rows]:
-    """Writes until the disk is full, reads, removes a ballast, and writes on; the refusals, and what must be there."""
+    """Writes until the disk is full, reads, frees space, and writes; returns the refusals and the expected rows."""
     preallocated.RETRY_SECONDS = 0.01
     ballast = root / "ballast"
     ballast.write_bytes(bytes(DISK_BYTES // 3))
@@ -66,7 +66,7 @@ def _fill(root: Path) -> tuple[int, Rows]:
 
 
 def _reopened(root: Path, rows: Rows) -> str | None:
-    """After the kill: everything is there, and a write is taken."""
+    """Checks after the kill that everything is there, and that a write is accepted."""
     driver = Driver(root / "data", Files(), small_config(log_segment_bytes=64 * 1024))
     found = driver.read_all()["t"].rows
     driver.do(1_000_000, RowWrite("t", b"last", (Put(b"f", b"q", b"v"),), Durability.FSYNC))
@@ -74,7 +74,7 @@ def _reopened(root: Path, rows: Rows) -> str | None:
 
 
 def _mounted(target: Path, byte_count: int) -> bool:
-    """Mounts a file system of this size, seen by this process and its children alone; False when not permitted."""
+    """Mounts a file system of this size for this process and its children; returns False if not permitted."""
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
     if libc.unshare(_CLONE_NEWNS) and libc.unshare(_CLONE_NEWNS | _CLONE_NEWUSER) == 0:

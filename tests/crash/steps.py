@@ -1,7 +1,7 @@
-"""The steps of a small store's life, and what each leaves in it, as pure functions.
+"""The steps of a small store's life, and their effects, as pure functions.
 
 A store is modelled as its tables, and a table as its families and the newest values of its rows. Rows without cells are
-not in it. Nothing here touches a server; `driver.py` does the same steps on a real one.
+absent. No step touches a server here; `driver.py` does the same steps on a real one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RowWrite:
     expected: tuple[bytes, bytes, bytes] | None = None  # family, qualifier, value
 
     def is_met(self, rows: Rows) -> bool:
-        """Whether the condition holds."""
+        """Returns whether the condition holds."""
         if self.expected is None:
             return True
         family, qualifier, value = self.expected
@@ -129,14 +129,14 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """What the table has in memory goes to store files."""
+    """Flushes the table's memstore to store files."""
 
     table: str
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The server stops in good order, which flushes, and is opened again."""
+    """Stops the server in an orderly way, which flushes, and opens it again."""
 
 
 DataStep = RowWrite | BulkWrite

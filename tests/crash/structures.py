@@ -1,6 +1,6 @@
-"""Where each structure of a data folder's files lies, found by the documented formats, without the server's readers.
+"""Finds each structure of a data folder's files by the documented formats, without the server's readers.
 
-Docs: docs/wal_format.md, docs/storefile_format.md. Files must be whole.
+The formats are in docs/wal_format.md and docs/storefile_format.md. Files must be intact.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FAMILY_FRAME = struct.Struct("<IQ")
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """The bytes [start, stop) of a file, and what they are."""
+    """The bytes [start, stop) of a file, and the name of their structure."""
 
     file_kind: str
     name: str
@@ -51,7 +51,7 @@ class LogRecord:
 
 
 def log_records(data: bytes) -> Iterator[LogRecord]:
-    """The records of a segment, up to the preallocated zeros."""
+    """Yields the records of a segment, up to the preallocated zeros."""
     start = SEGMENT_HEADER_BYTES
     while start + RECORD_HEADER_BYTES <= len(data) and data[start + 40]:
         payload_stop = start + RECORD_HEADER_BYTES + int.from_bytes(data[start + 4 : start + 8], "little")
@@ -61,7 +61,7 @@ def log_records(data: bytes) -> Iterator[LogRecord]:
 
 
 def structures(folder: Path) -> list[Structure]:
-    """Every structure of the log, the store files, the manifests, the catalog and the bulk files; none is empty."""
+    """Yields every structure of the log, store files, manifests, catalog and bulk files; none is empty."""
     found: list[Structure] = []
     for path in sorted(folder.rglob("*")):
         if path.is_dir() or path.suffix == ".temporary":
@@ -116,7 +116,7 @@ def _bulk(path: Path, data: bytes) -> Iterator[_Place]:
 
 
 def _store(path: Path, data: bytes) -> Iterator[_Place]:
-    """Sealed values are found by their marks; whatever lies between them is LMDB's."""
+    """Finds sealed values by their magic bytes; the bytes between them are LMDB's."""
     stop = 0
     while stop < len(data):
         marks = [place for mark in (b"rlblock\x01", b"rlmetad\x01") if (place := data.find(mark, stop)) >= 0]
@@ -136,7 +136,7 @@ def _store(path: Path, data: bytes) -> Iterator[_Place]:
 
 
 def _block(payload: bytes) -> Iterator[tuple[str, int]]:
-    """One Arrow message: its head, which tells where the columns lie, and these."""
+    """Yields the parts of an Arrow message: its head, with the places of the columns, and the columns."""
     message = pa.ipc.read_message(pa.py_buffer(payload))
     assert message.body is not None
     yield "block's Arrow head", _ARROW_PREFIX_BYTES + message.metadata.size

@@ -1,4 +1,4 @@
-"""The system calls that change files, and where a stopped thread's registers lie: Linux on x86_64 and aarch64."""
+"""The system calls that change files, and the registers of a stopped thread: Linux on x86_64 and aarch64."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class TracerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What differs between processors: the audit architecture, the calls' numbers, and where the registers lie."""
+    """The differences between processors: audit architecture, numbers of calls, and places of registers."""
 
     architecture: int
     calls: dict[str, int]
@@ -85,7 +85,7 @@ BY_DESCRIPTOR = {"write", "writev", "pwrite64", "pwritev", "pwritev2", "ftruncat
 
 
 def this_machine() -> Machine:
-    """TracerError on a machine that is not known here."""
+    """Raises TracerError on a machine that is not known here."""
     name = platform.machine()
     if sys.platform != "linux" or name not in ("x86_64", "aarch64"):
         raise TracerError(f"the tracer knows Linux on x86_64 and aarch64, not {sys.platform} on {name}")

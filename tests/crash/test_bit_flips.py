@@ -1,4 +1,4 @@
-"""Which bits the campaign flips: as many as are asked for in each kind of file, evenly spread, and none twice."""
+"""The flipped bits of the campaign: the requested number in each kind of file, evenly spread, and none twice."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_flips_are_spread_evenly_and_what_is_too_small_has_all_its_bits_flipped(
 
 
 def test_too_few_bits_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The campaign must not say that it held after fewer flips than it promises."""
+    """The campaign must not report success after fewer flips than it promises."""
     monkeypatch.setattr(bit_flips, "in_child", lambda work: {})
     monkeypatch.setattr(bit_flips, "structures", lambda base: STRUCTURES[:1])
     monkeypatch.setattr(bit_flips, "spread", lambda work, flips: ((flip, Outcome(1, 1, None)) for flip in flips))

@@ -1,4 +1,4 @@
-"""Each campaign in its short form, in a process of its own: they fork, and must have one thread to do so.
+"""Each campaign in its short form, in a separate process, because campaigns fork and must have one thread to do so.
 
 The long forms are `make crash`.
 """

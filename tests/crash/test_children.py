@@ -1,4 +1,4 @@
-"""Work that is spread over children: when a job fails, none of them works on."""
+"""Work on several children: when a job fails, all children stop."""
 
 from __future__ import annotations
 

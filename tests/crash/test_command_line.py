@@ -1,4 +1,4 @@
-"""Campaigns run one after the other, whatever becomes of one of them, and the exit code tells it."""
+"""Campaigns run one after the other, even if one fails, and the exit code shows a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge of the campaigns: it allows what may be found after a crash, and nothing else."""
+"""The judge of the campaigns accepts what may be found after a crash, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tracer stops before each changing call, in any thread, and does what it is told."""
+"""The tracer stops before each changing call, in any thread, and does what `decide` returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run_traced(folder: Path, work: str, decide: str) -> str:
-    """What a process of its own prints, which has one thread: `work` under the tracer with `decide(call)`."""
+    """Runs `work` under the tracer with `decide(call)` in a process with one thread; returns its output."""
     program = f"""
     import os, threading
     from tests.crash.tracer import Action, traced

@@ -1,9 +1,9 @@
-"""The log's tail torn at every byte of its last three records: the server opens, twice, with exactly the whole records.
+"""The log's tail is torn at every byte of its last three records: the server opens twice with the intact records.
 
 A small life ends while its last three changes are in the log and in no store file. Then the log is filled with zeros or
-garbage from a byte of these on, as by a power failure that took what was not synced: what is said beside the log of how
-far it is durable, had not reached the disk either. What is found must be the life up to the last record that is still
-whole, and none of it may be called damage.
+garbage from one of their bytes on, as by a power failure that lost what was not synced; the record of how far the log
+is durable had not reached the disk either. The server must find the life up to the last intact record, and must not
+report damage.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tests.crash.restarts import problem_after_restarts
 from tests.crash.steps import BulkWrite, CreateTable, Flush, RowWrite, Step
 from tests.crash.structures import LogRecord, log_records
 
-PROMISE = "the log zeroed or spoiled from each byte of its last 3 records on: exactly the whole records are there"
+PROMISE = "the log zeroed or spoiled from each byte of its last 3 records on: exactly the intact records are there"
 VARIANTS = ("zeros", "garbage")
 LAST = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Tear:
-    """How the log is torn, and from which byte on."""
+    """The way in which the log is torn, and the byte from which on."""
 
     variant: str
     place: int
@@ -44,14 +44,14 @@ class Tear:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How many of the last records were still whole, and what was wrong."""
+    """How many of the last records were still intact, and what was wrong."""
 
     whole_count: int
     problem: str | None
 
 
 def run(settings: Settings) -> Account:
-    """The campaign: each byte in each variant, or a sample of them."""
+    """Runs the campaign: each byte in each variant, or a sample."""
     account = Account("torn_tail", PROMISE)
     with folder() as root:
         base = root / "base"
@@ -72,7 +72,7 @@ def run(settings: Settings) -> Account:
 
 
 def life() -> list[Step]:
-    """Its last three steps are one log record each: of several families, a counter, and a condition."""
+    """Returns a life whose last three steps are one log record each: several families, a counter, a condition."""
     both = (Put(b"info", b"delay", b"12"), Put(b"stats", b"seen", b"12"))
     mixed = (Delete(DeleteKind.ROW), *both, Put(b"info", b"b", b"x" * 9))
     return [
@@ -88,7 +88,7 @@ def life() -> list[Step]:
 
 
 def torn(base: Path, root: Path, tear: Tear) -> Outcome:
-    """Tears a copy, and restarts on it twice."""
+    """Tears the log of a copy, and restarts on it twice."""
     target = copied(base, root / f"{tear.variant}-{tear.place}")
     path = _segment(target)
     before = path.read_bytes()
@@ -104,7 +104,7 @@ def torn(base: Path, root: Path, tear: Tear) -> Outcome:
 
 
 def _live(base: Path) -> None:
-    """Ends as by a kill. No marker is written meanwhile: it would prove the tail, and a torn tail would be damage."""
+    """Ends as by a kill. No idle marker is written, because it would prove the tail, and make a torn tail damage."""
     base.mkdir(mode=0o700)
     driver = Driver(base, Files(), small_config(log_segment_bytes=64 * 1024, log_idle_marker_ms=3_600_000))
     steps = life()

@@ -1,10 +1,10 @@
-"""Stops a child process before each of its changing system calls, and kills it or spoils the call: ptrace by ctypes.
+"""Stops a child process before each of its changing system calls, and kills it or alters the call: ptrace by ctypes.
 
     child = traced(work)                  # forks; `work` runs with the filter installed, under the tracer
     child.run(lambda call: KILL if call.number == 17 else GO_ON)
 
-A seccomp filter in the child picks the system calls that change files, so that all others run at full speed; ptrace
-stops the child before each of those, in whichever thread, also when a C library makes it. Linux on x86_64 and aarch64.
+A seccomp filter in the child selects the system calls that change files, so that all others run at full speed. ptrace
+stops the child before each selected call, in any thread, also when a C library makes it. Linux on x86_64 and aarch64.
 The tracer needs no rights beyond those over its own child, no compiler and no strace.
 """
 
@@ -51,7 +51,7 @@ _OPEN_CREATES = os.O_CREAT
 
 
 class Action(enum.Enum):
-    """What becomes of a stopped call; a positive errno instead makes it fail with that."""
+    """The action on a stopped call; a positive errno makes the call fail with it."""
 
     GO_ON = enum.auto()
     KILL = enum.auto()  # the whole process, before the call is made
@@ -102,7 +102,7 @@ class Traced:
         self.call_count = 0
 
     def run(self, decide: Decide) -> int:
-        """Lets the child run to its end; its wait status. `decide` is asked before each changing call.
+        """Runs the child to its end; returns its wait status. Calls `decide` before each changing call.
 
         Calls on descriptors that are no files (pipes, sockets, event counters) are not counted.
         """
@@ -166,7 +166,7 @@ def traced(work: Callable[[], None]) -> Traced:
 
 
 def _install_filter(machine: Machine) -> None:
-    """From now on each changing call of this process and its threads stops it; the event's message is the number."""
+    """Makes each changing call of this process and its threads stop it; the event's message is the call's number."""
     code = [
         (_LOAD, 0, 0, _OFFSET_ARCHITECTURE),
         (_JUMP_EQUAL, 1, 0, machine.architecture),
@@ -192,7 +192,7 @@ def _install_filter(machine: Machine) -> None:
 
 
 class _Registers:
-    """The general registers of a stopped thread."""
+    """Access to the general registers of a stopped thread."""
 
     def __init__(self, pid: int, machine: Machine) -> None:
         self._pid = pid
@@ -206,13 +206,13 @@ class _Registers:
         return value
 
     def shorten_write(self) -> None:
-        """Half of the bytes, or of the pieces of a gathering write; at least one."""
+        """Halves the bytes, or the pieces of a gathering write; at least one remains."""
         half = max(1, self.argument(2) // 2)
         struct.pack_into("=q", self._buffer, 8 * self._machine.arguments[2], half)
         _ptrace(_SETREGSET, self._pid, _NT_PRSTATUS, ctypes.addressof(self._vector))
 
     def skip_call(self, error_number: int) -> None:
-        """The call is not made, and answers this error."""
+        """Skips the call and makes it return this error."""
         struct.pack_into("=q", self._buffer, 8 * self._machine.result, -error_number)
         if self._machine.number is not None:
             struct.pack_into("=q", self._buffer, 8 * self._machine.number, -1)

@@ -1,8 +1,8 @@
-"""Servers in control groups of little memory: `python -m tests.memory.campaign [NAME ...] [--short]`. Only root may.
+"""Servers in control groups of little memory: `python -m tests.memory.campaign [NAME ...] [--short]`. Needs root.
 
-Each kind of work (jobs.py) is done by a server with default settings, in a group of 1 GiB and in one of 512 MiB. The
-system must not kill it, it must never hold more than its `memory` and the allowance that docs/memory.md names, and what
-it was given must be there: also after we have killed it, and it has started again in the same group.
+Each job (jobs.py) runs on a server with default settings, in a group of 1 GiB and in one of 512 MiB. The system must
+not kill the server, its memory must never exceed `memory` and the allowance that docs/memory.md names, and the data
+must be complete, also after a kill and a restart in the same group.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SHORT_SHARE = 0.02
 
 
 def run(name: str, limit_mib: int, settings: Settings) -> Account:
-    """One kind of work in one group."""
+    """Runs one job in one group."""
     account = Account(f"{name}_{limit_mib}", PROMISE)
     job = JOBS[name](_SHORT_SHARE if settings.is_short else 1.0)
     allowed = planned({}, limit_mib * MIB).memory + ALLOWANCE_BYTES
@@ -85,15 +85,15 @@ def _look(account: Account, when: str, job: jobs.Job, client: rowlock.Client) ->
     found = job.found(client)
     account.counts[f"s for a scan {when}"] = round(time.monotonic() - started)
     account.counts["rows"] = found.rows
-    if found != job.whole:
-        account.problems.append(f"{when} there is {found}, and not {job.whole}")
+    if found != job.expected:
+        account.problems.append(f"{when} found {found}, expected {job.expected}")
 
 
 def _measure(account: Account, what: str, server: ServerProcess, allowed: int) -> None:
-    held = server.resident_mib_most()
-    account.counts[what] = int(held)
-    if held * MIB > allowed:
-        account.problems.append(f"{what}: {held:.0f} and {allowed // MIB} are allowed")
+    peak = server.peak_resident_mib()
+    account.counts[what] = int(peak)
+    if peak * MIB > allowed:
+        account.problems.append(f"{what}: {peak:.0f}, but only {allowed // MIB} are allowed")
 
 
 CAMPAIGNS: dict[str, Callable[[Settings], Account]] = {

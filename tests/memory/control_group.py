@@ -1,4 +1,4 @@
-"""A control group with a memory limit, as a container has one, of version 1 or 2. Only root may make one, on Linux."""
+"""A control group of version 1 or 2 with a memory limit, like a container's. Linux only; needs root."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _ENTER = 'echo $$ > "$0"/cgroup.procs && exec "$@"'
 
 @dataclass(frozen=True, slots=True)
 class ControlGroup:
-    """A group's folder. What is killed for want of memory is killed by the system, as in a container."""
+    """A control group. The system kills its processes when they run out of memory, as in a container."""
 
     folder: Path
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """The command inside this group."""
+        """Returns the command that runs inside this group."""
         return ["/bin/sh", "-c", _ENTER, str(self.folder), *words]
 
     def kill_count(self) -> int:
-        """How many processes of the group the system has killed."""
+        """Returns how many processes of the group the system has killed."""
         for name in ("memory.events", "memory.oom_control"):
             with contextlib.suppress(FileNotFoundError):
                 words = (self.folder / name).read_text().split()
@@ -35,7 +35,7 @@ class ControlGroup:
 
 @contextlib.contextmanager
 def control_group(limit_bytes: int) -> Iterator[ControlGroup]:
-    """A group whose processes may use so much memory, their files' pages included. PermissionError: not root."""
+    """Creates a group with a memory limit, which includes the pages of files. Raises PermissionError without root."""
     folder = _parent() / f"rowlock-{os.getpid()}-{next(_NUMBERS)}"
     folder.mkdir()
     try:
@@ -52,7 +52,7 @@ def control_group(limit_bytes: int) -> Iterator[ControlGroup]:
 
 
 def _parent() -> Path:
-    """Where groups with a limit can be made."""
+    """Returns the folder where groups with a limit can be created."""
     version_1 = _MOUNT / "memory"
     if version_1.is_dir():
         lines = Path("/proc/self/cgroup").read_text().splitlines()

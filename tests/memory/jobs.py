@@ -1,7 +1,7 @@
-"""The work that a server of little memory must get through: each makes a table, and says later whether it is whole.
+"""The jobs for a server of little memory: each fills a table, and later checks that the table is complete.
 
-Work is deterministic, and so are the sums that it must add up to. Sizes are those at which servers were once killed;
-`share` makes them smaller.
+Jobs are deterministic, and so are the sums that they must add up to. Their sizes are those at which servers of earlier
+versions were killed; `share` reduces them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _LARGE_VALUE_BYTES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """What a table must hold: rows, and a sum over their values."""
+class Contents:
+    """The contents of a table: its number of rows, and a sum over their values."""
 
     rows: int
     total: int
@@ -39,7 +39,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a job is done: at this server, with files in this folder."""
+    """The server and the folder of a job."""
 
     address: str
     client: rowlock.Client
@@ -48,11 +48,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Some work: `run` does it at a server, `found` reads what is there by one scan, which must be `whole`."""
+    """A job: `run` does the work, `found` reads the contents by one scan, which must equal `expected`."""
 
     run: Callable[[Place], None]
-    found: Callable[[rowlock.Client], Whole]
-    whole: Whole
+    found: Callable[[rowlock.Client], Contents]
+    expected: Contents
 
 
 def import_of_small_rows(share: float) -> Job:
@@ -62,7 +62,7 @@ def import_of_small_rows(share: float) -> Job:
     def run(place: Place) -> None:
         _import(place, count)
 
-    return Job(run, _sum_of_numbers, _whole_of_csv(count))
+    return Job(run, _sum_of_numbers, _contents_of_csv(count))
 
 
 def overwriting(share: float) -> Job:
@@ -81,13 +81,13 @@ def overwriting(share: float) -> Job:
 
         _side_by_side(put, _PUTTERS)
 
-    return Job(run, _sum_of_bytes, Whole(count, count * (_ROUNDS - 1)))
+    return Job(run, _sum_of_bytes, Contents(count, count * (_ROUNDS - 1)))
 
 
 def scans(share: float) -> Job:
-    """64 scans at once of a table of two million small rows, each by a mapping and to its end."""
+    """64 concurrent complete scans of a table of two million small rows, each with a mapping."""
     count = int(2_000_000 * share)
-    whole = _whole_of_csv(count)
+    expected = _contents_of_csv(count)
 
     def run(place: Place) -> None:
         _import(place, count)
@@ -95,11 +95,11 @@ def scans(share: float) -> Job:
         def scan(_: int) -> None:
             with rowlock.connect(place.address, timeout=CLIENT_SECONDS) as another:
                 found = _sum_of_numbers(another)
-            assert found == whole, (found, whole)
+            assert found == expected, (found, expected)
 
         _side_by_side(scan, 64)
 
-    return Job(run, _sum_of_numbers, whole)
+    return Job(run, _sum_of_numbers, expected)
 
 
 def load(share: float) -> Job:
@@ -116,7 +116,7 @@ def load(share: float) -> Job:
     def run(place: Place) -> None:
         place.client.create_table("t", ["f"]).put_arrow(batches(), _BYTES_MAPPING)
 
-    return Job(run, _sum_of_bytes, Whole(count, sum(number % 10 for number in range(count))))
+    return Job(run, _sum_of_bytes, Contents(count, sum(number % 10 for number in range(count))))
 
 
 def _write_csv(path: Path, count: int) -> None:
@@ -127,9 +127,9 @@ def _write_csv(path: Path, count: int) -> None:
             file.writelines(f"{n * _KEY_STEP % _KEY_MOST:09d},{n % _VALUE_MOST}\n" for n in numbers)
 
 
-def _whole_of_csv(count: int) -> Whole:
+def _contents_of_csv(count: int) -> Contents:
     assert count < _KEY_MOST, "keys would come twice"
-    return Whole(count, sum(number % _VALUE_MOST for number in range(count)))
+    return Contents(count, sum(number % _VALUE_MOST for number in range(count)))
 
 
 def _import(place: Place, count: int) -> None:
@@ -142,7 +142,7 @@ def _import(place: Place, count: int) -> None:
 
 
 def _side_by_side(work: Callable[[int], None], count: int) -> None:
-    """Runs work(0) to work(count - 1), each on a thread; raises what the first one raised."""
+    """Runs work(0) to work(count - 1), each on a thread; raises the first exception."""
     errors: list[BaseException] = []
 
     def run(number: int) -> None:
@@ -160,16 +160,16 @@ def _side_by_side(work: Callable[[int], None], count: int) -> None:
         raise errors[0]
 
 
-def _sum_of_numbers(client: rowlock.Client) -> Whole:
+def _sum_of_numbers(client: rowlock.Client) -> Contents:
     rows = total = 0
     for batch in client.table("t").scan().to_batches(_MAPPING):
         rows += batch.num_rows
         total += pc.sum(batch["v"]).as_py() or 0
-    return Whole(rows, total)
+    return Contents(rows, total)
 
 
-def _sum_of_bytes(client: rowlock.Client) -> Whole:
-    """Of values of one byte, many times over: the sum of these bytes."""
+def _sum_of_bytes(client: rowlock.Client) -> Contents:
+    """Returns the sum of the bytes of values that repeat one byte."""
     rows = total = 0
     for batch in client.table("t").scan().to_batches(_BYTES_MAPPING):
         rows += batch.num_rows
@@ -177,4 +177,4 @@ def _sum_of_bytes(client: rowlock.Client) -> Whole:
             assert isinstance(value, bytes)
             assert value == value[:1] * _LARGE_VALUE_BYTES, value[:20]
             total += value[0] * count
-    return Whole(rows, total)
+    return Contents(rows, total)

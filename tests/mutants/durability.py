@@ -44,7 +44,7 @@ DURABILITY = [
     ),
     Mutant(
         "a short write of LMDB ends the server",
-        "_NOT_TAKEN",
+        "_FAILED_WRITE",
         "NO_SPACE | {errno.EFBIG, errno.EIO}",
         "NO_SPACE",
         f"{STORE_WRITER}::test_a_write_that_lmdb_could_not_make_whole_leaves_nothing_and_the_next_try_works",

@@ -51,10 +51,10 @@ MEMORY = [
     ),
     Mutant(
         "indexes of files that are gone are counted for ever",
-        "BlockCache._drop_gone",
+        "BlockCache._drop_released",
         "            self.index_bytes_held -= self._index_bytes.pop(reader, 0)\n",
         "",
-        f"{CACHE}::test_what_indexes_hold_is_counted_until_their_readers_are_gone",
+        f"{CACHE}::test_memory_of_indexes_is_counted_until_their_readers_are_released",
     ),
     Mutant(
         "the index of a store file is counted nowhere",

@@ -14,7 +14,7 @@ VISIBILITY = "unit/versions/test_visibility.py"
 WRITES = "unit/region/test_write_path.py"
 
 # The hand-written cases, judged by the plain machine and by its vector form.
-PLAIN = f"{VISIBILITY}::test_the_plain_machine_answers_as_written"
+PLAIN = f"{VISIBILITY}::test_the_state_machine_answers_as_written"
 VECTORS = f"{VISIBILITY}::test_the_vectors_answer_as_written"
 
 READING = [
@@ -59,8 +59,8 @@ READING = [
     Mutant(
         "tombstones hide later puts",
         "live_versions",
-        "    for _, _, at, kind, answer in sorted(events):\n",
-        "    for _, _, at, kind, answer in sorted(events, key=lambda event: (not event[1], event)):\n",
+        "    for _, _, at, kind, item in sorted(events):\n",
+        "    for _, _, at, kind, item in sorted(events, key=lambda event: (not event[1], event)):\n",
         f"{WRITES}::test_a_put_under_an_older_timestamp_than_a_tombstone_is_seen",
     ),
     Mutant(
@@ -130,7 +130,7 @@ READING = [
     ),
     Mutant(
         "the row form reads the families of its columns alone",
-        "Scan._answers",
+        "Scan._window_answers",
         "    columns_read = _columns_read(selection)\n",
         "    columns_read = _columns_read(selection) or ({c.family: None for c in plan.row_form or ()} or None)\n",
         f"{PIVOT}::test_without_columns_every_row_is_a_line_also_one_of_another_family_alone",
@@ -138,29 +138,29 @@ READING = [
     Mutant(
         "the row form moves values up to rows that have none",
         "_spread_values",
-        "    np.cumsum(is_there, out=before[1:])\n",
+        "    np.cumsum(is_present, out=before[1:])\n",
         "    before[1:] = np.minimum(np.arange(line_count) + 1, len(values))\n",
         f"{PIVOT}::test_what_a_row_does_not_have_is_null_and_an_empty_value_is_not",
     ),
     Mutant(
         "the row form shows empty values for absent ones",
         "_binary",
-        "    bitmap = None if is_there is None else _bitmap(is_there)\n",
+        "    bitmap = None if is_present is None else _bitmap(is_present)\n",
         "    bitmap = None\n",
         f"{PIVOT}::test_what_a_row_does_not_have_is_null_and_an_empty_value_is_not",
     ),
     Mutant(
         "the row form takes any version",
         "_placed",
-        "    if chosen.families[index].versions_max > 1:\n",
+        "    if selected.families[index].versions_max > 1:\n",
         "    if False:\n",
         f"{PIVOT}::test_of_several_versions_the_newest_stands_on_the_line",
     ),
     Mutant(
         "the row form turns keys around and not their values",
         "_lines",
-        "        return _taken(chosen.rows.keys, rows[::-1]), len(rows) - 1 - lines\n",
-        "        return _taken(chosen.rows.keys, rows[::-1]), lines\n",
+        "        return _take(selected.rows.keys, rows[::-1]), len(rows) - 1 - lines\n",
+        "        return _take(selected.rows.keys, rows[::-1]), lines\n",
         f"{PIVOT}::test_reverse_turns_the_lines_around_and_nothing_else",
     ),
     Mutant(
@@ -215,9 +215,9 @@ READING = [
     ),
     Mutant(
         "flush drops tombstones",
-        "_kept_of_rows",
-        "    return (run.kept(judge(SortedCells.of(run.keys), 0)),)\n",
-        "    cells = SortedCells.of(run.keys)\n    return (run.kept(judge(cells, 0) & (cells.kind == 0)),)\n",
+        "_retained_of_rows",
+        "    return (run.filter(retain(SortedCells.of(run.keys), 0)),)\n",
+        "    cells = SortedCells.of(run.keys)\n    return (run.filter(retain(cells, 0) & (cells.kind == 0)),)\n",
         f"{FLUSH}::test_answers_never_depend_on_what_has_been_flushed",
     ),
     # ---- flush

@@ -24,7 +24,7 @@ ROWS_AND_FILES = [
     ),
     Mutant(
         "a scan loads all values of a window at once",
-        "WindowReader._divided",
+        "WindowReader._split",
         "            if byte_counts[start] > self._window_bytes and cell_counts[start] > 1:\n",
         "            if False:\n",
         f"{WIDE}::test_values_are_read_when_their_batch_is_made",
@@ -32,14 +32,14 @@ ROWS_AND_FILES = [
     # ---- rows in parts
     Mutant(
         "the page of a wide row is counted part by part",
-        "_Page.taken",
+        "_Page.take",
         "        self.count += int(passing.sum())\n",
         "        self.count = int(passing.sum())\n",
         f"{WIDE}::test_the_rest_of_a_wide_row_is_not_read_when_its_page_is_full",
     ),
     Mutant(
         "a family tombstone hides only what stands in its part",
-        "RowReading._seen",
+        "RowReading._visible_cells",
         "        tombstones = _as_sorted_cells(family_tombstones(sources, self.row))\n",
         "        tombstones = _as_sorted_cells([])\n",
         f"{WIDE}::test_tombstones_of_the_family_reach_every_part",
@@ -47,22 +47,22 @@ ROWS_AND_FILES = [
     Mutant(
         "all cells of a long column are answered",
         "_long_column_runs",
-        "        kept = run.kept(numbers.among(run))\n",
-        "        kept = run\n",
-        f"{WIDE}::test_a_column_that_is_larger_than_a_part_is_judged_whole",
+        "        found = run.filter(numbers.among(run))\n",
+        "        found = run\n",
+        f"{WIDE}::test_visibility_of_a_column_that_is_larger_than_a_part_considers_all_of_it",
     ),
     Mutant(
         "a column is judged part by part",
         "column_parts",
         "        cut = held.take(part)\n",
         "        cut = 0\n",
-        f"{WIDE}::test_a_column_that_is_larger_than_a_part_is_judged_whole",
+        f"{WIDE}::test_visibility_of_a_column_that_is_larger_than_a_part_considers_all_of_it",
     ),
     Mutant(
         "the versions of a wide row are counted over its columns",
-        "RowReading._chosen",
-        "places_in_runs(puts.column[left])",
-        "np.arange(len(left))",
+        "RowReading._selected",
+        "places_in_runs(puts.column[selected])",
+        "np.arange(len(selected))",
         f"{WIDE}::test_times_and_versions_are_chosen_of_each_column_of_a_wide_row",
     ),
     Mutant(
@@ -74,9 +74,9 @@ ROWS_AND_FILES = [
     ),
     Mutant(
         "flush prunes the parts of a row without its tombstones",
-        "_kept_of_row",
-        "judge(cells, family_tombstone)",
-        "judge(cells, 0)",
+        "_retained_of_row",
+        "retain(cells, family_tombstone)",
+        "retain(cells, 0)",
         f"{FLUSHES}::test_family_tombstones_count_in_every_part_of_a_row",
     ),
     Mutant(
@@ -99,13 +99,13 @@ ROWS_AND_FILES = [
         "SourceChunks._drop_surplus",
         "        if byte_count > self._bytes_held_max:\n",
         "        if False:\n",
-        f"{CHUNKS}::test_what_is_held_is_bounded",
+        f"{CHUNKS}::test_the_buffers_are_bounded",
     ),
     Mutant(
         "a scan begins with all of its sources",
         "SourceChunks._read",
         "            if bytes_read >= bytes_max and not self._is_at_start(edge):\n",
-        "            if all(held.is_read for held in self._held.values()):\n",
+        "            if all(buffer.is_read for buffer in self._buffers.values()):\n",
         f"{CHUNKS}::test_of_many_that_overlap_a_short_step_reads_few",
     ),
     # ---- families that go meanwhile
@@ -147,14 +147,14 @@ ROWS_AND_FILES = [
     ),
     Mutant(
         "descriptors are kept for ever",
-        "OpenFiles._taken",
+        "OpenFiles._pop_idle",
         "        count = len(self._open) - count_max\n",
         "        count = 0\n",
         f"{OPEN_FILES}::test_descriptors_are_bounded_and_the_least_recently_used_goes",
     ),
     Mutant(
         "a descriptor is closed while it is read from",
-        "OpenFiles._taken",
+        "OpenFiles._pop_idle",
         " for number, opened in self._open.items() if not opened.borrowed_count)\n",
         " for number, opened in self._open.items())\n",
         f"{OPEN_FILES}::test_many_threads_read_more_files_than_may_be_open",
@@ -162,8 +162,8 @@ ROWS_AND_FILES = [
     Mutant(
         "a file goes while somebody reads it",
         "Handle.remove_when_unused",
-        "        self.is_to_be_removed = True\n",
-        "        self.is_to_be_removed = True\n        self.path.unlink()\n",
+        "        self.remove_on_release = True\n",
+        "        self.remove_on_release = True\n        self.path.unlink()\n",
         f"{OPEN_FILES}::test_a_file_is_removed_with_its_last_reference_and_can_be_read_until_then",
     ),
     Mutant(

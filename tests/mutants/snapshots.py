@@ -134,6 +134,6 @@ SNAPSHOT_MUTANTS = [
         "parts",
         "                if start < cut:\n                    held.append((start, cut))\n",
         "",
-        f"{SPLIT_POINTS}::test_parts_are_together_exactly_the_ranges",
+        f"{SPLIT_POINTS}::test_parts_cover_exactly_the_ranges",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Random tables, sources, selections and plans for reads, each made from a seeded generator.
+"""Random tables, sources, selections and plans for reads, each from a seeded generator.
 
 Not drawn by hypothesis: its draws were mostly thin tables and plans that answer nothing (measured: 82 of 100).
 """
@@ -44,7 +44,7 @@ NOW = 40
 ROWS = [b"a", b"a\x00", b"ab", b"b", b"b\xff", b"c", b"\xff", b"\xff\xff"]
 QUALIFIERS = [b"", b"p", b"q", b"qq", b"\xff"]
 FAMILY_NAMES = [b"B", b"f", b"g"]
-# By table: any bytes, or all of a type, so that typed comparisons don't meet a misfit at once.
+# By table: any bytes, or all of one type, so that typed comparisons don't meet a mismatch immediately.
 VALUES = [
     [b"", b"a", b"b", b"7", b"-12", b"\x00\x01", b"\xff\xff", b"ab"],
     [b"7", b"-12", b"0", b"300"],
@@ -55,7 +55,7 @@ OPERANDS = {ValueType.BYTES: VALUES[0], ValueType.TEXT_INT: VALUES[1], ValueType
 
 
 def random_model(generator: random.Random) -> Model:
-    """A table of up to 120 writes: crowded or thin, with tombstones or none, all in order of time or in none."""
+    """Returns a table of up to 120 writes: dense or sparse, with or without tombstones, in time order or unordered."""
     families = tuple(
         Family(
             number,
@@ -83,13 +83,13 @@ def random_model(generator: random.Random) -> Model:
             kind,
             generator.choice(some_values) if kind == PUT else b"",
         )
-        # A write number holds one cell of a column, timestamp and kind: batches are collapsed before they are applied.
+        # A write number has one cell for each column, timestamp and kind: batches are collapsed before applying.
         written[(write.row, write.family, write.qualifier, write.timestamp, write.write_number, kind)] = write
     return Model(families, tuple(written.values()), ReadPoint(generator.choice([NEWEST, NEWEST, NEWEST, 8, 5, 0]), NOW))
 
 
 def random_stores(model: Model, generator: random.Random) -> list[tuple[Family, list[ListSource]]]:
-    """The model's writes dealt out to sources by write number or at random, families in any order."""
+    """Returns the model's writes distributed over sources by write number or at random, families in any order."""
     result = []
     for family in generator.sample(model.families, len(model.families)):
         hands: list[list[Write]] = [[] for _ in range(generator.randint(1, 3))]
@@ -116,7 +116,7 @@ def random_stores(model: Model, generator: random.Random) -> list[tuple[Family, 
 
 
 def random_filter(generator: random.Random, depth: int = 3) -> RowFilter:
-    """A filter nested up to `depth` deep."""
+    """Returns a filter nested up to `depth` deep."""
     if depth > 1 and generator.random() < 0.4:
         if generator.random() < 0.25:
             return NotOf(random_filter(generator, depth - 1))
@@ -139,7 +139,7 @@ def random_filter(generator: random.Random, depth: int = 3) -> RowFilter:
 
 
 def random_cell_filter(generator: random.Random) -> CellFilter:
-    """A CellFilter with some of its parts set."""
+    """Returns a CellFilter with some of its parts set."""
     value_type = generator.choice(list(OPERANDS))
 
     def sometimes(qualifiers: list[bytes]) -> bytes | None:
@@ -160,7 +160,7 @@ def random_cell_filter(generator: random.Random) -> CellFilter:
 
 
 def random_selection(generator: random.Random) -> Selection:
-    """What a get or scan asks of a row; in half of the cases nothing but a few things."""
+    """Returns a selection of a get or scan; in half of the cases with few parts set."""
     columns = [
         ColumnSelector(generator.choice(FAMILY_NAMES), generator.choice([None, None, *QUALIFIERS]))
         for _ in range(generator.choice([0, 0, 0, 2, 4, 4]))
@@ -177,13 +177,13 @@ def random_selection(generator: random.Random) -> Selection:
 
 
 def random_range(generator: random.Random) -> tuple[bytes, bytes]:
-    """Perhaps an empty one."""
+    """Returns a range, which may be empty."""
     start, stop = (generator.choice([b"", generator.choice(ROWS), generator.choice(ROWS) + b"\x00"]) for _ in range(2))
     return (start, stop) if not stop or start <= stop or generator.random() < 0.2 else (stop, start)
 
 
 def random_plan(generator: random.Random) -> ScanPlan:
-    """A scan, its batches from one cell to everything."""
+    """Returns a plan of a scan, with batches from one cell to everything."""
     return ScanPlan(
         random_selection(generator),
         tuple(random_range(generator) for _ in range(generator.choice([0, 0, 0, 1, 3]))),
@@ -195,7 +195,7 @@ def random_plan(generator: random.Random) -> ScanPlan:
 
 
 def random_row_form(generator: random.Random, selection: Selection) -> tuple[FormColumn, ...]:
-    """Some of the columns that the selection asks for, in any order; perhaps none, or some that nobody has."""
+    """Returns some of the selection's columns, in any order; perhaps none, or some that no row has."""
     candidates = [
         FormColumn(family, qualifier, part)
         for family in FAMILY_NAMES

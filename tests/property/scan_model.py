@@ -1,4 +1,4 @@
-"""A plain model of reads: what gets and scans answer, from the list of all writes, by dictionaries and loops.
+"""A plain model of reads: computes the answers of gets and scans from the list of all writes, by simple loops.
 
 It shares no rule with the code under test: visibility, filters, selections and limits are written out again here in
 the simplest way, and `ListSource` is a source that only sorts.
@@ -44,8 +44,8 @@ from rowlock_regionserver.operations import (
 from rowlock_regionserver.sources import NO_LIMIT, AwayValue, Chunk, FoundCell, LongRowError
 
 
-class MisfitError(Exception):
-    """A filter came to a value that doesn't fit its type, in `row`."""
+class MismatchError(Exception):
+    """A filter read a value of `row` that doesn't fit its type."""
 
     def __init__(self, row: bytes) -> None:
         super().__init__(row)
@@ -54,7 +54,7 @@ class MisfitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One cell as it was written."""
+    """One cell as written."""
 
     row: bytes
     family: bytes
@@ -69,7 +69,7 @@ class Write:
 
 
 class ListSource:
-    """A source that holds its cells in a dictionary; `bytes_max` counts cells, so windows of a few cells can be asked.
+    """A source with its cells in a dictionary; `bytes_max` counts cells, so that windows of few cells can be requested.
 
     With `in_chunks` the tables have chunks of two cells, which may part a row; `is_eager` frontiers stand right behind
     the last row given, others at the next row that there is. Values longer than `away_from` bytes are away. However
@@ -204,7 +204,7 @@ class ListSource:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """All writes of a table, and what a read of it answers at a read point."""
+    """All writes of a table, and the answers of reads at a read point."""
 
     families: tuple[Family, ...]
     writes: tuple[Write, ...]
@@ -214,7 +214,7 @@ class Model:
         return sorted({write.row for write in self.writes})
 
     def row(self, row: bytes, selection: Selection) -> list[AnswerCell]:
-        """What a get answers. Raises MisfitError."""
+        """Returns the answer of a get. Raises MismatchError."""
         seen: list[AnswerCell] = []
         newest: dict[tuple[bytes, bytes], bytes] = {}
         for family in sorted(self.families, key=lambda family: family.name):
@@ -234,7 +234,7 @@ class Model:
         return list(_filtered(seen, row, selection.cells))
 
     def scan(self, plan: ScanPlan, start: bytes, stop: bytes) -> Iterator[tuple[bytes, list[AnswerCell]]]:
-        """What a scan answers, row by row. Raises MisfitError when it comes to such a row."""
+        """Yields the answer of a scan, row by row. Raises MismatchError when it reaches such a row."""
         count = 0
         for row in reversed(self.rows()) if plan.reverse else self.rows():
             ranges = plan.ranges or ((b"", b""),)
@@ -248,10 +248,10 @@ class Model:
                     return
 
     def _visible(self, row: bytes, family: Family) -> dict[bytes, list[tuple[int, bytes]]]:
-        """By qualifier: (timestamp, value), newest first."""
+        """Returns (timestamp, value) by qualifier, newest first."""
         events = [write for write in self.writes if write.row == row and write.family == family.name]
         live: dict[bytes, dict[int, bytes]] = {}
-        # Inside one write number the tombstones come first.
+        # Within one write number the tombstones come first.
         for write in sorted(events, key=lambda write: (write.write_number, write.kind == PUT)):
             if write.write_number > self.read_point.write_number:
                 continue
@@ -334,17 +334,17 @@ def _value_matches(part: ColumnComparison | ColumnPattern | ColumnIn, value: byt
 
 
 def _number(value: bytes, value_type: ValueType, row: bytes) -> bytes | int:
-    """Of the types the model knows three; the others are compared in the tests of values.py."""
+    """Compares values of three types; the tests of values.py cover the others."""
     if value_type == ValueType.BYTES:
         return value
     if value_type == ValueType.INT16:
         if len(value) != 2:
-            raise MisfitError(row)
+            raise MismatchError(row)
         return int.from_bytes(value, "big", signed=True)
     assert value_type == ValueType.TEXT_INT
     digits = value.decode("latin-1")
     if not digits.isascii() or not digits.removeprefix("-").isdigit():
-        raise MisfitError(row)
+        raise MismatchError(row)
     return int(digits)
 
 

@@ -1,4 +1,4 @@
-"""The conversation under random steps: every caller is woken once, or has abandoned, and nothing is sent twice."""
+"""The conversation under random steps: every caller is woken once or has cancelled, and nothing is sent twice."""
 
 from __future__ import annotations
 

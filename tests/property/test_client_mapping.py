@@ -1,4 +1,4 @@
-"""Mappings on random values: what is written is read again, and ordered keys order as their values do."""
+"""Mappings on random values: values round-trip, and ordered keys sort like their values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ORDERED = [name for name in TYPES if name not in ("BINARY", "STRING")]
 
 @st.composite
 def rows(draw: st.DrawFn) -> tuple[Mapping, pa.RecordBatch]:
-    """A mapping with a few value columns, and rows with nulls that fit it, each with a cell at least."""
+    """Returns a mapping with a few value columns, and rows with nulls that fit it, each with at least one cell."""
     chosen = draw(
         st.lists(st.tuples(st.sampled_from(sorted(TYPES)), st.sampled_from(ENCODINGS)), min_size=1, max_size=5)
     )
@@ -64,7 +64,7 @@ def test_rows_come_back_from_their_cells(made: tuple[Mapping, pa.RecordBatch]) -
 
 @st.composite
 def keys(draw: st.DrawFn, encoding: str, types: list[str]) -> tuple[Mapping, list[tuple[object, ...]]]:
-    """A mapping with a key of some parts, and different values of them."""
+    """Returns a mapping with a key of some parts, and different values for them."""
     chosen = draw(st.lists(st.sampled_from(types), min_size=1, max_size=3))
     parts = ", ".join(f"p{number} {kind} :key {encoding}" for number, kind in enumerate(chosen))
     one = st.tuples(*(TYPES[kind] for kind in chosen))
@@ -91,7 +91,7 @@ def test_ordered_keys_come_back_and_order_as_their_values(made: tuple[Mapping, l
         values = [(*value[:-1], value[-1] or ("x" if isinstance(value[-1], str) else b"x")) for value in values]
 
     def by_bytes(value: tuple[object, ...]) -> tuple[object, ...]:
-        # Text orders by its bytes, and -0.0 stands before 0.0.
+        # Text sorts by its bytes, and -0.0 before 0.0.
         return tuple(
             part.encode() if isinstance(part, str) else (part, str(part)[0] != "-") if isinstance(part, float) else part
             for part in value

@@ -1,4 +1,4 @@
-"""The cache of regions against a map of every row."""
+"""The region cache against a map of every row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ranges = st.tuples(st.sampled_from(BOUNDS), st.sampled_from([*ROWS[1:], b""])).f
 
 @settings(deadline=None, max_examples=200)
 @given(st.lists(st.tuples(st.booleans(), ranges), max_size=20))
-def test_a_row_is_in_what_was_told_last_or_nowhere(steps: list[tuple[bool, tuple[bytes, bytes]]]) -> None:
+def test_a_row_is_in_the_region_cached_last_or_in_none(steps: list[tuple[bool, tuple[bytes, bytes]]]) -> None:
     cache = RegionCache()
     expected: dict[bytes, int | None] = dict.fromkeys(ROWS)
     told: list[Region] = []

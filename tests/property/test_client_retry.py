@@ -1,4 +1,4 @@
-"""Random calls against a server that refuses, dies, loses answers and is busy: what a call may say at its end."""
+"""Random calls against a server that refuses, dies, loses answers and is busy: the allowed outcomes of a call."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REFUSALS: list[Callable[[], RowlockError]] = [
 
 
 class World:
-    """A server that remembers what it has applied, and a clock that stands for both of the client's."""
+    """A server that records what it has applied, and a clock that replaces both of the client's."""
 
     def __init__(self, rng: random.Random) -> None:
         self.now = 1000.0
@@ -48,7 +48,7 @@ class World:
         self.applied_at: list[float] = []
 
     def attempt(self, deadline: float, kind: Kind) -> tuple[RowlockError | None, bool]:
-        """What one attempt met, None when it was answered well, and whether it was sent and left without an answer."""
+        """Returns an attempt's error, None if it succeeded, and whether it was sent without getting an answer."""
         self.now = min(deadline, self.now + self.rng.choice([0.0, 0.01, 1.0, 3.0, 9.0]))
         fate = self.rng.choices(["answer", "refused", "never left", "lost", "unknown", "bug"], [1, 6, 3, 3, 1, 1])[0]
         if fate == "refused" and not (self.applied_at and kind is Kind.NUMBERED_CHANGE):
@@ -69,7 +69,7 @@ class World:
 
 
 def call(world: World, kind: Kind, busy_s: float) -> RowlockError | None:
-    """A call as the servers' `_point` makes it. Gives what it ends with; None: it was answered well."""
+    """Makes a call like `_point` of the client's servers; returns its error, None if it succeeded."""
     attempts = Attempts(world.now, TIMEOUT_S, kind, busy_s=busy_s, repeated_for_s=REPEATED_S)
     try:
         while True:

@@ -1,4 +1,4 @@
-"""Scans under random cuts of batches and random losses: every row whole, once, in order."""
+"""Scans under random cuts of batches and random disconnects: every row whole, once, in order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def touching(bounds: tuple[bytes, bytes]) -> tuple[Region, ...]:
 def answer(
     request: region_pb2.ScanRequest, batch_cells: int, rows_between_signs: int
 ) -> Iterator[region_pb2.ScanBatch]:
-    """What a region answers, cut after every so many cells, in the middle of rows too.
+    """A region's answers, cut after a number of cells, also within rows.
 
     After every so many rows it says how far it has come, once with a row and once without.
     """
@@ -51,7 +51,7 @@ def answer(
 
 
 def batches(request: region_pb2.ScanRequest, batch_cells: int) -> Iterator[tuple[region_pb2.ScanBatch, bytes]]:
-    """Each with its last row."""
+    """Yields each batch with its last row."""
     cells = [
         cell
         for cell in CELLS
@@ -115,7 +115,7 @@ def test_every_row_comes_whole_once_and_in_order(
         batch_bytes=0,
     )
     if in_form:
-        # Every row has it.
+        # Every row has this column.
         plan = in_row_form(plan, [FormColumn(b"f", b"0")])
     progress = ScanProgress(plan, 10.0)
     seen: list[tuple[bytes, bytes]] = []

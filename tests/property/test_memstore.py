@@ -1,4 +1,4 @@
-"""A memstore under random writes, bulk batches, switches and flushes against a list of everything ever written."""
+"""A memstore under random writes, bulk batches, switches and flushes, against a list of all writes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rowlock_regionserver.versions.visibility import visible_cells
 
 from tests.property.visibility_model import literal_visible_cells, random_family
 from tests.seeds import drawn_seed
-from tests.unit.versions.judged import retained
+from tests.unit.versions.masked_tables import retained
 
 ROWS = [b"a", b"b", b"c", b"d", b"e"]
 
 
 class _History:
-    """Random writes to a memstore, and what a flush made of its segments; nothing is ever dropped from `written`."""
+    """Random writes to a memstore, and the flushed cells; nothing is ever dropped from `written`."""
 
     def __init__(self, generator: random.Random) -> None:
         self.generator = generator
@@ -67,7 +67,7 @@ class _History:
             self.written[row] += row_cells
 
     def flush(self) -> None:
-        """As a region does it: every sealed segment, merged, without what no reader needs."""
+        """Flushes like a region: merges all sealed segments and drops cells that no reader needs."""
         sealed = self.memstore.switch()
         cells: dict[bytes, list[Cell]] = defaultdict(list)
         for segment in sealed:
@@ -117,7 +117,7 @@ def test_reads_are_the_same_whatever_was_pruned_switched_and_flushed() -> None:
 
 
 def _eager(versions: int) -> Memstore:
-    """A memstore whose segments prune rows of more than two cells."""
+    """Returns a memstore whose segments prune rows of more than two cells."""
     return Memstore(versions, prune_cells_min=2)
 
 
@@ -142,7 +142,7 @@ def test_random_writes_read_back_through_random_ranges() -> None:
 
 
 def _read_all(segment: RowSegment, start: bytes, stop: bytes, bytes_max: int, reverse: bool) -> pa.Table:
-    """All chunks of [start, stop) as one table."""
+    """Returns all chunks of [start, stop) as one table."""
     tables: list[pa.Table] = []
     while True:
         chunk = segment.read_rows(start, stop, bytes_max, reverse=reverse)

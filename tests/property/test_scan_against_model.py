@@ -1,4 +1,4 @@
-"""Random tables, sources and plans: gets and scans answer what a plain model of all writes answers.
+"""Random tables, sources and plans: gets and scans give the answers of a plain model of all writes.
 
 Each case is made from the run's seed and its number; a failure names both, and `check_scan(case)` or so replays it.
 """
@@ -30,7 +30,7 @@ from tests.property.scan_cases import (
     random_selection,
     random_stores,
 )
-from tests.property.scan_model import MisfitError, Model
+from tests.property.scan_model import MismatchError, Model
 from tests.seeds import generator_of
 
 CASES = range(500)
@@ -45,7 +45,7 @@ def answered(answers: Sequence[ScanAnswer]) -> Iterator[tuple[bytes, AnswerCell]
 def scanned(
     sources_now: Callable[[], View], plan: ScanPlan, model: Model, start: bytes, stop: bytes, window_bytes: int
 ) -> tuple[list[ScanAnswer], bytes | None]:
-    """The scan's batches, and the row at which it found a misfit."""
+    """Returns the scan's batches, and the row at which it found a mismatch."""
     answers = []
     try:
         for answer in scan(sources_now, plan, start, stop, model.read_point, window_bytes=window_bytes):
@@ -57,19 +57,19 @@ def scanned(
 
 def test_scan_answers_what_the_model_answers() -> None:
     endings = Counter(check_scan(case) for case in CASES)
-    # The cases would prove little if most of them answered nothing.
+    # The cases would prove little if most answers were empty.
     assert endings["answered"] > len(CASES) / 6, endings
-    assert endings["misfit"], endings
+    assert endings["mismatch"], endings
 
 
 def test_row_form_lays_out_what_the_model_answers() -> None:
     endings = Counter(check_row_form(case) for case in CASES)
     assert endings["answered"] > len(CASES) / 6, endings
-    assert endings["misfit"], endings
+    assert endings["mismatch"], endings
 
 
 def laid_out(row: bytes, cells: Sequence[AnswerCell], form: Sequence[FormColumn]) -> tuple[object, ...]:
-    """The line of a row in row form: plainly, of each column the first cell."""
+    """Returns the line of a row in row form: the first cell of each column."""
     line: list[object] = [row]
     for column in form:
         found = [cell for cell in cells if cell[:2] == (column.family, column.qualifier)]
@@ -78,7 +78,7 @@ def laid_out(row: bytes, cells: Sequence[AnswerCell], form: Sequence[FormColumn]
 
 
 def check_row_form(case: int) -> str:
-    """Compares one scan in row form with the model; gives how it ended."""
+    """Compares one scan in row form with the model; returns how it ended."""
     generator = generator_of(case)
     model, plan = random_model(generator), random_plan(generator)
     form = random_row_form(generator, plan.selection)
@@ -86,14 +86,14 @@ def check_row_form(case: int) -> str:
     view = random_stores(model, generator)
     window_bytes = generator.choice([1, 2, 5, 1 << 20])
     expected = []
-    expected_misfit = None
+    expected_mismatch = None
     try:
         for row, cells in model.scan(plan, b"", b""):
             expected.append(laid_out(row, cells, form))
-    except MisfitError as error:
-        expected_misfit = error.row
-    answers, misfit = scanned(lambda: view, plan, model, b"", b"", window_bytes)
-    assert misfit == expected_misfit, f"case {case}"
+    except MismatchError as error:
+        expected_mismatch = error.row
+    answers, mismatch = scanned(lambda: view, plan, model, b"", b"", window_bytes)
+    assert mismatch == expected_mismatch, f"case {case}"
     lines = []
     for answer in answers:
         answer.table.validate(full=True)
@@ -102,15 +102,15 @@ def check_row_form(case: int) -> str:
         assert answer.row_count == 1 or line_bytes(answer.table) <= plan.batch_bytes, f"case {case}"
         assert not answer.row_continues, f"case {case}"
         lines += list(zip(*[column.to_pylist() for column in answer.table.columns], strict=True))
-    if misfit is not None:
+    if mismatch is not None:
         assert lines == expected, f"case {case}"
-        return "misfit"
+        return "mismatch"
     assert lines == expected, f"case {case}"
     return "answered" if expected else "nothing"
 
 
 def line_bytes(table: pa.Table) -> int:
-    """The table's bytes as batches count them: an offset or a number each, and the bytes."""
+    """Returns the table's bytes as batches count them: for each cell an offset or a number, and the bytes."""
     return sum(
         8 if isinstance(value, int) else 4 + len(value or b"") if kind == pa.binary() else 8
         for column, kind in zip(table.columns, table.schema.types, strict=True)
@@ -119,26 +119,26 @@ def line_bytes(table: pa.Table) -> int:
 
 
 def check_scan(case: int) -> str:
-    """Compares one scan with the model; gives how it ended."""
+    """Compares one scan with the model; returns how it ended."""
     generator = generator_of(case)
     model, plan = random_model(generator), random_plan(generator)
     view = random_stores(model, generator)
     start, stop = random_range(generator) if generator.random() < 0.2 else (b"", b"")
     window_bytes = generator.choice([1, 2, 5, 1 << 20])
     expected: list[tuple[bytes, list[AnswerCell]]] = []
-    expected_misfit = None
+    expected_mismatch = None
     try:
         for of_row in model.scan(plan, start, stop):
             expected.append(of_row)
-    except MisfitError as error:
-        expected_misfit = error.row
-    answers, misfit = scanned(lambda: view, plan, model, start, stop, window_bytes)
-    assert misfit == expected_misfit, f"case {case}"
-    if misfit is not None:
-        # Whole rows before the misfit's are given first, and of that one perhaps the beginning.
-        whole = [(row, cell) for row, cell in answered(answers) if row != misfit]
+    except MismatchError as error:
+        expected_mismatch = error.row
+    answers, mismatch = scanned(lambda: view, plan, model, start, stop, window_bytes)
+    assert mismatch == expected_mismatch, f"case {case}"
+    if mismatch is not None:
+        # Whole rows before the mismatch come first, and perhaps the beginning of its row.
+        whole = [(row, cell) for row, cell in answered(answers) if row != mismatch]
         assert whole == [(row, cell) for row, cells in expected for cell in cells], f"case {case}"
-        return "misfit"
+        return "mismatch"
     check_batches(answers, plan)
     assert list(answered(answers)) == [(row, cell) for row, cells in expected for cell in cells], f"case {case}"
     assert sum(answer.row_count for answer in answers) == len(expected), f"case {case}"
@@ -146,7 +146,7 @@ def check_scan(case: int) -> str:
 
 
 def check_batches(answers: Sequence[ScanAnswer], plan: ScanPlan) -> None:
-    """Sizes, whole rows and counts of each batch of a scan that came to its end."""
+    """Checks sizes, whole rows and counts of the batches of a complete scan."""
     ended: set[bytes] = set()
     for number, answer in enumerate(answers):
         assert answer.table.schema.equals(ANSWER_SCHEMA)
@@ -159,7 +159,7 @@ def check_batches(answers: Sequence[ScanAnswer], plan: ScanPlan) -> None:
             row_bytes[cell["row"]] = row_bytes.get(cell["row"], 0) + size
         assert len(row_bytes) <= plan.batch_rows
         assert sum(row_bytes.values()) <= plan.batch_bytes or len(cells) == 1
-        assert not ended & set(row_bytes), "a row goes on in a batch after the one that ended it"
+        assert not ended & set(row_bytes), "a row continues in a batch after the one that ended it"
         last = cells[-1]["row"]
         if answer.row_continues:
             assert len(row_bytes) == 1, "only a row that is larger than a batch is cut"
@@ -174,7 +174,7 @@ def test_get_answers_what_the_model_answers() -> None:
 
 
 def check_get(case: int) -> None:
-    """Compares a get of each row with the model: of the whole row at once, and in parts as a long row is read."""
+    """Compares a get of each row with the model: of the whole row, and in parts like a long row."""
     generator = generator_of(case)
     model, selection = random_model(generator), random_selection(generator)
     by_number = {family.number: (family, sources) for family, sources in random_stores(model, generator)}
@@ -191,7 +191,7 @@ def check_get(case: int) -> None:
         for way in (at_once, in_parts):
             try:
                 expected = model.row(row, selection)
-            except MisfitError:
+            except MismatchError:
                 with pytest.raises(FilterTypeError) as raised:
                     way()
                 assert raised.value.row == row, f"case {case}"
@@ -199,18 +199,18 @@ def check_get(case: int) -> None:
                 assert way() == expected, f"case {case}, row {row!r}, {way.__name__}"
 
 
-def test_scan_goes_on_when_its_sources_change() -> None:
+def test_scan_continues_when_its_sources_change() -> None:
     for case in CASES[:150]:
         check_moving_scan(case)
 
 
 def check_moving_scan(case: int) -> None:
-    """Between any two windows all cells may move to other sources."""
+    """Compares a scan with one whose cells may all move to other sources between windows."""
     generator = generator_of(case)
     model, plan = random_model(generator), random_plan(generator)
     views = [random_stores(model, generator) for _ in range(3)]
-    fixed, fixed_misfit = scanned(lambda: views[0], plan, model, b"", b"", 1 << 20)
-    moving, misfit = scanned(lambda: generator.choice(views), plan, model, b"", b"", generator.choice([1, 2, 5]))
-    assert misfit == fixed_misfit, f"case {case}"
-    if misfit is None:
+    fixed, fixed_mismatch = scanned(lambda: views[0], plan, model, b"", b"", 1 << 20)
+    moving, mismatch = scanned(lambda: generator.choice(views), plan, model, b"", b"", generator.choice([1, 2, 5]))
+    assert mismatch == fixed_mismatch, f"case {case}"
+    if mismatch is None:
         assert list(answered(moving)) == list(answered(fixed)), f"case {case}"

@@ -1,4 +1,4 @@
-"""Judging a window of rows at once gives what judging them one by one gives, errors included."""
+"""A filter evaluated on a window of rows gives the same results and errors as on each row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from rowlock_regionserver.arrow.columns import binary_array
 from rowlock_regionserver.errors import FilterTypeError
 from rowlock_regionserver.operations import RowFilter
-from rowlock_regionserver.scan.filter_columns import Judgement, NewestValues, mask
+from rowlock_regionserver.scan.filter_columns import FilterResult, NewestValues, evaluated
 from rowlock_regionserver.scan.filters import ColumnName, matches_row
 from rowlock_regionserver.scan.ranges import clipped, is_empty, rows_that_may_match
 
@@ -18,8 +18,8 @@ from tests.seeds import generator_of
 CASES = range(1500)
 
 
-def judged(row_filter: RowFilter, table: list[dict[ColumnName, bytes]], asked: list[bool]) -> Judgement:
-    """The columns' answer; row i of the table is ROWS[i]."""
+def evaluated_on(row_filter: RowFilter, table: list[dict[ColumnName, bytes]], is_candidate: list[bool]) -> FilterResult:
+    """Returns the vector evaluation; row i of the table is ROWS[i]."""
 
     def newest(family: bytes, qualifier: bytes) -> NewestValues:
         found = [(place, row[(family, qualifier)]) for place, row in enumerate(table) if (family, qualifier) in row]
@@ -27,10 +27,10 @@ def judged(row_filter: RowFilter, table: list[dict[ColumnName, bytes]], asked: l
             np.array([place for place, _ in found], np.int64), binary_array([value for _, value in found])
         )
 
-    return mask(row_filter, binary_array(ROWS), newest, np.array(asked))
+    return evaluated(row_filter, binary_array(ROWS), newest, np.array(is_candidate))
 
 
-def test_window_is_judged_as_its_rows_are() -> None:
+def test_a_window_is_filtered_like_its_rows() -> None:
     counts: Counter[object] = Counter()
     for case in CASES:
         generator = generator_of(case)
@@ -45,16 +45,16 @@ def test_window_is_judged_as_its_rows_are() -> None:
             for _ in ROWS
         ]
         row_filter = random_filter(generator, 5)
-        asked = [generator.random() < 0.8 for _ in ROWS]
-        judgement = judged(row_filter, table, asked)
+        is_candidate = [generator.random() < 0.8 for _ in ROWS]
+        result = evaluated_on(row_filter, table, is_candidate)
         may_match = rows_that_may_match(row_filter)
         for place, row in enumerate(ROWS):
-            found: object = bool(judgement.matches[place])
-            if judgement.misfits[place]:
+            found: object = bool(result.matches[place])
+            if result.mismatches[place]:
                 assert not found
-                found = judgement.error(place, row).message
+                found = result.error(place, row).message
             expected: object = False
-            if asked[place]:
+            if is_candidate[place]:
                 try:
                     expected = matches_row(row_filter, row, table[place])
                 except FilterTypeError as error:
@@ -62,5 +62,5 @@ def test_window_is_judged_as_its_rows_are() -> None:
             assert found == expected, f"case {case}, row {row!r}: {row_filter}"
             is_outside = is_empty(clipped((row, row + b"\x00"), may_match))
             assert not (is_outside and expected), f"case {case}: {row!r} is not in {may_match}"
-            counts["misfit" if isinstance(found, str) else found] += 1
-    assert min(counts[True], counts[False], 10 * counts["misfit"]) > len(CASES), counts
+            counts["mismatch" if isinstance(found, str) else found] += 1
+    assert min(counts[True], counts[False], 10 * counts["mismatch"]) > len(CASES), counts

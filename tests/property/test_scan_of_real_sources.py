@@ -1,4 +1,4 @@
-"""Gets and scans over memstore segments and store files answer what the plain model answers, window by window."""
+"""Gets and scans over memstore segments and store files give the answers of the plain model, window by window."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.storefile.writer import write_store_file
 
 from tests.property.scan_cases import random_model, random_plan
-from tests.property.scan_model import MisfitError, Model, Write
+from tests.property.scan_model import MismatchError, Model, Write
 from tests.seeds import generator_of
 
 CASES = range(25)
 
 
 def sources_of(model: Model, folder: Path, generator: random.Random) -> dict[int, tuple[Family, list[Source]]]:
-    """The model's writes, older ones in store files of small blocks, newer ones in segments."""
+    """Returns sources of the model's writes: the older in store files of small blocks, the newer in segments."""
     stores: dict[int, tuple[Family, list[Source]]] = {}
     for family in model.families:
         sources: list[Source] = []
@@ -79,14 +79,14 @@ def test_real_sources_answer_what_the_model_answers(tmp_path: Path) -> None:
 
 
 def check_case(case: int, folder: Path) -> None:
-    """Compares three scans of one table with the model, and for each a get of every row."""
+    """Compares three scans of one table with the model, each with a get of every row."""
     generator = generator_of(case)
     model = random_model(generator)
     stores = sources_of(model, folder, generator)
     for plan in (ScanPlan(), ScanPlan(reverse=True, batch_rows=1), random_plan(generator)):
         try:
             expected = list(model.scan(plan, b"", b""))
-        except MisfitError:
+        except MismatchError:
             continue
         for window_bytes in (1, 300, 1 << 20):
             answers = scan(lambda: [*stores.values()], plan, b"", b"", model.read_point, window_bytes=window_bytes)

@@ -1,4 +1,4 @@
-"""Comparing a whole column gives what comparing its values one by one gives."""
+"""A comparison of a whole column gives the same as comparisons of its values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WIDTHS = {ValueType.INT64: 8, ValueType.INT32: 4, ValueType.INT16: 2, ValueType.
 
 
 def fitting(generator: random.Random, value_type: ValueType) -> bytes:
-    """Bytes that mostly fit the type, from few enough numbers that equal ones meet."""
+    """Returns bytes that mostly fit the type, of few numbers, so that equal ones are compared."""
     if value_type == ValueType.FLOAT64:
         return struct.pack(">d", generator.choice(FLOATS))
     if value_type == ValueType.FLOAT32:

@@ -1,4 +1,4 @@
-"""Random writes, deletes, flushes and times: a snapshot answers what the model says of its moment, whenever it is read.
+"""Random writes, deletes, flushes and times: a snapshot always gives the model's answer at its moment.
 
 Each case is made from the run's seed and its number; `check_snapshots(case, folder)` replays it.
 """
@@ -56,12 +56,12 @@ _KINDS = {
 
 def test_a_snapshot_answers_what_was_there_at_its_moment_whenever_it_is_read(tmp_path: Path) -> None:
     compared = sum(check_snapshots(case, tmp_path / str(case)) for case in CASES)
-    # It would prove little if most snapshots were empty.
+    # The test would prove little if most snapshots were empty.
     assert compared > 100, compared
 
 
 def check_snapshots(case: int, folder: Path) -> int:
-    """Runs one case; gives how many cells were compared."""
+    """Runs one case; returns how many cells were compared."""
     generator = generator_of(case)
     clock = ManualClock()
     failures: list[BaseException] = []
@@ -73,7 +73,7 @@ def check_snapshots(case: int, folder: Path) -> int:
     model = Model(region.table.families, (), ReadPoint(0, 0))
     moments: dict[bytes, Model] = {}
     compared = 0
-    # A tombstone keeps all of its column from being dropped.
+    # Nothing of a column with a tombstone is dropped.
     kinds = [PUT] * 6 + list(_KINDS) if case % 2 else [PUT]
     for step in range(STEPS):
         match generator.choice(["write"] * 30 + ["flush", "time", "make", "make", "end", "read"]):
@@ -117,7 +117,7 @@ def random_families(generator: random.Random) -> list[Family]:
 
 
 def written(region: Region, clock: ManualClock, generator: random.Random, kinds: list[int]) -> list[Write]:
-    """Makes one random change of a row; gives its cells."""
+    """Makes one random change of a row; returns its cells."""
     row, family, qualifier = generator.choice(ROWS), generator.choice([b"f", b"g"]), generator.choice(QUALIFIERS)
     timestamp = clock.now_ms() + generator.randint(-20, 5)
     kind = generator.choice(kinds)

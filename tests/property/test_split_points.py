@@ -1,4 +1,4 @@
-"""Random weights and ranges: the parts are together exactly the ranges, and about as large as asked."""
+"""Random weights and ranges: the parts cover exactly the ranges, and have about the requested size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONG = b"x" * CUT_BYTES_MAX
 
 
 def rows(generator: random.Random, count: int) -> list[bytes]:
-    """A row may be long, and differ from another only behind what a cut looks at."""
+    """Returns rows; some are long, and differ only beyond the bytes that a cut uses."""
     some = [bytes(generator.choices(b"ab\x00\xff", k=generator.randint(1, 4))) for _ in range(count)]
     return sorted({LONG + row if generator.random() < 0.1 else row for row in some})
 
@@ -29,7 +29,7 @@ def random_ranges(generator: random.Random) -> list[RowRange]:
     return joined(zip(edges, ends, strict=True), bounds)
 
 
-def test_parts_are_together_exactly_the_ranges() -> None:
+def test_parts_cover_exactly_the_ranges() -> None:
     counts = [check_parts(case) for case in CASES]
     assert sum(count > 1 for count in counts) > len(CASES) / 10
 
@@ -66,16 +66,16 @@ def test_parts_of_even_weights_are_about_equal() -> None:
     assert min(part.byte_count for part in made) > 60_000
 
 
-def test_small_ranges_are_put_together() -> None:
+def test_small_ranges_share_a_part() -> None:
     source = [(b"%03d" % number, 100) for number in range(0, 1000, 10)]
     ranges = [(b"%03d" % number, b"%03d\x00" % number) for number in range(1000)]
     made = parts([source], ranges, 1000)
-    # Ranges that share what a source names count it once.
+    # Bytes that several ranges share count once.
     assert [part.byte_count for part in made] == [1000] * 10
     assert [row_range for part in made for row_range in part.ranges] == ranges
 
 
-def test_a_range_is_charged_with_what_it_begins_in() -> None:
+def test_bytes_are_charged_to_the_first_range_that_touches_them() -> None:
     source = [(b"a", 100), (b"m", 50)]
     assert parts([source], [(b"c", b"d")], 10) == [Part(((b"c", b"d"),), 100)]
     assert parts([source], [(b"A", b"B")], 10) == [Part(((b"A", b"B"),), 0)]
@@ -90,7 +90,7 @@ def test_the_number_of_parts_and_the_rows_in_them_are_bounded() -> None:
     assert len(parts([many], [(b"", b"")], 1)) <= PARTS_MAX + 1
 
 
-def test_scaled_weights_sum_up_to_what_is_said_and_never_shrink() -> None:
+def test_scaled_weights_sum_up_to_the_given_bytes_and_never_shrink() -> None:
     weights = [(b"a", 10), (b"b", 30)]
     assert scaled(weights, 80) == [(b"a", 20), (b"b", 60)]
     assert scaled(weights, 20) == weights

@@ -1,4 +1,4 @@
-"""Random changes of few columns, crashes and clocks that are set: which timestamps they get, by the rule in words."""
+"""Random changes of few columns, with crashes and clock steps, get the timestamps of the documented rule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMNS = [(b"r", b"a"), (b"r", b"b"), (b"s", b"a")]
 
 
 class Model:
-    """What was acknowledged of each column: the clock's millisecond of the change, its timestamp, its value."""
+    """The acknowledged changes of each column: the clock's millisecond, the timestamp, and the value."""
 
     def __init__(self, engine: Engine, clock: ManualClock, rng: random.Random) -> None:
         self.engine = engine

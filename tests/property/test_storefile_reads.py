@@ -1,4 +1,4 @@
-"""A store file answers as the list of cells that was written into it, whatever the cells and the blocks."""
+"""A store file gives the same answers as the list of its cells, for any cells and blocks."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_gets_and_scans_answer_as_the_cells_that_were_written(
 def test_a_window_of_one_byte_gives_one_row_at_a_time(tmp_path: Path, reverse: bool) -> None:
     seed = drawn_seed()
     cells = random_cells(random.Random(seed), 150)
-    # One block: a row that ends in another block than it began brings what else is in there.
+    # One block, because a row that spans blocks returns the other rows of its last block too.
     store_file = Case(tmp_path, Files(), replace(SMALL_FAMILY, block_bytes=1 << 20)).written(cells)
     chunks = chunks_of(store_file, b"", b"", 1, reverse=reverse)
     assert len(chunks) == len(rows_of(cells))

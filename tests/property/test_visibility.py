@@ -1,4 +1,4 @@
-"""The vectors of visibility against their plain twin and the model, on many random rows where everything collides."""
+"""The vectorised visibility rules against the plain ones and the model, on random rows with many collisions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.property.visibility_model import (
     table_of,
 )
 from tests.seeds import drawn_seed
-from tests.unit.versions.judged import retained, visible
+from tests.unit.versions.masked_tables import retained, visible
 
 TABLES = 100
 ROWS_PER_TABLE = 120  # 12,000 rows in all
@@ -45,7 +45,7 @@ def _random_read_point(generator: random.Random) -> ReadPoint:
 
 
 def _random_spans(generator: random.Random, newest: int) -> ProtectedReadPoints:
-    """One from some read point on, and often others before it."""
+    """Returns protected read points: one range from a read point on, and often others before it."""
     *edges, current = sorted(generator.choices(range(newest + 1), k=generator.choice([1, 1, 2, 3, 5])))
     spans = [(edge, edge) for edge in edges]
     if len(edges) > 2:
@@ -53,7 +53,7 @@ def _random_spans(generator: random.Random, newest: int) -> ProtectedReadPoints:
     return (*spans, *from_then_on(current))
 
 
-def test_vectors_and_plain_machine_answer_as_the_model_does(generator: random.Random) -> None:
+def test_vectors_and_state_machine_answer_as_the_model(generator: random.Random) -> None:
     for _ in range(TABLES):
         rows = [random_row(generator) for _ in range(ROWS_PER_TABLE)]
         family = random_family(generator)
@@ -77,12 +77,12 @@ def test_vectors_and_plain_rule_keep_the_same_at_a_flush(generator: random.Rando
 
 
 def _moved(cells: list[Cell], write_numbers: int) -> list[Cell]:
-    """The same cells with greater write numbers."""
+    """Returns the cells with greater write numbers."""
     return sorted((cell[0], cell[1], cell[2] - write_numbers, cell[3], cell[4]) for cell in cells)
 
 
 def test_no_read_misses_what_a_flush_drops(generator: random.Random) -> None:
-    """Between older and later data with tombstones, and beside a bulk batch of puts: every read is as before."""
+    """Every read keeps its answer, with older and later data with tombstones and a bulk batch of puts."""
     dropped = dropped_behind_tombstones = 0
     for _ in range(TABLES * ROWS_PER_TABLE // 4):
         older = random_row(generator, cells_max=5)
@@ -109,12 +109,12 @@ def test_no_read_misses_what_a_flush_drops(generator: random.Random) -> None:
 
 
 def _is_touched(put: Cell, cells: list[Cell]) -> bool:
-    """Some tombstone touches the column of the put."""
+    """Returns whether some tombstone touches the column of the put."""
     return any(cell[3] == DELETE_FAMILY or (cell[3] != PUT and cell[0] == put[0]) for cell in cells)
 
 
-def test_a_long_column_of_every_kind_answers_as_the_plain_machine(generator: random.Random) -> None:
-    """Thousands of events in one column, tombstones of the column and of its family among them."""
+def test_a_long_column_of_every_kind_answers_as_the_state_machine(generator: random.Random) -> None:
+    """Covers thousands of events in one column, with tombstones of the column and of its family."""
     for versions in (1, 2, 7, 200):
         kinds = generator.choices([PUT, DELETE_VERSION, DELETE_COLUMN, DELETE_FAMILY], [90, 30, 1, 1], k=1500)
         cells: list[Cell] = sorted(

@@ -1,4 +1,4 @@
-"""Power cuts of a log with an unsynced tail, from the campaign of `make crash`: none of them is taken for damage."""
+"""Power cuts of a log with an unsynced tail, from the campaign of `make crash`: none is reported as damage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COUNT = 60
 
 
 @pytest.mark.parametrize("part", range(2))
-def test_no_power_cut_is_taken_for_damage_and_nothing_synced_is_lost(part: int) -> None:
+def test_no_power_cut_is_reported_as_damage_and_nothing_synced_is_lost(part: int) -> None:
     seed = drawn_seed()
     chance = random.Random(f"{seed} {part}")
     for _ in range(COUNT):

@@ -1,4 +1,4 @@
-"""Random lives of a log against a model, each ended in good order, by a kill or by a power failure.
+"""Random lives of a log against a model, each ended by a clean stop, a kill or a power failure.
 
 Threads make the order of the log's calls differ a little when a seed is played again; the invariants hold for each.
 """
@@ -29,7 +29,7 @@ DURABILITIES = [Durability.ASYNC, Durability.OS, Durability.OS, Durability.FSYNC
 
 
 class Model:
-    """What must and what may be found: changes in log order, how many of them are synced, and the bounds."""
+    """The changes that must and that may be found: in log order, how many of them are synced, and the bounds."""
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
@@ -40,7 +40,7 @@ class Model:
         self.dropped: set[int] = set()
 
     def wanted(self, changes: list[Change]) -> list[Change]:
-        """Without what is flushed or dropped: that may be missing."""
+        """Returns the changes that are neither flushed nor dropped; the others may be missing."""
         return [
             change for change in changes if change[1] > self.flushed.get(change[0], 0) and change[0] not in self.dropped
         ]
@@ -57,7 +57,7 @@ class Model:
                 assert found.recovered.regions[region_id].numbers_until >= bound
 
     def go_on_from(self, found: LogCase) -> None:
-        """The changes which the power failure took never happened."""
+        """Removes the changes that the power failure lost."""
         kept = len(self.wanted(found.delivered))
         expected = self.wanted(self.changes)
         lost = set(expected[kept:])
@@ -69,7 +69,7 @@ class Model:
 
 
 def live(case: LogCase, model: Model, chance: random.Random) -> tuple[set[Change], set[Change]]:
-    """Some random calls; the changes for which a write was asked, and those for which a sync was."""
+    """Makes random calls; returns the changes that requested a write, and those that requested a sync."""
     written: set[Change] = set()
     synced: set[Change] = set()
     for _ in range(chance.randint(0, 40)):
@@ -141,7 +141,7 @@ def test_random_lives_lose_nothing_that_was_synced_and_keep_the_order(tmp_path: 
 
 
 def adopt(disk: SimulatedFiles) -> None:
-    """What the power failure left is on the disk for good."""
+    """Marks what the power failure left as durable."""
     folder = disk.root / "log"
     for path in sorted(folder.iterdir()):
         descriptor = disk.open(path, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""A slow model of visibility that can be read at one glance, and random rows on which everything collides."""
+"""A slow but simple model of visibility, and random rows with many collisions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMESTAMP_MAX = 5
 
 
 def literal_visible_cells(cells: Sequence[Cell], read_point: ReadPoint, family: Family) -> list[Cell]:
-    """The rules of visibility_rows word by word: every column replayed from its first write."""
+    """Applies the rules of visibility.py literally: replays every column from its first write."""
     visible: list[Cell] = []
     for qualifier in sorted({cell[0] for cell in cells}):
         live: dict[int, Cell] = {}  # by timestamp
@@ -35,7 +35,7 @@ def literal_visible_cells(cells: Sequence[Cell], read_point: ReadPoint, family: 
 
 
 def random_row(generator: random.Random, cells_max: int = 14) -> list[Cell]:
-    """Up to `cells_max` cells in store order: 1 to 3 columns, 5 timestamps, 8 write numbers, each kind of tombstone.
+    """Returns up to `cells_max` cells in store order: 1 to 3 columns, 5 timestamps, 8 write numbers, all tombstones.
 
     In one of two all tombstones are among the first writes, so that many puts come after them.
     """
@@ -62,7 +62,7 @@ def random_row(generator: random.Random, cells_max: int = 14) -> list[Cell]:
 
 
 def random_family(generator: random.Random) -> Family:
-    """1 to 3 versions, 0 to 2 of them kept when expired, and often a time to live."""
+    """Returns a family with 1 to 3 versions, `min_versions` of 0 to 2, and often a time to live."""
     return Family(
         1,
         b"f",
@@ -73,12 +73,12 @@ def random_family(generator: random.Random) -> Family:
 
 
 def table_of(rows: Sequence[Sequence[Cell]]) -> pa.Table:
-    """A sorted table of rows named by their places."""
+    """Returns a sorted table of rows, which are named by their places."""
     return cells_table([b"%06d" % place for place in range(len(rows))], rows)
 
 
 def cells_by_row(table: pa.Table, row_count: int) -> list[list[Cell]]:
-    """The cells of such a table as tuples, by the row's place."""
+    """Returns the cells of such a table as tuples, by the row's place."""
     rows: list[list[Cell]] = [[] for _ in range(row_count)]
     columns = [table.column(index).to_pylist() for index in range(6)]
     for row, qualifier, timestamp, write_number, kind, value in zip(*columns, strict=True):

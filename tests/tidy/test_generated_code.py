@@ -83,7 +83,7 @@ def test_a_stale_face_is_named(root: Path, monkeypatch: pytest.MonkeyPatch, caps
     )
     monkeypatch.setattr(async_to_sync, "pairs", lambda: [face])
     assert async_to_sync.main(["--check"]) == 1
-    assert capsys.readouterr().err == "run 'make faces': stale are client/rowlock/table.py\n"
+    assert capsys.readouterr().err == "stale: client/rowlock/table.py; run 'make faces'\n"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The rows written by a job at os, which is what HBase promises through Thrift, beside happybase's batch put."""
+"""A write job at os, which is the durability of HBase through Thrift, against happybase's batch put."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from bench.spark.stage import Stage, create_table, running_server
 from bench.spark.workloads.writes import job_into_table
 
 _TABLE = "written"
-# HBase takes a minute for all of a million.
+# HBase takes a minute for a million rows.
 _HBASE_ROWS_MAX = 100_000
-# Its Java compiles for minutes after a start; a peer that is up for long needs less.
+# HBase's Java compiles for minutes after a start; a server that has run for long needs fewer puts.
 _HBASE_WARM_UP_PUTS = 4
 
 
 def against_hbase(stage: Stage, hbase: HBasePeer) -> Mapping[str, Measurement]:
-    """Rows a second: the job's, starting and planning it included, and one batch put's of the first of its rows."""
+    """Measures rows a second of the job, including its start and planning, against one batch put of its first rows."""
     plain = stage.fresh_path("rows.plain")
     write_plain_rows(stage.rows.files()[0], plain, _HBASE_ROWS_MAX)
     rates: list[tuple[float, float]] = []
     with running_server(stage.fresh_path("written")) as (server, client), hbase.writer(plain) as writer:
 
         def put() -> float:
-            return cast(float, writer.ask("put")["rows_a_second"])
+            return cast(float, writer.call("put")["rows_a_second"])
 
         create_table(client, _TABLE, durability="os")
         meter = stage.meter(server)

@@ -1,4 +1,4 @@
-"""One percent of a table's keys, by options and by a filter: how many bytes leave the server for it."""
+"""Reads of one percent of a table's keys, by options and by a filter: the bytes that the server sends."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _PERCENT = 1.0
-# Computing is counted in such steps, and a small run may take less than one.
+# The resolution of CPU time; a small run may take less.
 _TICK_SECONDS = 0.01
 
 
 def ranges(stage: Stage) -> Mapping[str, Measurement]:
-    """The bytes of a range divided by those of the whole table, counted by a relay between server and Spark.
+    """Measures the bytes of a range divided by those of the whole table, counted by a relay between server and Spark.
 
-    What the server computed for each stands beside them: it would be as much, if it read everything.
+    The details have the ratio of the server's CPU too, which would be 1 if the server read the whole table.
     """
     part = stage.rows.part(_PERCENT)
     with Relay() as relay, running_server(stage.loaded_data, advertise=relay.address) as (server, _):
@@ -33,8 +33,8 @@ def ranges(stage: Stage) -> Mapping[str, Measurement]:
             return table_reader(stage.spark, relay.address, LOADED).options(start=part.start, stop=part.stop).load()
 
         def by_filter() -> DataFrame:
-            given = f"key >= '{part.start}' and key < '{part.stop}'"
-            return table_reader(stage.spark, relay.address, LOADED).option("filter", given).load()
+            condition = f"key >= '{part.start}' and key < '{part.stop}'"
+            return table_reader(stage.spark, relay.address, LOADED).option("filter", condition).load()
 
         for read in (by_option, by_filter):
             found = read().count()
@@ -54,7 +54,7 @@ def ranges(stage: Stage) -> Mapping[str, Measurement]:
 
 
 def _measurement(pairs: list[tuple[tuple[int, float], tuple[int, float]]]) -> Measurement:
-    """Of (bytes, CPU seconds) of the whole table and of the part, in each round."""
+    """Returns the measurement from (bytes, CPU seconds) of the whole table and of the part, in each round."""
     return Measurement(
         Spread.of([part[0] / whole[0] for whole, part in pairs]),
         {

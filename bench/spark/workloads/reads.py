@@ -1,4 +1,4 @@
-"""A whole table read, from files and to nowhere, beside the same rows in Parquet as Spark writes it by default."""
+"""Reads of a whole table from store files, against the same rows in Parquet as Spark writes it by default."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from bench.spark.stage import LOADED, Stage, running_server
 
 
 def reads(stage: Stage) -> Mapping[str, Measurement]:
-    """Ten columns, Parquet's ten columns, and one column, in turns. A DataFrame is made anew for each."""
+    """Measures reads of ten columns, of Parquet's ten columns, and of one column, in turns, each of a new DataFrame."""
     folder = str(stage.parquet_of_spark)
     with running_server(stage.loaded_data) as (server, _):
 
         def read_rowlock(column_count: int) -> None:
             read_all(table_reader(stage.spark, server.address, LOADED, column_count).load())
 
-        # A read that leaves rows out would be quick.
+        # A read that skipped rows would look fast.
         found = table_reader(stage.spark, server.address, LOADED, 1).load().count()
         assert found == stage.row_count, f"{found} rows were read, not {stage.row_count}"
         measured = usage.in_turns(
@@ -33,7 +33,7 @@ def reads(stage: Stage) -> Mapping[str, Measurement]:
         )
     ten, parquet, one = measured["rowlock"], measured["Parquet"], measured["one column"]
     baseline = usage.details("Parquet", parquet)
-    # The server has nothing to do with Parquet, and Spark's CPU beside it is what all of the read cost.
+    # The server takes no part in reading Parquet, so Spark's CPU is the whole cost.
     del baseline["Parquet, server's CPU s"]
     details = {**usage.details("rowlock", ten), **baseline}
     server_ratio = [mine.server_cpu / theirs.spark_cpu for mine, theirs in zip(ten, parquet, strict=True)]

@@ -1,4 +1,4 @@
-"""The rows written by a job at fsync, beside the same job writing Parquet; both read them from the same files."""
+"""A write job at fsync, against the same job writing Parquet; both read the rows from the same files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TABLE = "written"
 
 
 def writes(stage: Stage) -> Mapping[str, Measurement]:
-    """Jobs in turns; what one leaves to be done is done before the next begins."""
+    """Measures the jobs in turns; the remaining work of one is done before the next begins."""
     found: list[tuple[Usage, Usage]] = []
     with running_server(stage.fresh_path("written")) as (server, client):
         create_table(client, _TABLE)
@@ -37,7 +37,7 @@ def writes(stage: Stage) -> Mapping[str, Measurement]:
 
 
 def job_into_table(stage: Stage, meter: usage.Meter, client: rowlock.Client, server: str, table: str) -> Usage:
-    """The job that puts all rows into an empty table, which is empty again afterwards."""
+    """Measures the job that puts all rows into an empty table, and empties the table again."""
     settle()
     used = meter.usage(lambda: write_table(stage.rows.frame(stage.spark), server, table))
     client.flush(table)
@@ -47,7 +47,7 @@ def job_into_table(stage: Stage, meter: usage.Meter, client: rowlock.Client, ser
 
 
 def job_into_files(stage: Stage, meter: usage.Meter) -> Usage:
-    """The job that writes all rows as Parquet; the files are gone afterwards."""
+    """Measures the job that writes all rows as Parquet, and removes the files again."""
     settle()
     folder = stage.fresh_path("written.parquet")
     used = meter.usage(lambda: write_parquet(stage.rows.frame(stage.spark), folder))

@@ -1,7 +1,7 @@
-"""What depends on a cell's qualifier alone, found out once for all rows that have the same columns.
+"""Computes a function of the qualifiers once for all rows that have the same columns.
 
-Where a table is used like one of a relational database, each row has the same columns, and so the qualifiers of a
-window repeat from row to row. To see that they do takes a quarter at most of looking up each of them.
+In a table that is used like a relational one each row has the same columns, so the qualifiers of a window repeat from
+row to row. Checking that takes at most a quarter of the time of computing the function for each cell.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from rowlock_regionserver.arrow.masks import buffer_of
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
-def by_qualifier(table: pa.Table, judge: Callable[[Column], npt.NDArray[Scalar]]) -> npt.NDArray[Scalar]:
-    """judge(qualifiers) of a sorted table, whose rows and qualifiers are one chunk each.
+def by_qualifier(table: pa.Table, compute: Callable[[Column], npt.NDArray[Scalar]]) -> npt.NDArray[Scalar]:
+    """Returns compute(qualifiers) for a sorted table, whose rows and qualifiers are one chunk each.
 
-    `judge` gives one number an element, which depends on that element alone. 500 M cells/s where qualifiers repeat.
+    `compute` returns one number an element, which depends on that element alone. 500 M cells/s if qualifiers repeat.
     """
     qualifiers = column(table, QUALIFIER)
     count = _cells_of_first_row(table)
     if count < len(qualifiers) and _repeats(qualifiers, count):
-        of_first_row = judge(qualifiers.slice(0, count))
+        of_first_row = compute(qualifiers.slice(0, count))
         return np.tile(of_first_row, len(qualifiers) // count + 1)[: len(qualifiers)]
-    return judge(qualifiers)
+    return compute(qualifiers)
 
 
 def _cells_of_first_row(table: pa.Table) -> int:
@@ -39,12 +39,12 @@ def _cells_of_first_row(table: pa.Table) -> int:
 
 
 def _repeats(array: Column, period: int) -> bool:
-    """Each element equals the one `period` before it; the last period may be cut short."""
+    """Returns whether each element equals the one `period` before it; the last period may be cut short."""
     bounds = offsets(array)
     lengths = np.diff(bounds)
     if not np.array_equal(lengths[period:], lengths[:-period]):
         return False
-    # Elements of the same lengths lie at the same places of each period, so their bytes are compared all at once.
+    # The lengths repeat, so the bytes of all periods can be compared in one step.
     start, stop = int(bounds[0]), int(bounds[-1])
     period_bytes = int(bounds[period]) - start
     data = np.frombuffer(buffer_of(array, 2), np.uint8)

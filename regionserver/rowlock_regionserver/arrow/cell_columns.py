@@ -1,4 +1,4 @@
-"""Single cells of a sorted Arrow table as tuples: what a point get reads from a segment or a cached block."""
+"""Reads single cells of a sorted Arrow table as tuples, for point reads of a segment in memory."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from rowlock_regionserver.sources import AWAY_BYTES_MIN, AwayValue, FoundCell, L
 class CellColumns:
     """Random access to the cells of a table or record batch of CELL_SCHEMA that is sorted and has one chunk a column.
 
-    Made once a table or cached block (some 20 µs), then read by any number of threads: rows by bisection (O(log n),
-    about 8 µs in 10,000 cells), cells as tuples (about 0.8 µs a cell). Keeps the buffers alive and copies only what it
-    gives.
+    Created once for a table (some 20 µs), then read by any number of threads. Finds rows by bisection (O(log n), about
+    8 µs in 10,000 cells) and returns cells as tuples (about 0.8 µs a cell). Keeps the buffers alive and copies only
+    what it returns.
     """
 
     __slots__ = ("_kinds", "_qualifiers", "_rows", "_timestamps", "_values", "_write_numbers")
@@ -46,18 +46,18 @@ class CellColumns:
         return len(self._kinds)
 
     def row(self, index: int) -> bytes:
-        """The row of the cell at `index`."""
+        """Returns the row of the cell at `index`."""
         return self._rows.values(index, index + 1)[0]
 
     def first_at_or_after(self, row: bytes) -> int:
-        """Index of the first cell whose row is `row` or greater; the number of cells when there is none."""
+        """Returns the index of the first cell with a row >= `row`; the number of cells when there is none."""
         return self._rows.first_not_below(row, 0, len(self))
 
     def row_range(self, row: bytes) -> tuple[int, int]:
-        """Indices [start, stop) of the row's cells; start == stop when there are none."""
+        """Returns the row's cells as (start, stop); equal when there are none."""
         start = stop = self.first_at_or_after(row)
         successor = row + b"\x00"
-        width = 16  # rows are short: look near by first
+        width = 16  # most rows are short, so search nearby first
         while True:
             limit = min(start + width, len(self))
             stop = self._rows.first_not_below(successor, stop, limit)
@@ -66,14 +66,14 @@ class CellColumns:
             width *= 2
 
     def range_within(self, row: bytes, start: bytes, stop: bytes) -> tuple[int, int]:
-        """Indices of the row's cells with qualifiers of [start, stop); an empty stop is no bound."""
+        """Returns the indices of the row's cells with qualifiers of [start, stop); an empty stop is no bound."""
         first, last = self.row_range(row)
         if stop:
             last = self._qualifiers.first_not_below(stop, first, last)
         return (self._qualifiers.first_not_below(start, first, last) if start else first), last
 
     def cells(self, start: int, stop: int) -> list[Cell]:
-        """The cells at [start, stop) as tuples, in the table's order."""
+        """Returns the cells at [start, stop) as tuples, in the table's order."""
         return list(zip(*self._keys(start, stop), self._values.values(start, stop), strict=True))
 
     def _keys(self, start: int, stop: int) -> tuple[Iterable[bytes], Iterable[int], Iterable[int], Iterable[int]]:
@@ -85,20 +85,20 @@ class CellColumns:
         )
 
     def row_cells(self, row: bytes) -> list[Cell]:
-        """All cells of the row as tuples; empty when there are none."""
+        """Returns all cells of the row as tuples; empty when there are none."""
         start, stop = self.row_range(row)
         return self.cells(start, stop) if start < stop else []
 
     def found_cells(self, start: int, stop: int) -> list[FoundCell]:
-        """The cells at [start, stop) as a point read finds them: large values are not copied, but away."""
+        """Returns the cells at [start, stop) as a point read finds them: large values are not copied, but away."""
         if start == stop:
             return []
         return list(zip(*self._keys(start, stop), self._values.values_or_away(start, stop), strict=True))
 
     def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int) -> list[FoundCell]:
-        """The cells of the columns, which ascend, and the family tombstones of the row; see sources.Source."""
+        """Returns the cells of the columns, which ascend, and the row's family tombstones; see sources.Source."""
         start, stop = self.row_range(row)
-        # Family tombstones stand in front, among the cells of the empty qualifier.
+        # Family tombstones come first, among the cells of the empty qualifier.
         named = self._qualifiers.first_not_below(b"\x00", start, stop)
         found: list[FoundCell] = []
         if start < named and (not qualifiers or qualifiers[0]):
@@ -115,12 +115,12 @@ class CellColumns:
 
 
 def first_not_below(ascending: Column, key: bytes) -> int:
-    """The first index of an ascending binary array whose value is `key` or greater; its length when there is none."""
+    """Returns the first index of an ascending binary array with a value >= `key`; its length when there is none."""
     return _BytesColumn(ascending).first_not_below(key, 0, len(ascending))
 
 
 class _BytesColumn:
-    """Values of a binary array, copied out as bytes."""
+    """Random access to the values of a binary array as bytes."""
 
     __slots__ = ("_data", "_offsets")
 
@@ -130,9 +130,9 @@ class _BytesColumn:
         self._data = memoryview(data) if data is not None else memoryview(b"")
 
     def first_not_below(self, key: bytes, start: int, stop: int) -> int:
-        """The first index of [start, stop) whose value is `key` or greater, of an ascending column; else `stop`.
+        """Returns the first index of [start, stop) with a value >= `key` in an ascending column; else `stop`.
 
-        Not `bisect` with a key function: a call for each probe takes twice as long.
+        Does not use `bisect` with a key function: a call for each probe takes twice as long.
         """
         at, data = self._offsets, self._data
         while start < stop:
@@ -144,14 +144,14 @@ class _BytesColumn:
         return start
 
     def values(self, start: int, stop: int) -> list[bytes]:
-        """The values of [start, stop), cut from one copy of all of them: half the time of copying each."""
+        """Returns the values of [start, stop), sliced from one copy, which takes half as long as copying each."""
         at = self._offsets[start : stop + 1].tolist()
         base = at[0]
         joined = bytes(self._data[base : at[-1]])
         return [joined[first - base : last - base] for first, last in pairwise(at)]
 
     def values_or_away(self, start: int, stop: int) -> Sequence[bytes | AwayValue]:
-        """The same, but large values are not copied."""
+        """Returns the values of [start, stop); large ones are not copied, but away."""
         at = self._offsets
         if at[stop] - at[start] <= AWAY_BYTES_MIN:
             return self.values(start, stop)

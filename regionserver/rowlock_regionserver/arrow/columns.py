@@ -1,13 +1,13 @@
-"""Arrow columns from Python bytes and back, through their buffers.
+"""Converts Python bytes to Arrow columns and back, through their buffers.
 
-`pa.array(list)`, `Schema.empty_table()` and `to_numpy()` import pandas when it is installed (1.4 s, 120 MB), so the
-server builds and reads Arrow arrays by their buffers only: a binary column is n + 1 int32 offsets and the bytes end to
-end.
+`pa.array(list)`, `Schema.empty_table()` and `to_numpy()` import pandas when it is installed (1.4 s, 120 MB). So the
+server builds and reads Arrow arrays by their buffers only: a binary column is n + 1 int32 offsets and the concatenated
+bytes.
 
 Writing: `binary_array`, `integer_array`, `boolean_array`, `cells_table`.
 Reading: `column`, `integers` and `offsets` (numpy views, nothing copied), `equals_previous`, `run_starts`.
-Choosing: `keep` by a numpy mask, `take` by indices. Single cells as tuples are read by `cell_columns.CellColumns`.
-Nothing here knows what a tombstone or a read point is. All functions are pure.
+Selecting: `keep` by a numpy mask, `take` by indices. `cell_columns.CellColumns` reads single cells as tuples.
+Nothing here depends on tombstones or read points. All functions are pure.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ BINARY_COLUMN_BYTES_MAX = (1 << 31) - 1
 
 
 def binary_array(values: Sequence[bytes]) -> pa.BinaryArray:
-    """A binary column of `values`; together at most BINARY_COLUMN_BYTES_MAX bytes. About 10 M values/s."""
+    """Returns a binary column of `values`, at most BINARY_COLUMN_BYTES_MAX bytes in total. About 10 M values/s."""
     lengths = np.fromiter(map(len, values), np.int64, len(values))
     return _binary_of(lengths, b"".join(values))
 
 
 def repeated_binary_array(values: Sequence[bytes], counts: Sequence[int]) -> pa.BinaryArray:
-    """A binary column in which values[i] stands counts[i] times in a row."""
+    """Returns a binary column in which values[i] is repeated counts[i] times."""
     lengths = np.fromiter(map(len, values), np.int64, len(values))
     joined = b"".join([value * count for value, count in zip(values, counts, strict=True)])
     return _binary_of(np.repeat(lengths, np.array(counts, np.int64)), joined)
 
 
 def constant_binary_array(value: bytes, count: int) -> pa.BinaryArray:
-    """A binary column that holds the same value everywhere. Some 1 G elements/s."""
+    """Returns a binary column of `count` times the same value. Some 1 G elements/s."""
     return _binary_at(np.arange(count + 1, dtype=np.int32) * len(value), value * count)
 
 
@@ -71,13 +71,13 @@ def _binary_at(offsets: npt.NDArray[np.int32], joined: bytes) -> pa.BinaryArray:
 
 
 def integer_array(values: Sequence[int] | npt.NDArray[np.signedinteger], arrow_type: pa.DataType) -> Column:
-    """An int64 or int8 column; a numpy array of that very type is used in place."""
+    """Returns an int64 or int8 column; a numpy array of the same type is not copied."""
     numbers = np.ascontiguousarray(values, np.int8 if arrow_type == pa.int8() else np.int64)
     return pa.Array.from_buffers(arrow_type, len(numbers), [None, pa.py_buffer(numbers.data)], null_count=0)
 
 
 def boolean_array(mask: Mask) -> pa.BooleanArray:
-    """An Arrow mask of a numpy mask."""
+    """Returns a numpy mask as an Arrow mask."""
     packed = pa.py_buffer(np.packbits(mask, bitorder="little").data)
     array = pa.Array.from_buffers(pa.bool_(), len(mask), [None, packed], null_count=0)
     assert isinstance(array, pa.BooleanArray)
@@ -85,7 +85,7 @@ def boolean_array(mask: Mask) -> pa.BooleanArray:
 
 
 def cells_table(rows: Sequence[bytes], cells_by_row: Sequence[Sequence[Cell]]) -> pa.Table:
-    """A table of CELL_SCHEMA, one chunk: cells_by_row[i] belong to rows[i]. Order is kept. 1 to 2 M cells/s."""
+    """Returns a table of CELL_SCHEMA with one chunk; cells_by_row[i] belong to rows[i], in order. 1 to 2 M cells/s."""
     cells = list(chain.from_iterable(cells_by_row))
     if not cells:
         return empty_cells()
@@ -103,7 +103,7 @@ def cells_table(rows: Sequence[bytes], cells_by_row: Sequence[Sequence[Cell]]) -
 
 
 def empty_cells() -> pa.Table:
-    """A table of CELL_SCHEMA without cells."""
+    """Returns a table of CELL_SCHEMA without cells."""
     return _EMPTY_CELLS
 
 
@@ -115,14 +115,14 @@ _EMPTY_CELLS = pa.Table.from_batches([], schema=CELL_SCHEMA)
 
 
 def single_chunk(table: pa.Table) -> pa.Table:
-    """The table with one chunk a column; itself when it is so already, else copied."""
+    """Returns the table with one chunk a column; the table itself if it has that already, else a copy."""
     if all(table.column(index).num_chunks == 1 for index in range(table.num_columns)):
         return table
     return table.combine_chunks()
 
 
 def single_chunk_keys(table: pa.Table) -> pa.Table:
-    """The columns of a table that is not empty, row, qualifier and timestamp in one chunk; others stay as they are."""
+    """Returns a table that is not empty, with row, qualifier and timestamp in one chunk; other columns as they are."""
     columns = [
         single_array(chunked) if index in (ROW, QUALIFIER, TIMESTAMP) else chunked
         for index, chunked in enumerate(table.columns)
@@ -131,12 +131,12 @@ def single_chunk_keys(table: pa.Table) -> pa.Table:
 
 
 def single_array(chunked: pa.ChunkedArray[Any]) -> Column:
-    """A column of one chunk or more as one array; copied when it has several."""
+    """Returns a column of one or more chunks as one array; copied when it has several."""
     return chunked.chunks[0] if chunked.num_chunks == 1 else pa.concat_arrays(chunked.chunks)
 
 
 def column(table: pa.Table, index: int) -> Column:
-    """The column as one array; the table has at most one chunk a column."""
+    """Returns the column as one array; the table has at most one chunk a column."""
     chunked = table.column(index)
     assert chunked.num_chunks <= 1, f"{chunked.num_chunks} chunks: call single_chunk first"
     if chunked.num_chunks:
@@ -146,35 +146,35 @@ def column(table: pa.Table, index: int) -> Column:
 
 
 def numbers(array: Column, code: Literal["b", "i", "q"], *, one_more: bool = False) -> memoryview:
-    """The second buffer of an array as numbers of that `struct` code: its values, or with `one_more` its offsets."""
+    """Returns an array's second buffer as numbers of a `struct` code: its values, or with `one_more` its offsets."""
     buffer = array.buffers()[1]
     width = {"b": 1, "i": 4, "q": 8}[code]
     start, stop = array.offset * width, (array.offset + len(array) + one_more) * width
-    if buffer is None or buffer.size == 0:  # as an empty array may have it
+    if buffer is None or buffer.size == 0:  # as in an empty array
         return memoryview(bytes(stop - start)).cast(code)
     return memoryview(buffer)[start:stop].cast(code)
 
 
 def integers(array: Column) -> Integers:
-    """A read-only view of an int64 column. Nothing is copied."""
+    """Returns a read-only view of an int64 column, without a copy."""
     assert array.type == pa.int64(), f"a column of {array.type}"
     return np.frombuffer(numbers(array, "q"), np.int64)
 
 
 def kinds(array: Column) -> SmallIntegers:
-    """A read-only view of an int8 column. Nothing is copied."""
+    """Returns a read-only view of an int8 column, without a copy."""
     assert array.type == pa.int8(), f"a column of {array.type}"
     return np.frombuffer(numbers(array, "b"), np.int8)
 
 
 def offsets(array: Column) -> npt.NDArray[np.int32]:
-    """A read-only view of a binary column's len + 1 offsets into its data buffer. The first need not be 0."""
+    """Returns a read-only view of a binary column's len + 1 offsets into its data buffer. The first may not be 0."""
     assert array.type == pa.binary(), f"a column of {array.type}"
     return np.frombuffer(numbers(array, "i", one_more=True), np.int32)
 
 
 def equals_previous(array: Column) -> Mask:
-    """For each element whether it equals the one before it; the first does not. About 200 M elements/s."""
+    """Returns for each element whether it equals the previous one; false for the first. About 200 M elements/s."""
     equal = np.zeros(len(array), np.bool_)
     if len(array) > 1:
         packed = pc.equal(array.slice(1), array.slice(0, len(array) - 1))
@@ -186,15 +186,15 @@ def equals_previous(array: Column) -> Mask:
 
 
 def run_starts(equal: Mask) -> Integers:
-    """Where runs of equal elements start, from a mask as `equals_previous` gives it."""
+    """Returns the places where runs of equal elements start, from a mask of `equals_previous`."""
     return np.flatnonzero(~equal)
 
 
 def take(table: pa.Table, indices: Integers) -> pa.Table:
-    """The table's rows at `indices`, in their order."""
+    """Returns the table's rows at `indices`, in their order."""
     return table.take(integer_array(indices, pa.int64()))
 
 
 def keep(table: pa.Table, mask: Mask) -> pa.Table:
-    """The table's rows where `mask` is true; the table itself when it is true everywhere."""
+    """Returns the table's rows where `mask` is true; the table itself when it is true everywhere."""
     return table if mask.all() else table.filter(boolean_array(mask))

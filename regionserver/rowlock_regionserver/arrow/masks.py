@@ -31,13 +31,16 @@ SMALL_PLACES_MAX = (1 << 15) - 1
 
 
 def buffer_of(array: Column, index: int) -> memoryview:
-    """A column's buffer: 1 holds numbers, bits or offsets, 2 the bytes of a binary column. Empty when there is none."""
+    """Returns a buffer of a column; empty when there is none.
+
+    Buffer 1 holds numbers, bits or offsets, buffer 2 the bytes of a binary column.
+    """
     buffer = array.buffers()[index]
     return memoryview(b"") if buffer is None else memoryview(buffer)
 
 
 def numpy_mask(array: Column) -> Mask:
-    """A boolean column without nulls as a numpy mask; not by `to_numpy`, which imports pandas."""
+    """Returns a boolean column without nulls as a numpy mask, without `to_numpy`, which imports pandas."""
     assert array.type == pa.bool_(), f"a column of {array.type}"
     assert array.null_count == 0, f"{array.null_count} nulls"
     if len(array) == 0:
@@ -48,12 +51,12 @@ def numpy_mask(array: Column) -> Mask:
 
 
 def compares(column: Column, op: CompareOp, operand: bytes) -> Mask:
-    """Where "element op operand" holds, by unsigned bytes."""
+    """Returns where "element op operand" holds, by unsigned bytes."""
     return numpy_mask(pc.call_function(_COMPARE[op], [column, binary_array([operand])[0]]))
 
 
 def is_one_of(column: Column, operands: Collection[bytes]) -> Mask:
-    """Where the element is one of the operands."""
+    """Returns where the element is one of the operands."""
     if len(operands) == 1:
         return compares(column, CompareOp.EQUAL, next(iter(operands)))
     options = pc.SetLookupOptions(value_set=binary_array(sorted(operands)))
@@ -61,7 +64,7 @@ def is_one_of(column: Column, operands: Collection[bytes]) -> Mask:
 
 
 def places_among(column: Column, operands: Column) -> SmallPlaces:
-    """For each element its place among the operands, which differ; -1 where it is none of them. 60 M elements/s."""
+    """Returns each element's place among the operands, which are distinct; -1 if it is not there. 60 M elements/s."""
     assert len(operands) <= SMALL_PLACES_MAX, f"{len(operands)} operands"
     found = pc.call_function("index_in", [column], pc.SetLookupOptions(value_set=operands))
     places = np.frombuffer(buffer_of(found, 1), np.int32, len(found)).astype(np.int16)
@@ -71,12 +74,12 @@ def places_among(column: Column, operands: Column) -> SmallPlaces:
 
 
 def matches_pattern(column: Column, kind: PatternKind, operand: bytes) -> Mask:
-    """Where the element starts with, ends with or contains the operand."""
+    """Returns where the element starts with, ends with or contains the operand."""
     name = {
         PatternKind.STARTS_WITH: "starts_with",
         PatternKind.ENDS_WITH: "ends_with",
         PatternKind.CONTAINS: "match_substring",
     }[kind]
-    # The stubs say str; bytes are taken as they are, also those that are not UTF-8.
+    # The stubs say str, but bytes are accepted as they are, even if they are not UTF-8.
     options = pc.MatchSubstringOptions(operand)  # type: ignore[arg-type]
     return numpy_mask(pc.call_function(name, [column], options))

@@ -1,4 +1,4 @@
-"""Several sorted runs of one family's cells made one; and where in a sorted table a row is."""
+"""Merges sorted runs of one family's cells, and finds rows in sorted tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rowlock_regionserver.arrow.columns import (
     single_array,
     single_chunk,
 )
-from rowlock_regionserver.arrow.sorted_run import SortedRun, together
+from rowlock_regionserver.arrow.sorted_run import SortedRun, concatenated
 
 _STORE_ORDER: list[tuple[str, Literal["ascending", "descending"]]] = [
     ("row", "ascending"),
@@ -31,55 +31,58 @@ _STORE_ORDER: list[tuple[str, Literal["ascending", "descending"]]] = [
     ("timestamp", "descending"),
     ("write_number", "descending"),
 ]
-# With fewer, sorting the rows first costs as much as sorting the cells.
+# With fewer cells a row, sorting the rows costs as much as sorting the cells.
 _CELLS_A_ROW_MIN = 2
 
 
 def merged(runs: Sequence[SortedRun]) -> SortedRun:
-    """One run by row, qualifier, timestamp descending, write number descending; ties stay in order.
+    """Returns one run by row, qualifier, timestamp descending, write number descending; ties stay in order.
 
-    What joined_rows() can't join is sorted, some 3 M cells/s. Values are not touched.
+    Runs that joined_rows() can't join are sorted, at some 3 M cells/s. Values are not touched.
     """
     joined = joined_rows(runs)
     return sorted_cells(runs) if joined is None else joined
 
 
 def sorted_cells(runs: Sequence[SortedRun]) -> SortedRun:
-    """The same without a try to join them, for who knows that it fails."""
+    """Merges runs by sorting, without trying joined_rows() first."""
     return _sorted(runs, _STORE_ORDER)
 
 
 def merged_in_row(runs: Sequence[SortedRun]) -> SortedRun:
-    """The same for runs of one row."""
+    """Merges runs of one row by sorting."""
     return runs[0] if len(runs) == 1 else _sorted(runs, _STORE_ORDER[1:])
 
 
 def _sorted(runs: Sequence[SortedRun], order: list[tuple[str, Literal["ascending", "descending"]]]) -> SortedRun:
-    all_runs = together(runs)
+    all_runs = concatenated(runs)
     one_chunk = SortedRun(single_chunk(all_runs.keys), all_runs.values)
     indices = pc.sort_indices(one_chunk.keys, sort_keys=order)
     return one_chunk.at(np.frombuffer(numbers(indices.cast(pa.int64()), "q"), np.int64))
 
 
 def joined_rows(runs: Sequence[SortedRun]) -> SortedRun | None:
-    """The same for runs that have no row in common; None when they have one, or when that is dear to find out.
+    """Merges runs that have no row in common; returns None when they have one, or when finding out is expensive.
 
-    Runs that follow one another are put together without copying, one or more chunks a column. Otherwise whole rows
-    are put in order, of which there are fewer than cells, and which have one key: 6 to 10 M cells/s.
+    Runs that follow one another are concatenated without a copy, with one or more chunks a column. Otherwise whole rows
+    are sorted, which are fewer than cells and have only one key: 6 to 10 M cells/s.
     """
     present = [run for run in runs if len(run)]
     successive = in_succession(present)
     if successive is not None:
-        return together(successive)
-    all_runs = together(present)
-    # A row that ends one run and begins the next is in both.
+        return concatenated(successive)
+    all_runs = concatenated(present)
+    # A row that ends one run and begins the next counts as two, so that it is found in both.
     begins_run = np.cumsum([0, *(len(run) for run in present[:-1])])
     order = _order_of_rows(single_array(all_runs.keys.column(ROW)), begins_run)
     return None if order is None else all_runs.at(order)
 
 
 def _order_of_rows(rows: Column, begins_run: Integers) -> Integers | None:
-    """The order that sorts cells by row and leaves each row's as they are; None when a row is in two runs."""
+    """Returns indices that sort cells by row and keep each row's order; None when a row is in two runs.
+
+    Returns None also when rows have so few cells that sorting the rows does not pay.
+    """
     is_same = equals_previous(rows)
     is_same[begins_run] = False
     starts = run_starts(is_same)
@@ -97,9 +100,9 @@ def _order_of_rows(rows: Column, begins_run: Integers) -> Integers | None:
 
 
 def in_succession(runs: Sequence[SortedRun]) -> list[SortedRun] | None:
-    """The runs, none empty, in an order in which all rows of one come before those of the next; None: there is none.
+    """Returns the runs, none empty, in an order in which all rows of one precede those of the next.
 
-    Runs that share a row have no such order.
+    Returns None if there is no such order, for example because two runs share a row.
     """
     ordered = sorted(runs, key=lambda run: first_row(run.keys))
     for before, after in pairwise(ordered):
@@ -109,26 +112,26 @@ def in_succession(runs: Sequence[SortedRun]) -> list[SortedRun] | None:
 
 
 def first_row(table: pa.Table) -> bytes:
-    """The least row of a sorted table that is not empty."""
+    """Returns the least row of a sorted table that is not empty."""
     return row_at(table, 0)
 
 
 def last_row(table: pa.Table) -> bytes:
-    """The greatest row of a sorted table that is not empty."""
+    """Returns the greatest row of a sorted table that is not empty."""
     return row_at(table, table.num_rows - 1)
 
 
 def row_at(table: pa.Table, index: int) -> bytes:
-    """The row of the cell at `index`."""
+    """Returns the row of the cell at `index`."""
     row = table.column(ROW)[index].as_py()
     assert isinstance(row, bytes)
     return row
 
 
 def first_at_or_after(table: pa.Table, row: bytes) -> int:
-    """Index of the first cell of a sorted table whose row is `row` or greater; the number of cells when there is none.
+    """Returns the index of the first cell of a sorted table with a row >= `row`; the number of cells if there is none.
 
-    Some 5 µs: a bisection on the column's own bytes, or in many chunks by Arrow's scalars, which find their chunk.
+    Some 5 µs: a bisection of the column's bytes, or with several chunks of Arrow's scalars, which find their chunk.
     """
     rows = table.column(ROW)
     if rows.num_chunks == 1:

@@ -1,7 +1,7 @@
-"""The keys of a sorted table of cells as numpy arrays: what the vectorised rules of visibility compute on.
+"""The keys of a sorted table of cells as numpy arrays, on which the vectorised visibility rules compute.
 
 Rows, columns and versions are numbered by where they change, so that the rules compare small integers and never bytes.
-Values are not touched: they are copied once at most, when a rule's mask is applied to the table.
+Values are not touched: they are copied at most once, when a rule's mask is applied to the table.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rowlock_regionserver.cells import NEWEST, TIMESTAMP_MAX
 
 @dataclass(frozen=True, slots=True)
 class SortedCells:
-    """Cells in store order; `row` and `column` number them: equal for neighbours of one row, or of one column of it."""
+    """Cells in store order. `row` and `column` are numbers, equal for cells of one row, or of one column of a row."""
 
     row: Integers  # ascending
     column: Integers  # ascending, and never equal in two rows
@@ -41,7 +41,7 @@ class SortedCells:
 
     @classmethod
     def of(cls, table: pa.Table) -> SortedCells:
-        """The keys of a table of CELL_SCHEMA, sorted as it says. Some 50 M cells/s."""
+        """Returns the keys of a table of CELL_SCHEMA in store order. Some 50 M cells/s."""
         keys = single_chunk(table.select([ROW, QUALIFIER, TIMESTAMP, WRITE_NUMBER, KIND]))
         same_row = equals_previous(column(keys, ROW))
         same_column = same_row & equals_previous(column(keys, QUALIFIER))
@@ -57,7 +57,7 @@ class SortedCells:
         return len(self.kind)
 
     def after(self, front: SortedCells) -> SortedCells:
-        """These cells behind others of the same row, if both number it alike, and of columns with smaller numbers."""
+        """Returns `front`, then these cells; both are of one row, with one number, and `front` has lower columns."""
         return SortedCells(
             np.concatenate([front.row, self.row]),
             np.concatenate([front.column, self.column]),
@@ -66,43 +66,43 @@ class SortedCells:
             np.concatenate([front.kind, self.kind]),
         )
 
-    def at(self, chosen: Mask | Integers) -> SortedCells:
-        """Some of the cells, by a mask or by ascending indices; the numbers of rows and columns stay."""
+    def at(self, selected: Mask | Integers) -> SortedCells:
+        """Returns the cells of a mask or of ascending indices; the numbers of rows and columns do not change."""
         return SortedCells(
-            self.row[chosen],
-            self.column[chosen],
-            self.timestamp[chosen],
-            self.write_number[chosen],
-            self.kind[chosen],
+            self.row[selected],
+            self.column[selected],
+            self.timestamp[selected],
+            self.write_number[selected],
+            self.kind[selected],
         )
 
     @property
     def has_versions(self) -> bool:
-        """Some column is there more than once."""
+        """Whether some column has more than one cell."""
         return len(self) > 0 and int(self.column[-1] - self.column[0]) + 1 < len(self)
 
     def starts_column(self) -> Mask:
-        """Which cells are the first of their column."""
+        """Returns which cells are the first of their column."""
         return changes(self.column)
 
     def starts_version(self) -> Mask:
-        """Which cells are the first of their column and timestamp."""
+        """Returns which cells are the first of their column and timestamp."""
         return changes(self.column) | changes(self.timestamp)
 
 
 @dataclass(frozen=True, slots=True)
-class TableFacts:
-    """What a reader wants to know of a table of cells before it looks at any: the flags and bounds of a Chunk."""
+class TableProperties:
+    """The properties of a table of cells that a Chunk needs: its flags and bounds."""
 
     has_tombstones: bool
-    has_versions: bool  # some column is there more than once
+    has_versions: bool  # some column has more than one cell
     write_number_min: int  # NEWEST when empty
     write_number_max: int  # 0 when empty
     timestamp_min: int  # TIMESTAMP_MAX when empty
 
     @classmethod
-    def of(cls, table: pa.Table) -> TableFacts:
-        """The facts of a sorted table of CELL_SCHEMA. Some 60 µs, and 50 M cells/s."""
+    def of(cls, table: pa.Table) -> TableProperties:
+        """Returns the properties of a sorted table of CELL_SCHEMA. Some 60 µs, and 50 M cells/s."""
         if not table.num_rows:
             return cls(False, False, NEWEST, 0, TIMESTAMP_MAX)
         keys = single_chunk(table.select([ROW, QUALIFIER, TIMESTAMP, WRITE_NUMBER, KIND]))
@@ -118,26 +118,26 @@ class TableFacts:
 
 
 def changes(values: Integers) -> Mask:
-    """Which values differ from the one before; the first does."""
+    """Returns which values differ from the previous one; true for the first."""
     changed = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=changed[1:])
     return changed
 
 
 def count_before(marks: Mask, starts: Mask) -> Integers:
-    """For each element how many of `marks` are before it, counted from the last start on. The first is a start."""
+    """Returns for each element the number of `marks` before it, from the last start on. The first is a start."""
     counted: Integers = np.cumsum(marks) - marks
     return counted - spread(counted[starts], starts)
 
 
 def spread(of_each_run: Integers, starts: Mask) -> Integers:
-    """One value for each run, repeated for the run's elements. The first element is a start."""
+    """Repeats each run's value for the run's elements. The first element is a start."""
     spread_out: Integers = of_each_run[np.cumsum(starts) - 1]
     return spread_out
 
 
 def running_maximum(values: Integers, marks: Mask, runs: Integers) -> Integers:
-    """For each element the greatest marked value up to it and itself in its run; -1 when there is none.
+    """Returns for each element the greatest marked value in its run up to and including it; -1 when there is none.
 
     `runs` numbers the runs, ascending; values may be any int64 from 0 on.
     """

@@ -1,11 +1,11 @@
-"""A run of cells in store order: their keys as a table, and their values apart.
+"""A run of cells in store order, with the keys as a table and the values apart.
 
-What a read sees is judged by keys alone: row, qualifier, timestamp, write number and kind. So runs are merged, judged
-and chosen from without their values being moved, and of a value that is not answered no byte is touched. Values are
-taken when that is done: by one copy, or by none when all of a run is answered in its own order. Values that are away
-(sources.AwayValue) are read only then.
+Visibility depends on keys alone: row, qualifier, timestamp, write number and kind. So runs are merged, filtered and
+selected without moving values, and no byte of a value that is not answered is touched. Values are taken at the end, by
+one copy, or without a copy when a whole run is answered in its own order. Values that are away (sources.AwayValue) are
+read only then.
 
-Runs are immutable; all functions are pure but for reading what is away, which may block on a disk.
+Runs are immutable. All functions are pure, except that reading values that are away may block on a disk.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NO_KEYS = pa.Table.from_batches([], schema=KEY_SCHEMA)
 
 
 class Values:
-    """The values of a run, cell by cell. `places` are theirs in `column`; None: each has its own place there."""
+    """The values of a run, cell by cell. `places` are their places in `column`; None means value i is at place i."""
 
     __slots__ = ("_away", "_away_at", "_column", "_places")
 
@@ -51,7 +51,7 @@ class Values:
         away: Sequence[tuple[int, AwayValue]] = (),
         places: Integers | None = None,
     ) -> None:
-        """`away` are values that are not in the column, by their places in it, ascending."""
+        """`away` lists the values that are not in the column, by their places in it, ascending."""
         self._column = column
         self._away = dict(away)
         self._away_at = np.array([place for place, _ in away], np.int64) if away else _NOWHERE
@@ -62,11 +62,11 @@ class Values:
 
     @property
     def are_away(self) -> bool:
-        """Some values may be away."""
+        """Whether some values may be away."""
         return bool(self._away)
 
     def byte_counts(self, *, with_away: bool = True) -> Integers:
-        """The length of each value; of one that is away, if that is not to count, 0. Some 100 M values/s."""
+        """Returns the length of each value; 0 for values that are away if not `with_away`. Some 100 M values/s."""
         lengths = np.zeros(len(self._column), np.int64)
         start = 0
         for chunk in self._column.chunks:
@@ -77,7 +77,7 @@ class Values:
         return lengths if self._places is None else lengths[self._places]
 
     def at(self, cells: Integers) -> Values:
-        """Those of some cells, in that order. No value is touched."""
+        """Returns the values of some cells, in that order, without touching any."""
         places = cells if self._places is None else self._places[cells]
         if not self._away:
             return Values(self._column, (), places)
@@ -85,33 +85,33 @@ class Values:
         return Values(self._column, sorted(away, key=lambda each: each[0]), places)
 
     def slice(self, start: int, stop: int) -> Values:
-        """Those of the cells [start, stop)."""
+        """Returns the values of the cells [start, stop)."""
         if self._places is not None:
             return self.at(np.arange(start, stop))
         away = [(place - start, value) for place, value in self._away.items() if start <= place < stop]
         return Values(self._column.slice(start, stop - start), away)
 
     def column(self) -> pa.ChunkedArray[Any]:
-        """All values, in order; uncopied if they stand so. They must be less than 2 GiB together."""
+        """Returns all values in order, uncopied if the column has that order. They must be less than 2 GiB in total."""
         if self._places is None and not self._away:
             return self._column
         return pa.chunked_array([self.array()])
 
     def array(self, cells: Integers | None = None) -> pa.BinaryArray:
-        """All values, or those of some cells, in that order, as one array; they must be less than 2 GiB together.
+        """Returns all values, or those of some cells, in that order, as one array of less than 2 GiB.
 
-        Values that are there are copied once or twice, others read.
+        Values in the column are copied once or twice; those that are away are read.
         """
         wanted = self._places
         if cells is not None:
             wanted = cells if wanted is None else wanted[cells]
         if wanted is None:
             wanted = np.arange(len(self._column))
-        array = _taken(self._column, wanted)
+        array = _take(self._column, wanted)
         return self._with_away(array, wanted) if self._away else array
 
     def _with_away(self, array: pa.BinaryArray, wanted: Integers) -> pa.BinaryArray:
-        """The array with the values that are away in their places."""
+        """Returns the array with the values that are away loaded into their places."""
         parts: list[pa.BinaryArray] = []
         start = 0
         for index in np.flatnonzero(np.isin(wanted, self._away_at)).tolist():
@@ -121,13 +121,13 @@ class Values:
             start = index + 1
         if start < len(array) or not parts:
             parts.append(array.slice(start))
-        together = pa.concat_arrays(parts) if len(parts) > 1 else parts[0]
-        assert isinstance(together, pa.BinaryArray)
-        return together
+        concatenated = pa.concat_arrays(parts) if len(parts) > 1 else parts[0]
+        assert isinstance(concatenated, pa.BinaryArray)
+        return concatenated
 
 
-def _taken(column: pa.ChunkedArray[Any], wanted: Integers) -> pa.BinaryArray:
-    """The elements at `wanted`, which differ, in that order."""
+def _take(column: pa.ChunkedArray[Any], wanted: Integers) -> pa.BinaryArray:
+    """Returns the elements at `wanted`, which are distinct places, in that order."""
     if not len(wanted):
         return binary_array([])
     if len(wanted) < len(column):
@@ -151,45 +151,45 @@ class SortedRun:
 
     @classmethod
     def of(cls, chunk: Chunk) -> SortedRun:
-        """The cells of a chunk."""
+        """Returns the cells of a chunk."""
         return cls.of_table(chunk.table, chunk.away)
 
     @classmethod
     def of_table(cls, table: pa.Table, away: Sequence[tuple[int, AwayValue]] = ()) -> SortedRun:
-        """The cells of a table of CELL_SCHEMA, uncopied."""
+        """Returns the cells of a table of CELL_SCHEMA, uncopied."""
         return cls(table.select(_KEYS), Values(table.column(VALUE), away))
 
     def __len__(self) -> int:
         return int(self.keys.num_rows)
 
     def slice(self, start: int, stop: int) -> SortedRun:
-        """The cells at [start, stop)."""
+        """Returns the cells at [start, stop)."""
         if start == 0 and stop == len(self):
             return self
         return SortedRun(self.keys.slice(start, stop - start), self.values.slice(start, stop))
 
-    def kept(self, mask: Mask) -> SortedRun:
-        """The cells where `mask` is true; itself when it is true everywhere."""
+    def filter(self, mask: Mask) -> SortedRun:
+        """Returns the cells where `mask` is true; the run itself when it is true everywhere."""
         if mask.all():
             return self
         return SortedRun(keep(self.keys, mask), self.values.at(np.flatnonzero(mask)))
 
     def at(self, places: Integers) -> SortedRun:
-        """The cells at these places, in that order. Their keys are copied."""
+        """Returns the cells at these places, in that order. Copies their keys."""
         return SortedRun(take(self.keys, places), self.values.at(places))
 
     def table(self) -> pa.Table:
-        """A table of CELL_SCHEMA with all values; they must be less than 2 GiB together."""
+        """Returns a table of CELL_SCHEMA with all values, which must be less than 2 GiB in total."""
         return pa.Table.from_arrays([*self.keys.columns, self.values.column()], schema=CELL_SCHEMA)
 
     def tables(self, bytes_max: int) -> Iterator[pa.Table]:
-        """The same as several tables, with at most about `bytes_max` of values each that has more than one cell."""
+        """Yields the run as tables of CELL_SCHEMA; one of several cells has about `bytes_max` of values at most."""
         for start, stop in slices_within(self.values.byte_counts(), bytes_max):
             yield self.slice(start, stop).table()
 
 
 def slices_within(byte_counts: Integers, bytes_max: int) -> Iterator[tuple[int, int]]:
-    """Ranges [start, stop) that are together all, each of at most `bytes_max` or of one element."""
+    """Yields consecutive ranges [start, stop) of all elements, each of at most `bytes_max` or of one element."""
     ends = np.cumsum(byte_counts)
     start = 0
     while start < len(ends):
@@ -199,8 +199,8 @@ def slices_within(byte_counts: Integers, bytes_max: int) -> Iterator[tuple[int, 
         start = stop
 
 
-def together(runs: Sequence[SortedRun]) -> SortedRun:
-    """The runs' cells one after the other. Nothing is copied but small numbers."""
+def concatenated(runs: Sequence[SortedRun]) -> SortedRun:
+    """Concatenates runs. Copies only small integers, not keys or values."""
     if len(runs) == 1:
         return runs[0]
     if not runs:

@@ -127,7 +127,7 @@ class RegionServer:
 
     def _regions_to_flush(self) -> list[Region]:
         """Returns the regions for the flush threads, every second or so; removes store files without readers."""
-        self._shared.open_files.tidy()
+        self._shared.open_files.close_released()
         return list(self._regions.values())
 
     def stop_waiting_for_space(self) -> None:
@@ -149,7 +149,7 @@ class RegionServer:
         for region in regions:
             region.give_back_stamps()
         self._log.close()
-        self._shared.open_files.tidy()
+        self._shared.open_files.close_released()
         self._shared.open_files.close_idle()
         return unflushed
 
@@ -370,7 +370,7 @@ class RegionServer:
         """Flushes one region; a failed sync is final. Blocks. Raises DiskFullError, which changes nothing."""
         with self._disk_failures_are_final():
             result = region.flush()
-        self._shared.open_files.tidy()  # If its table was dropped in the meantime.
+        self._shared.open_files.close_released()  # If its table was dropped in the meantime.
         return result
 
     def statistics(self) -> RegionServerStatistics:

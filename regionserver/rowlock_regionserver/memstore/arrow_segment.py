@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from rowlock_regionserver.arrow.cell_columns import CellColumns
 from rowlock_regionserver.arrow.columns import QUALIFIER, ROW, VALUE, column, numbers, single_chunk
-from rowlock_regionserver.arrow.sorted_cells import SortedCells, TableFacts, changes
+from rowlock_regionserver.arrow.sorted_cells import SortedCells, TableProperties, changes
 from rowlock_regionserver.cells import CELL_SCHEMA
 from rowlock_regionserver.memstore.row_segment import WEIGHTS_COUNT, SegmentStatistics
 from rowlock_regionserver.sources import NO_LIMIT, Chunk, FoundCell, LongRowError
@@ -28,7 +28,7 @@ class ArrowSegment:
         self._table = single_chunk(table)
         self._bytes_held = _bytes_held_by(self._table)
         self._cells = CellColumns(self._table)
-        self._facts = TableFacts.of(self._table)
+        self._facts = TableProperties.of(self._table)
         self._row_count = int(changes(SortedCells.of(self._table).row).sum())
         self._offsets = [numbers(column(self._table, i), "i", one_more=True) for i in (ROW, QUALIFIER, VALUE)]
 

@@ -10,7 +10,7 @@ from itertools import islice
 import pyarrow as pa
 
 from rowlock_regionserver.arrow.columns import cells_table
-from rowlock_regionserver.arrow.sorted_cells import TableFacts
+from rowlock_regionserver.arrow.sorted_cells import TableProperties
 from rowlock_regionserver.cells import DELETE_FAMILY, Cell
 from rowlock_regionserver.sources import AWAY_BYTES_MIN, AwayValue, Chunk, LongRowError
 
@@ -66,7 +66,7 @@ def chunk_of(
     away: tuple[tuple[int, AwayValue], ...] = (),
 ) -> Chunk:
     """Returns a chunk of cells that were copied for it."""
-    facts = TableFacts.of(table)
+    facts = TableProperties.of(table)
     return Chunk(
         table,
         frontier,

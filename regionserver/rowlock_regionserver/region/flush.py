@@ -5,7 +5,7 @@
 2. Wait until the read point has passed the switch. Only durable, published cells may be in a store file, because the
    log's records may be removed after the manifest names the file. If the log waits for disk space, the flush fails.
 3. Write: merges each family's sealed segments window by window, drops the cells that no reader can see any more
-   (scan/kept_tables.py), and writes one store file, which is synced, renamed, and opened.
+   (scan/retained_tables.py), and writes one store file, which is synced, renamed, and opened.
 4. Commit and publish: one edit of the live files (live_files.py). The next manifest generation names the new files and
    the flushed write number, and saves the answers that the log would forget (manifest_answers.py). Readers then see the
    files instead of the segments, in one step.
@@ -38,7 +38,7 @@ from rowlock_regionserver.region.idempotency.manifest_answers import with_answer
 from rowlock_regionserver.region.live_files import Edit
 from rowlock_regionserver.region.manifest import Manifest
 from rowlock_regionserver.region.region_parts import RegionParts
-from rowlock_regionserver.scan.kept_tables import Judge, kept_tables
+from rowlock_regionserver.scan.retained_tables import RetentionRule, retained_tables
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
@@ -219,17 +219,17 @@ class Flusher:
         self, family: Family, segments: Sequence[Source], number: int, path: Path, spans: ProtectedReadPoints
     ) -> StoreFileInfo | None:
         """3. Writes one store file of the family's segments. Returns None if no cell remains."""
-        with contextlib.closing(self._tables(segments, partial(retained, spans=spans, family=family))) as tables:
+        with contextlib.closing(self._tables(segments, partial(retained, protected=spans, family=family))) as tables:
             first = next(tables, None)
             if first is None:
                 return None
             return write_store_file(path, itertools.chain([first], tables), family, self._files, number=number)
 
-    def _tables(self, segments: Sequence[Source], judge: Judge) -> Generator[pa.Table, None, None]:
+    def _tables(self, segments: Sequence[Source], rule: RetentionRule) -> Generator[pa.Table, None, None]:
         """Yields the cells that remain, paced until the last table is written, but not during the sync."""
         window_bytes, merge_bytes = self._config.flush_window_bytes, self._config.flush_merge_window_bytes
         with self._pacing.permit(frees_memory=True) as permit:
-            yield from kept_tables(segments, judge, window_bytes, merge_bytes, between=permit.yield_now)
+            yield from retained_tables(segments, rule, window_bytes, merge_bytes, between=permit.yield_now)
 
     def close(self) -> None:
         """Waits for a running flush, and lets no other begin, so that the folder may be removed."""

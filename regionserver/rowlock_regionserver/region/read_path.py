@@ -195,7 +195,7 @@ class ReadPath:
                     yield at.write_number, answers
         finally:
             # Closes or removes the files whose last reader was this scan.
-            self._open_files.tidy()
+            self._open_files.close_released()
 
     def _sources_of(self, numbers: Mapping[bytes, int]) -> Sequence[tuple[Family, Sequence[Segment | StoreFile]]]:
         """Returns the current sources. Raises FamilyNotFoundError if one of these families was dropped.

@@ -251,7 +251,7 @@ class Region:
             with contextlib.suppress(DiskFullError, TooManyOpenFilesError):
                 parts.live_files.apply_edit(Edit(dropped=dropped))
         del dropped
-        parts.shared.open_files.tidy()
+        parts.shared.open_files.close_released()
 
     @contextlib.contextmanager
     def closing_to_writes(self) -> Iterator[None]:
@@ -300,7 +300,7 @@ class Region:
         parts.bulk_files.remove_through(NEWEST)
         paths = parts.stores.remove_files_when_unused()
         parts.stores.retire()
-        parts.shared.open_files.tidy()
+        parts.shared.open_files.close_released()
         return paths
 
     def _free_memory(self) -> None:

@@ -1,1 +1,1 @@
-"""Scans and gets: visibility, merge and filters as pure functions on Arrow tables, and the point-get path."""
+"""Scans and gets: merges, filters and selections as pure functions on Arrow tables, and the point read path."""

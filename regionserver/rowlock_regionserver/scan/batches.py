@@ -1,8 +1,8 @@
-"""A scan's answers cut to batches: whole rows, about as many bytes and at most as many rows as asked.
+"""Cuts a scan's answers into batches of whole rows, of about the requested bytes and at most the requested rows.
 
-Only a row that is larger than a batch by itself is cut, between cells; the next batch begins with its rest. A wide row
-comes in parts, and a batch that has some of it begins with it. In row form a row is one line, so it is a batch of its
-own then.
+Only a row that is larger than a batch by itself is cut, between cells; the next batch begins with its remaining cells.
+A wide row arrives in parts, and a batch that has a part of it begins with it. In row form a row is one line and is
+never cut, so such a row is a batch of its own.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from rowlock_regionserver.arrow.columns import Integers, numbers, offsets, singl
 from rowlock_regionserver.arrow.merge import first_row
 from rowlock_regionserver.errors import LimitExceededError
 
-# What a cell takes beside its bytes: a timestamp, and an offset in each of four columns of bytes.
+# Bytes of a cell beside its row, family, qualifier and value: a timestamp, and an offset in each of the four columns.
 CELL_BYTES = 8 + 4 * 4
 
 
 @dataclass(frozen=True, slots=True)
 class ScanAnswer:
-    """One batch of a scan. `row_count` counts the rows that end in it, so the sum over a scan is its rows."""
+    """One batch of a scan. `row_count` counts the rows that end in it, so the sum over a scan is its number of rows."""
 
-    table: pa.Table  # ANSWER_SCHEMA or a RowForm's, any number of chunks; empty only with a row reached
+    table: pa.Table  # ANSWER_SCHEMA or a RowLayout's schema, any number of chunks; empty only with a resume key
     row_count: int
-    row_continues: bool  # the last row goes on in the next batch
-    # What was asked before it, or in a reverse scan from it on, was answered with this batch; empty: not told.
+    row_continues: bool  # the last row continues in the next batch
+    # With this batch all rows of the scan before the key, or in reverse from it on, are answered; empty: unknown.
     resume_key: bytes = b""
 
 
 class Batches:
-    """Collects whole rows, gives batches. Holds less than a batch between calls, in slices of what it was given."""
+    """Collects whole rows and yields batches. Holds less than a batch between calls, as slices of the added tables."""
 
     def __init__(self, batch_bytes: int, batch_rows: int, line_bytes_max: int | None = None) -> None:
         assert batch_bytes >= 1, f"batches of {batch_bytes} bytes"
@@ -48,9 +48,9 @@ class Batches:
         self._rows = 0  # all of them end here
 
     def add(self, table: pa.Table, starts: Integers) -> Iterator[ScanAnswer]:
-        """The batches that are full now; `table` holds whole rows, `starts` is where they begin.
+        """Adds whole rows, which begin at `starts`, and yields the batches that are full.
 
-        Raises LimitExceededError when it comes to a line of more than `line_bytes_max`.
+        Raises LimitExceededError when it reaches a line of more than `line_bytes_max`.
         """
         bounds = np.append(starts, table.num_rows)
         sizes = _bytes_before(table, bounds)
@@ -68,39 +68,39 @@ class Batches:
                     row = stop
                 does_not_fit = row < row_count
             if does_not_fit or self._is_full():
-                yield from self.rest()
+                yield from self.drain()
 
     def add_part(self, table: pa.Table, *, is_first: bool, is_last: bool) -> Iterator[ScanAnswer]:
-        """The same for a part of one row, in cells: all parts of a row are added in order, one or more."""
+        """Adds a part of one row, in cells, and yields the batches that are full. Parts of a row are added in order."""
         if is_first:
-            yield from self.rest()
+            yield from self.drain()
         sizes = _bytes_before(table, np.arange(table.num_rows + 1, dtype=np.int64))
         start = 0
         while start < table.num_rows:
             stop = max(start + 1, _last_within(sizes, int(sizes[start]) + self._batch_bytes - self._bytes))
-            # What is held of the row and the first cell may be more than a batch together.
+            # The next cell may not fit into the batch beside the cells that are held of the row.
             if self._slices and sizes[stop] - sizes[start] > self._batch_bytes - self._bytes:
-                yield self._cut_off()
+                yield self._unfinished_row()
                 continue
             self._take(table.slice(start, stop - start), int(sizes[stop] - sizes[start]), 0)
             start = stop
         if is_last:
             self._rows += 1
             if self._is_full():
-                yield from self.rest()
+                yield from self.drain()
 
-    def _cut_off(self) -> ScanAnswer:
-        """What is held of a row that goes on."""
-        (answer,) = self.rest()
+    def _unfinished_row(self) -> ScanAnswer:
+        """Returns the held cells of a row that continues in the next batch."""
+        (answer,) = self.drain()
         return replace(answer, row_continues=True)
 
     def _stop(self, row: int, sizes: Integers) -> int:
-        """The row up to which, from `row` on, the rows fit the batch; `row` itself when not even one does."""
+        """Returns the end of the rows from `row` on that fit the batch; `row` itself when not even one does."""
         within = _last_within(sizes, int(sizes[row]) + self._batch_bytes - self._bytes)
         return max(row, min(within, row + self._batch_rows - self._rows))
 
     def _cut(self, cells: pa.Table) -> Iterator[ScanAnswer]:
-        """The batches of a row that is larger than one: as many cells as fit, at least one. The last is held."""
+        """Yields the batches of a row that is larger than one, each with at least one cell. The last is held."""
         sizes = _bytes_before(cells, np.arange(cells.num_rows + 1, dtype=np.int64))
         start = 0
         while True:
@@ -121,14 +121,14 @@ class Batches:
 
     @property
     def bytes_held(self) -> int:
-        """Memory of what was added and not given yet: a slice keeps the whole table that it was cut from."""
+        """Memory of added rows that are not in a batch yet; a slice keeps the whole table that it was cut from."""
         return max([table.get_total_buffer_size() for table in self._slices], default=0)
 
     def _is_full(self) -> bool:
         return self._bytes >= self._batch_bytes or self._rows >= self._batch_rows
 
-    def rest(self) -> Iterator[ScanAnswer]:
-        """What is held, as a batch, if there is anything."""
+    def drain(self) -> Iterator[ScanAnswer]:
+        """Yields the held rows as a batch, if there are any."""
         if self._slices:
             table = self._slices[0] if len(self._slices) == 1 else pa.concat_tables(self._slices)
             yield ScanAnswer(table, self._rows, row_continues=False)
@@ -141,11 +141,11 @@ def _last_within(sizes: Integers, bytes_max: int) -> int:
 
 
 def check_line(row: bytes, byte_count: int, bytes_max: int) -> None:
-    """Refuses a row that is too large for an answer as one line."""
+    """Raises LimitExceededError for a row that is too large for an answer as one line."""
     if byte_count > bytes_max:
         raise LimitExceededError(
-            f"row {row[:64]!r} takes {byte_count} bytes in the row form, more than an answer may (request_bytes_max = "
-            f"{bytes_max}); ask for fewer columns, or scan without the row form",
+            f"row {row[:64]!r} takes {byte_count} bytes in row form, more than an answer may have (request_bytes_max = "
+            f"{bytes_max}); request fewer columns, or scan without the row form",
             limit="request_bytes_max",
             limit_value=bytes_max,
             found=byte_count,
@@ -154,7 +154,7 @@ def check_line(row: bytes, byte_count: int, bytes_max: int) -> None:
 
 
 def _bytes_before(table: pa.Table, places: Integers) -> Integers:
-    """How many bytes of lines stand before each of the places, which ascend from 0 to the end."""
+    """Returns how many bytes of lines come before each of the places, which ascend from 0 to the end."""
     before = np.zeros(len(places), np.int64)
     line_bytes = 0
     for field, chunked in zip(table.schema, table.columns, strict=True):
@@ -168,12 +168,12 @@ def _bytes_before(table: pa.Table, places: Integers) -> Integers:
 
 
 def _column_bytes_before(chunked: pa.ChunkedArray[Any], places: Integers) -> Integers:
-    """The same for a column of bytes; a null has none."""
+    """Returns how many bytes of a binary column come before each of the places; a null has none."""
     if chunked.num_chunks == 1:
         starts = offsets(chunked.chunks[0])
         before: Integers = starts[places].astype(np.int64) - starts[0]
         return before
-    # Many chunks are of cells, which have no nulls.
+    # Only tables of cells, which have no nulls, have many chunks.
     lengths = np.frombuffer(numbers(single_array(pc.call_function("binary_length", [chunked])), "i"), np.int32)
     sums = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=sums[1:])

@@ -1,8 +1,8 @@
-"""Row filters judged on a whole window of rows at once; by the rules of filters.py, its twin for one row.
+"""Evaluates row filters on a whole window of rows at once: the vector twin of filters.py.
 
-Each part of a filter gets the rows on which its answer still matters, so parts are reached in the same order and on
-the same rows as there. A row whose value doesn't fit the type of a part that is reached is a misfit: it doesn't match,
-and whoever wants to answer beyond it raises the error of it. Which parts it meets after that is of no account.
+Each part of a filter is evaluated only on the rows where its result matters, so parts are reached in the same order and
+on the same rows as in filters.py. A row in which a part reads a value that doesn't fit its type is a mismatch: it does
+not match, and a caller that answers beyond it must raise its error. What later parts say of such a row is ignored.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from rowlock_regionserver.operations import (
     RowFilter,
     RowPrefix,
 )
-from rowlock_regionserver.scan.filters import misfit_error
+from rowlock_regionserver.scan.filters import mismatch_error
 from rowlock_regionserver.scan.values import compare_column
 
 
 @dataclass(frozen=True, slots=True)
 class NewestValues:
-    """One column's newest visible value in each row that has it: `rows` are the rows' places in the window, rising."""
+    """One column's newest visible value in each row that has it. `rows` are places in the window, ascending."""
 
     rows: Integers
     values: Column
 
 
 @dataclass(frozen=True, slots=True)
-class Misfits:
-    """Rows where a comparison met a value that doesn't fit its type; they rise."""
+class Mismatches:
+    """The rows, ascending, in which a comparison read a value that doesn't fit its type."""
 
     rows: Integers
     values: Column
@@ -50,68 +50,72 @@ class Misfits:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """Which rows of a window match, and which can't be judged; none is both."""
+class FilterResult:
+    """Which rows of a window match, and which have a type mismatch; none is both."""
 
     matches: Mask
-    misfits: Mask
-    reasons: tuple[Misfits, ...]
+    mismatches: Mask
+    reasons: tuple[Mismatches, ...]
 
     def error(self, row: int, key: bytes) -> FilterTypeError:
-        """The error of the misfit at `row`, whose key is `key`."""
+        """Returns the error of the mismatch at `row`, whose key is `key`."""
         for reason in self.reasons:
             place = int(np.searchsorted(reason.rows, row))
             if place < len(reason.rows) and reason.rows[place] == row:
                 value = reason.values[place].as_py()
                 assert isinstance(value, bytes)
                 comparison = reason.comparison
-                return misfit_error(key, comparison.family, comparison.qualifier, value, comparison.type)
-        raise AssertionError(f"row {key!r} is no misfit")
+                return mismatch_error(key, comparison.family, comparison.qualifier, value, comparison.type)
+        raise AssertionError(f"row {key!r} is no mismatch")
 
 
-def mask(row_filter: RowFilter, keys: Column, newest: Callable[[bytes, bytes], NewestValues], asked: Mask) -> Judgement:
-    """Judges the rows of `keys` that are `asked`; newest(family, qualifier) is called for columns that are reached."""
-    judge = _Judge(keys, newest)
-    matches = judge.judge(row_filter, asked)
-    return Judgement(matches & ~judge.misfits, judge.misfits, tuple(judge.reasons))
+def evaluated(
+    row_filter: RowFilter, keys: Column, newest: Callable[[bytes, bytes], NewestValues], candidates: Mask
+) -> FilterResult:
+    """Evaluates the filter on the candidate rows of `keys`. newest(family, qualifier) is called only when needed."""
+    evaluation = _Evaluation(keys, newest)
+    matches = evaluation.matches(row_filter, candidates)
+    return FilterResult(matches & ~evaluation.mismatches, evaluation.mismatches, tuple(evaluation.reasons))
 
 
-class _Judge:
+class _Evaluation:
     def __init__(self, keys: Column, newest: Callable[[bytes, bytes], NewestValues]) -> None:
         self._keys = keys
         self._newest = newest
-        self.misfits = np.zeros(len(keys), np.bool_)
-        self.reasons: list[Misfits] = []
+        self.mismatches = np.zeros(len(keys), np.bool_)
+        self.reasons: list[Mismatches] = []
 
-    def judge(self, part: RowFilter, asked: Mask) -> Mask:
-        """Which of the rows `asked` match; false elsewhere."""
-        if not asked.any():
-            return asked
+    def matches(self, part: RowFilter, candidates: Mask) -> Mask:
+        """Returns which of the candidates match; false elsewhere."""
+        if not candidates.any():
+            return candidates
         if isinstance(part, AllOf):
-            matches = asked
+            matches = candidates
             for inner in part.filters:
-                matches = self.judge(inner, matches)
+                matches = self.matches(inner, matches)
             return matches
         if isinstance(part, AnyOf):
-            open_rows = asked
+            open_rows = candidates
             for inner in part.filters:
-                open_rows = open_rows & ~self.judge(inner, open_rows)
-            return asked & ~open_rows
+                open_rows = open_rows & ~self.matches(inner, open_rows)
+            return candidates & ~open_rows
         if isinstance(part, NotOf):
-            return asked & ~self.judge(part.filter, asked)
+            return candidates & ~self.matches(part.filter, candidates)
         if isinstance(part, RowPrefix):
-            return asked & matches_pattern(self._keys, PatternKind.STARTS_WITH, part.prefix)
+            return candidates & matches_pattern(self._keys, PatternKind.STARTS_WITH, part.prefix)
         if isinstance(part, RowComparison):
-            return asked & compares(self._keys, part.op, part.operand)
-        return self._judge_column(part, asked)
+            return candidates & compares(self._keys, part.op, part.operand)
+        return self._column_matches(part, candidates)
 
-    def _judge_column(self, part: ColumnComparison | ColumnPresence | ColumnPattern | ColumnIn, asked: Mask) -> Mask:
+    def _column_matches(
+        self, part: ColumnComparison | ColumnPresence | ColumnPattern | ColumnIn, candidates: Mask
+    ) -> Mask:
         newest = self._newest(part.family, part.qualifier)
-        matches = np.zeros(len(asked), np.bool_)
+        matches = np.zeros(len(candidates), np.bool_)
         if isinstance(part, ColumnPresence):
             matches[newest.rows] = True
-            return asked & (matches if part.present else ~matches)
-        reached = asked[newest.rows]
+            return candidates & (matches if part.present else ~matches)
+        reached = candidates[newest.rows]
         rows = newest.rows[reached]
         values = newest.values if reached.all() else newest.values.filter(boolean_array(reached))
         if isinstance(part, ColumnIn):
@@ -121,6 +125,6 @@ class _Judge:
         else:
             matches[rows], fits = compare_column(values, part.op, part.operand, part.type)
             if not fits.all():
-                self.misfits[rows[~fits]] = True
-                self.reasons.append(Misfits(rows[~fits], values.filter(boolean_array(~fits)), part))
+                self.mismatches[rows[~fits]] = True
+                self.reasons.append(Mismatches(rows[~fits], values.filter(boolean_array(~fits)), part))
         return matches

@@ -1,14 +1,14 @@
-"""Row filters: whether they may be asked, which columns they read, and whether one row matches.
+"""Row filters: checks them, tells which columns they read, and evaluates them on one row.
 
-A filter is judged on the newest visible value of each column it names, whatever the projection, the time range and
-the number of versions that are answered. A comparison, pattern or set of an absent column does not match, NOT_EQUAL
-neither; `NotOf` is the plain logical not of what it holds, so NotOf(ColumnComparison(...)) matches where the column is
-absent. AllOf() is true, AnyOf() is false.
+A filter reads the newest visible value of each column that it names, whatever the projection, the time range and the
+number of versions of the answer. A comparison, pattern or set does not match an absent column; that holds for NOT_EQUAL
+too. `NotOf` is the logical not of its part, so NotOf(ColumnComparison(...)) matches where the column is absent.
+AllOf() is true, AnyOf() is false.
 
-The parts of AllOf and AnyOf are judged from left to right and no further than needed: a stored value that doesn't fit
-the type it is read as is an error only where its part is reached, so an earlier part can guard a later one.
+The parts of AllOf and AnyOf are evaluated from left to right, and stop when the result is known. A stored value that
+doesn't fit the type of a part is an error only if that part is reached, so an earlier part can guard a later one.
 
-filter_columns.py judges a whole window at once, by the same rules.
+filter_columns.py applies the same rules to a whole window.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from rowlock_regionserver.scan.values import NOUNS, compare_value, read_value
 # (family, qualifier)
 ColumnName = tuple[bytes, bytes]
 
-# Of a family that there is not, in its error: longer than any that there is.
+# An error shows this much of an unknown family's name: more than any existing family's name has.
 FAMILY_BYTES_SHOWN = 128
 
 
 def check_filter(row_filter: RowFilter, family_names: Collection[bytes], config: Config) -> None:
-    """Refuses a filter that can't be judged; to be called before anything is done.
+    """Checks that the filter can be evaluated, before anything is done.
 
-    Raises LimitExceededError when it is nested deeper than `filter_depth_max` or names too long a qualifier,
-    FamilyNotFoundError, and FilterTypeError when an operand doesn't fit its type.
+    Raises LimitExceededError when it is nested deeper than `filter_depth_max` or names a qualifier that is too long,
+    FamilyNotFoundError when the table lacks a family, and FilterTypeError when an operand doesn't fit its type.
     """
     _check(row_filter, family_names, config, 1)
 
@@ -104,8 +104,8 @@ def check_operand(operand: bytes, value_type: ValueType, family: bytes = b"", qu
         ) from error
 
 
-def misfit_error(row: bytes, family: bytes, qualifier: bytes, value: bytes, value_type: ValueType) -> FilterTypeError:
-    """The error of a stored value that doesn't fit the type that a filter reads it as."""
+def mismatch_error(row: bytes, family: bytes, qualifier: bytes, value: bytes, value_type: ValueType) -> FilterTypeError:
+    """Returns the error for a stored value that doesn't fit the type with which a filter reads it."""
     return FilterTypeError(
         f"column {family + b':' + qualifier!r} of row {row!r} holds {_shown(value)}, which is not {NOUNS[value_type]}; "
         "compare it as another type, or exclude such rows by an earlier part of the filter",
@@ -120,7 +120,7 @@ def _shown(value: bytes) -> str:
 
 
 def required_columns(row_filter: RowFilter | None) -> frozenset[ColumnName]:
-    """The columns that the filter reads; none for None."""
+    """Returns the columns that the filter reads; none for None."""
     if row_filter is None or isinstance(row_filter, RowComparison | RowPrefix):
         return frozenset()
     if isinstance(row_filter, AllOf | AnyOf):
@@ -131,9 +131,9 @@ def required_columns(row_filter: RowFilter | None) -> frozenset[ColumnName]:
 
 
 def matches_row(row_filter: RowFilter, row: bytes, newest: Mapping[ColumnName, bytes]) -> bool:
-    """Whether the row matches; `newest` has the newest visible value of each required column that is there.
+    """Returns whether the row matches; `newest` has the newest visible value of each required column that is present.
 
-    Raises FilterTypeError, with row and column, when a value that is reached doesn't fit its type.
+    Raises FilterTypeError, with row and column, when the filter reaches a value that doesn't fit its type.
     """
     if isinstance(row_filter, AllOf):
         return all(matches_row(part, row, newest) for part in row_filter.filters)
@@ -157,7 +157,7 @@ def matches_row(row_filter: RowFilter, row: bytes, newest: Mapping[ColumnName, b
     try:
         return compare_value(value, row_filter.op, row_filter.operand, row_filter.type)
     except ValueError as error:
-        raise misfit_error(row, row_filter.family, row_filter.qualifier, value, row_filter.type) from error
+        raise mismatch_error(row, row_filter.family, row_filter.qualifier, value, row_filter.type) from error
 
 
 def _matches_pattern(pattern: ColumnPattern, value: bytes) -> bool:

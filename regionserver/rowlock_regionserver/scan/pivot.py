@@ -1,12 +1,13 @@
-"""The chosen cells of a window as a table with one line a row: the row form, by vector operations.
+"""Pivots the selected cells of a window into the row form, a table with one line a row, by vector operations.
 
-1. The rows with a cell that is answered are numbered in the scan's order: they are the lines.
-2. Of each family, the cells that the form asks for are put column by column, by a stable sort of small numbers.
-3. Their values are taken in that order at once; a column of the form is a slice of the copy.
-4. A line without a cell of the column is null. In a column of bytes that is an offset said twice, and no byte moves.
+1. The rows with an answered cell are numbered in the scan's order: they are the lines.
+2. The cells of each family that belong to the form are ordered column by column, by a stable sort of small integers.
+3. Their values are copied once, in that order; each column of the form is a slice of the copy.
+4. A line without a cell of the column is null. In a binary column that repeats an offset, and no byte moves.
 
-For example, cells (a, p, 1) (a, q, 2) (b, q, 3) and the form (p, q): lines a, b; ordered p: 1, q: 2 3; so column 0 is
-[1, null] with the offsets 0 1 1 into "123", column 1 is [2, 3] with 1 2 3.
+For example, take the cells (a, p, 1) (a, q, 2) (b, q, 3) and the form (p, q). The lines are a and b. Ordered by column,
+the cells are p: 1, q: 2 3. So column 0 is [1, null] with the offsets 0 1 1 into "123", and column 1 is [2, 3] with the
+offsets 1 2 3.
 """
 
 from __future__ import annotations
@@ -32,26 +33,26 @@ from rowlock_regionserver.arrow.columns import (
 )
 from rowlock_regionserver.arrow.masks import places_among
 from rowlock_regionserver.arrow.sorted_run import Values
-from rowlock_regionserver.scan.row_form import FamilyForm, RowForm
+from rowlock_regionserver.scan.row_form import FamilyLayout, RowLayout
 from rowlock_regionserver.scan.selection_columns import first_of_runs
-from rowlock_regionserver.scan.window_choice import ChosenCells
+from rowlock_regionserver.scan.window_selection import SelectedCells
 
 Offsets = npt.NDArray[np.int32]
 
 
-def pivoted(chosen: ChosenCells, form: RowForm, *, keys_only: bool, reverse: bool) -> pa.Table:
-    """The window's answered rows in the form's schema, one chunk a column; with `keys_only` values are empty.
+def pivoted(selected: SelectedCells, form: RowLayout, *, keys_only: bool, reverse: bool) -> pa.Table:
+    """Returns the window's answered rows in the form's schema, one chunk a column; with `keys_only` values are empty.
 
     Some 20 M cells/s for values of 100 bytes.
     """
-    keys, lines = _lines(chosen, reverse)
+    keys, lines = _lines(selected, reverse)
     columns: list[Column | None] = [None] * len(form.schema)
     columns[0] = keys
-    for index, cells in enumerate(chosen.families):
+    for index, cells in enumerate(selected.families):
         of_family = form.families.get(cells.family.name)
         if of_family is not None:
-            placed = _placed(chosen, index, of_family, lines, reverse)
-            timestamps = integers(column(chosen.tables[index], TIMESTAMP))
+            placed = _placed(selected, index, of_family, lines, reverse)
+            timestamps = integers(column(selected.tables[index], TIMESTAMP))
             _fill(columns, placed, of_family, cells.values, timestamps, len(keys), keys_only=keys_only)
     return pa.Table.from_arrays(
         [
@@ -62,27 +63,27 @@ def pivoted(chosen: ChosenCells, form: RowForm, *, keys_only: bool, reverse: boo
     )
 
 
-def _lines(chosen: ChosenCells, reverse: bool) -> tuple[Column, Integers]:
-    """The keys of the rows that are answered, in the scan's order; and for each row of the window its line."""
-    is_answered = np.zeros(len(chosen.rows.keys), np.bool_)
-    for places in chosen.rows_of_chosen():
+def _lines(selected: SelectedCells, reverse: bool) -> tuple[Column, Integers]:
+    """Returns the keys of the answered rows, in the scan's order, and the line of each row of the window."""
+    is_answered = np.zeros(len(selected.rows.keys), np.bool_)
+    for places in selected.rows_of_selected():
         is_answered[places] = True
     rows = np.flatnonzero(is_answered)
     lines = np.cumsum(is_answered) - 1
     if reverse:
-        return _taken(chosen.rows.keys, rows[::-1]), len(rows) - 1 - lines
-    return chosen.rows.keys if len(rows) == len(is_answered) else _taken(chosen.rows.keys, rows), lines
+        return _take(selected.rows.keys, rows[::-1]), len(rows) - 1 - lines
+    return selected.rows.keys if len(rows) == len(is_answered) else _take(selected.rows.keys, rows), lines
 
 
-def _taken(array: Column, places: Integers) -> Column:
+def _take(array: Column, places: Integers) -> Column:
     return array.take(integer_array(places, pa.int64()))
 
 
 @dataclass(frozen=True, slots=True)
 class _PlacedCells:
-    """The cells of one family that stand in the form, column by column, each column's by line.
+    """The cells of one family that belong to the form, column by column, each column's by line.
 
-    Column c's are those from bounds[c] to bounds[c + 1]; a line has one at most.
+    The cells of column c are [bounds[c], bounds[c + 1]); a line has at most one.
     """
 
     cells: Integers  # their places in the family's table
@@ -90,13 +91,13 @@ class _PlacedCells:
     bounds: Integers
 
 
-def _placed(chosen: ChosenCells, index: int, form: FamilyForm, lines: Integers, reverse: bool) -> _PlacedCells:
-    columns_of = by_qualifier(chosen.tables[index], partial(places_among, operands=form.qualifiers))
-    cells = np.flatnonzero(chosen.masks[index] & (columns_of >= 0))
-    lines_of = lines[chosen.rows.of_cells[index][cells]]
+def _placed(selected: SelectedCells, index: int, form: FamilyLayout, lines: Integers, reverse: bool) -> _PlacedCells:
+    columns_of = by_qualifier(selected.tables[index], partial(places_among, operands=form.qualifiers))
+    cells = np.flatnonzero(selected.masks[index] & (columns_of >= 0))
+    lines_of = lines[selected.rows.of_cells[index][cells]]
     columns_of = columns_of[cells]
-    if chosen.families[index].versions_max > 1:
-        # A column's versions stand together, the newest first.
+    if selected.families[index].versions_max > 1:
+        # The versions of a column are neighbours, the newest first.
         newest = first_of_runs(lines_of * len(form.qualifiers) + columns_of)
         cells, lines_of, columns_of = cells[newest], lines_of[newest], columns_of[newest]
     if reverse:
@@ -110,20 +111,22 @@ def _placed(chosen: ChosenCells, index: int, form: FamilyForm, lines: Integers, 
 def _fill(
     columns: list[Column | None],
     placed: _PlacedCells,
-    form: FamilyForm,
+    form: FamilyLayout,
     values: Values,
     timestamps: Integers,
     line_count: int,
     *,
     keys_only: bool,
 ) -> None:
-    """Puts the family's columns to their places in the form, behind the rows."""
+    """Sets the family's columns at their places in the form, after the column of row keys."""
     if form.values:
         valued = placed.cells[: placed.bounds[form.valued_count]]
-        taken = constant_binary_array(b"", len(valued)) if keys_only else values.array(valued)
+        in_order = constant_binary_array(b"", len(valued)) if keys_only else values.array(valued)
         for code, place in form.values:
             start, stop = int(placed.bounds[code]), int(placed.bounds[code + 1])
-            columns[1 + place] = _spread_values(taken.slice(start, stop - start), placed.lines[start:stop], line_count)
+            columns[1 + place] = _spread_values(
+                in_order.slice(start, stop - start), placed.lines[start:stop], line_count
+            )
     if form.timestamps:
         timestamps = timestamps[placed.cells]
     for code, place in form.timestamps:
@@ -132,36 +135,36 @@ def _fill(
 
 
 def _spread_values(values: pa.BinaryArray, lines: Integers, line_count: int) -> Column:
-    """The values on their lines, nulls on all others."""
+    """Returns a column with the values on their lines and nulls on all others."""
     if len(values) == line_count:
         return values
-    is_there = _is_there(lines, line_count)
+    is_present = _is_present(lines, line_count)
     before = np.zeros(line_count + 1, np.int64)
-    np.cumsum(is_there, out=before[1:])
-    return _binary(line_count, is_there, offsets(values)[before], values.buffers()[2])
+    np.cumsum(is_present, out=before[1:])
+    return _binary(line_count, is_present, offsets(values)[before], values.buffers()[2])
 
 
 def _spread_integers(numbers: Integers, lines: Integers, line_count: int) -> Column:
     if len(numbers) == line_count:
         return integer_array(numbers, pa.int64())
-    is_there = _is_there(lines, line_count)
+    is_present = _is_present(lines, line_count)
     spread = np.zeros(line_count, np.int64)
     spread[lines] = numbers
-    return pa.Array.from_buffers(pa.int64(), line_count, [_bitmap(is_there), pa.py_buffer(spread.data)])
+    return pa.Array.from_buffers(pa.int64(), line_count, [_bitmap(is_present), pa.py_buffer(spread.data)])
 
 
-def _is_there(lines: Integers, line_count: int) -> Mask:
-    is_there = np.zeros(line_count, np.bool_)
-    is_there[lines] = True
-    return is_there
+def _is_present(lines: Integers, line_count: int) -> Mask:
+    is_present = np.zeros(line_count, np.bool_)
+    is_present[lines] = True
+    return is_present
 
 
-def _binary(count: int, is_there: Mask | None, bounds: Offsets, data: pa.Buffer | None) -> pa.BinaryArray:
-    bitmap = None if is_there is None else _bitmap(is_there)
+def _binary(count: int, is_present: Mask | None, bounds: Offsets, data: pa.Buffer | None) -> pa.BinaryArray:
+    bitmap = None if is_present is None else _bitmap(is_present)
     array = pa.Array.from_buffers(pa.binary(), count, [bitmap, pa.py_buffer(bounds.data), data or pa.py_buffer(b"")])
     assert isinstance(array, pa.BinaryArray)
     return array
 
 
-def _bitmap(is_there: Mask) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(is_there, bitorder="little").data)
+def _bitmap(is_present: Mask) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(is_present, bitorder="little").data)

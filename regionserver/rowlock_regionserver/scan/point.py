@@ -1,6 +1,6 @@
-"""The point read path: one row, from tuples, without Arrow.
+"""The point read path: reads one row as tuples, without Arrow.
 
-Of a row that has more cells than the caller wants to take at once nothing is given: wide_rows.py reads it in parts.
+A row with more cells than the caller accepts at one time raises LongRowError; wide_rows.py reads such a row in parts.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from rowlock_regionserver.cells import Family, ReadPoint
 from rowlock_regionserver.operations import EVERY_CELL, Selection
 from rowlock_regionserver.scan.filters import ColumnName, matches_row, required_columns
 from rowlock_regionserver.scan.selection import (
-    chosen_versions,
     filtered_cells,
-    qualifiers_asked,
+    requested_qualifiers,
+    selected_versions,
 )
 from rowlock_regionserver.sources import NO_LIMIT, FoundAnswer, FoundCell, LongRowError, Source, loaded
 from rowlock_regionserver.versions.visibility import visible_cells
@@ -25,12 +25,12 @@ Stores = Mapping[int, tuple[Family, Sequence[Source]]]
 def read_row(
     stores: Stores, row: bytes, selection: Selection, read_point: ReadPoint, cells_max: int = NO_LIMIT
 ) -> list[FoundAnswer]:
-    """The row's cells by family name, qualifier, then newest first; empty when it is absent or does not match.
+    """Returns the row's cells by family name, qualifier, then newest first; empty when it is absent or does not match.
 
-    The selection has passed check_selection. Waits for the disk only if a source does. Raises FilterTypeError when a
-    stored value doesn't fit the type that a filter reads it as, and LongRowError when more than `cells_max` cells of a
-    family would have to be looked at, before it has taken long. Without columns, filters and a time range some 2 µs and
-    0.2 µs a cell beyond the sources' own time.
+    The selection has passed check_selection. Blocks on a disk only if a source does. Raises FilterTypeError when a
+    stored value doesn't fit the type with which a filter reads it. Raises LongRowError, before it has taken long, when
+    it would have to look at more than `cells_max` cells of a family. Without columns, filters and a time range it takes
+    some 2 µs and 0.2 µs a cell beyond the sources' own time.
     """
     families = list(stores.values())
     if len(families) > 1:
@@ -53,7 +53,7 @@ def _family_name(store: tuple[Family, Sequence[Source]]) -> bytes:
 
 def _answer(answer: list[FoundAnswer], family: Family, cells: Sequence[FoundCell], selection: Selection) -> None:
     if selection.versions < family.versions or selection.time_start or selection.time_stop:
-        cells = chosen_versions(cells, selection, family)
+        cells = selected_versions(cells, selection, family)
     name = family.name
     answer += [(name, qualifier, -timestamp, value) for qualifier, timestamp, _, _, value in cells]
 
@@ -65,23 +65,23 @@ def _selected(
     read_point: ReadPoint,
     cells_max: int,
 ) -> list[FoundAnswer]:
-    asked = qualifiers_asked(selection.columns)
+    requested = requested_qualifiers(selection.columns)
     required = required_columns(selection.where)
     newest: dict[ColumnName, bytes] = {}
     answer: list[FoundAnswer] = []
     for family, sources in families:
         name = family.name
-        is_asked = asked is None or name in asked
-        judged = {qualifier for family_name, qualifier in required if family_name == name}
-        if not is_asked and not judged:
+        is_requested = requested is None or name in requested
+        filtered_by = {qualifier for family_name, qualifier in required if family_name == name}
+        if not is_requested and not filtered_by:
             continue
-        answered = asked[name] if asked is not None and is_asked else None
-        read = None if is_asked and answered is None else sorted(judged | (answered or frozenset()))
+        answered = requested[name] if requested is not None and is_requested else None
+        read = None if is_requested and answered is None else sorted(filtered_by | (answered or frozenset()))
         cells = visible_row(sources, row, read_point, family, read, cells_max)
-        for cell in cells if judged else ():
-            if cell[0] in judged and (name, cell[0]) not in newest:
+        for cell in cells if filtered_by else ():
+            if cell[0] in filtered_by and (name, cell[0]) not in newest:
                 newest[name, cell[0]] = loaded(cell[4])
-        if is_asked and cells:
+        if is_requested and cells:
             if answered is not None and len(answered) < len(read or ()):
                 cells = [cell for cell in cells if cell[0] in answered]
             _answer(answer, family, cells, selection)
@@ -98,9 +98,9 @@ def visible_row(
     qualifiers: Sequence[bytes] | None = None,
     cells_max: int = NO_LIMIT,
 ) -> list[FoundCell]:
-    """One family's visible cells of a row in store order; only those of `qualifiers`, which ascend, unless it is None.
+    """Returns one family's visible cells of a row in store order, of the ascending `qualifiers` or of all if None.
 
-    Raises LongRowError when all sources together have more than `cells_max` of these cells.
+    Raises LongRowError when the sources have more than `cells_max` of these cells in total.
     """
     gathered: Sequence[FoundCell] = ()
     is_merged = False

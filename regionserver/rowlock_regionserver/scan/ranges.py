@@ -1,4 +1,4 @@
-"""Ranges of rows: half-open, an empty bound is no bound. Sorted, joined, clipped, and narrowed by a row filter."""
+"""Half-open ranges of rows, in which an empty bound means no bound: joins, clips, and derives them from row filters."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ EVERYTHING: RowRange = (b"", b"")
 
 
 def prefix_stop(prefix: bytes) -> bytes:
-    """The first row after all rows that start with the prefix; empty when there is none, as after ff ff."""
+    """Returns the first row after all rows that start with the prefix; empty when there is none, as after ff ff."""
     trimmed = prefix.rstrip(b"\xff")
     return trimmed[:-1] + bytes((trimmed[-1] + 1,)) if trimmed else b""
 
 
 def is_empty(row_range: RowRange) -> bool:
-    """No row can be in it."""
+    """Returns whether no row can be in the range."""
     start, stop = row_range
     return stop != b"" and start >= stop
 
 
 def clipped(row_range: RowRange, bounds: RowRange) -> RowRange:
-    """The rows that are in both; may be empty."""
+    """Returns the intersection of two ranges; it may be empty."""
     stops = [stop for stop in (row_range[1], bounds[1]) if stop]
     start = max(row_range[0], bounds[0])
     stop = min(stops) if stops else b""
@@ -33,7 +33,7 @@ def clipped(row_range: RowRange, bounds: RowRange) -> RowRange:
 
 
 def joined(ranges: Iterable[RowRange], bounds: RowRange) -> list[RowRange]:
-    """The ranges clipped to `bounds`, ascending, with those that overlap or touch made one and empty ones left out."""
+    """Returns the ranges clipped to `bounds`, ascending, without empty ones; those that overlap or touch are joined."""
     result: list[RowRange] = []
     for start, stop in sorted(clipped(row_range, bounds) for row_range in ranges):
         if is_empty((start, stop)):
@@ -47,10 +47,10 @@ def joined(ranges: Iterable[RowRange], bounds: RowRange) -> list[RowRange]:
 
 
 def rows_that_may_match(row_filter: RowFilter | None) -> RowRange:
-    """A range outside of which no row matches the filter.
+    """Returns a range outside of which no row matches the filter.
 
-    Of an AllOf only the leading conditions on the row count: the ones behind a column's are not reached by rows where
-    that column's value is an error, and such a row has to be met.
+    Of an AllOf only the leading conditions on the row count. A condition behind a column's condition can't narrow the
+    range: a row outside of it may have a column value that doesn't fit its type, and the scan must raise that error.
     """
     if isinstance(row_filter, RowPrefix):
         return (row_filter.prefix, prefix_stop(row_filter.prefix))
@@ -73,7 +73,7 @@ def _rows_compared(comparison: RowComparison) -> RowRange:
     match comparison.op:
         case CompareOp.EQUAL:
             return (row, after)
-        # Nothing is less than the empty row, and an empty stop would say "no bound".
+        # No row is less than the empty row, and an empty stop would mean no bound.
         case CompareOp.LESS:
             return (b"", row) if row else (b"\x00", b"\x00")
         case CompareOp.LESS_OR_EQUAL:

@@ -1,4 +1,4 @@
-"""The answer of one row that was read in parts: cell by cell, or in row form as one line."""
+"""Turns a row that is read in parts into a scan's or a get's answer: as cells, or in row form as one line."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from rowlock_regionserver.cells import Family
 from rowlock_regionserver.operations import AnswerCell
 from rowlock_regionserver.scan.batches import check_line
 from rowlock_regionserver.scan.pivot import pivoted
-from rowlock_regionserver.scan.row_form import RowForm
+from rowlock_regionserver.scan.row_form import RowLayout
 from rowlock_regionserver.scan.selection_columns import first_of_runs
 from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.scan.window_answer import WindowAnswer, answer_columns
-from rowlock_regionserver.scan.window_choice import ChosenCells, FamilyCells
 from rowlock_regionserver.scan.window_rows import WindowRows
+from rowlock_regionserver.scan.window_selection import FamilyCells, SelectedCells
 
 
 def cell_answers(reading: RowReading) -> Iterator[pa.Table | None]:
-    """Tables of ANSWER_SCHEMA, in order, of about the reading's bytes or of one cell; None: it has got on."""
+    """Yields tables of ANSWER_SCHEMA, in order, of about the reading's bytes or of one cell; None means progress."""
     keys_only = reading.selection.cells.keys_only
     for family, run in reading.answered():
         if not len(run):
@@ -44,7 +44,7 @@ def cell_answers(reading: RowReading) -> Iterator[pa.Table | None]:
 
 
 def row_answers(reading: RowReading) -> Iterator[WindowAnswer | None]:
-    """The row's cells as parts of a scan's answer, none if there is none; None: it has got on."""
+    """Yields the row's cells as parts of a scan's answer, nothing for a row without cells; None means progress."""
     held: pa.Table | None = None
     starts = np.zeros(1, np.int64)
     for table in cell_answers(reading):
@@ -60,17 +60,17 @@ def row_answers(reading: RowReading) -> Iterator[WindowAnswer | None]:
 
 
 def point_answer(reading: RowReading) -> Iterator[list[AnswerCell]]:
-    """The row's cells as a get answers them, some at a time."""
+    """Yields the row's cells as a get answers them, some at a time."""
     for table in cell_answers(reading):
         if table is not None:
             columns = [table.column(place).to_pylist() for place in range(1, table.num_columns)]
             yield list(zip(*columns, strict=True))
 
 
-def row_line(reading: RowReading, form: RowForm, line_bytes_max: int) -> Iterator[WindowAnswer | None]:
-    """The row as one line of the form, or nothing if it answers nothing; None: it has got on.
+def row_line(reading: RowReading, form: RowLayout, line_bytes_max: int) -> Iterator[WindowAnswer | None]:
+    """Yields the row as one line of the form, or nothing for a row without answered cells; None means progress.
 
-    Holds what the line has. Raises LimitExceededError when that passes `line_bytes_max`.
+    Holds the contents of the line. Raises LimitExceededError when they exceed `line_bytes_max`.
     """
     keys_only = reading.selection.cells.keys_only
     families: dict[bytes, _FormCells] = {}
@@ -86,7 +86,7 @@ def row_line(reading: RowReading, form: RowForm, line_bytes_max: int) -> Iterato
             codes = places_among(column(single_chunk(run.keys), QUALIFIER), of_form.qualifiers)
         valued = (codes >= 0) & (codes < (of_form.valued_count if of_form is not None else 0))
         wanted = codes >= 0
-        # One cell of any column says that there is a line.
+        # One cell of any column is kept, so that the pivot makes a line.
         wanted[0] |= not cells.keys
         newest = np.zeros(len(run), np.bool_)
         newest[first_of_runs(np.where(wanted, codes, -1 - np.arange(len(run))))] = True
@@ -97,34 +97,34 @@ def row_line(reading: RowReading, form: RowForm, line_bytes_max: int) -> Iterato
     if not families:
         return
     parts = tuple([cells.family_cells() for cells in families.values()])
-    chosen = ChosenCells(
+    selected = SelectedCells(
         parts,
         tuple([part.run.keys for part in parts]),
         tuple([np.ones(len(part.run), np.bool_) for part in parts]),
         WindowRows(binary_array([reading.row]), tuple([np.zeros(len(part.run), np.int64) for part in parts])),
     )
-    table = pivoted(chosen, form, keys_only=keys_only, reverse=False)
+    table = pivoted(selected, form, keys_only=keys_only, reverse=False)
     yield WindowAnswer(table, np.arange(table.num_rows))
 
 
 @dataclass(slots=True)
 class _FormCells:
-    """Of one family what the line may show, copied out of the parts."""
+    """The cells of one family that the line needs, copied from the parts."""
 
     family: Family
     keys: list[pa.Table] = field(default_factory=list)
     values: list[Column] = field(default_factory=list)
 
     def add(self, run: SortedRun, wanted: Mask, valued: Mask) -> None:
-        """Takes in the cells that are wanted, with values where `valued`."""
-        kept = run.kept(wanted)
+        """Adds the cells that are wanted, with their values where `valued`."""
+        cells = run.filter(wanted)
         is_valued = np.flatnonzero(valued[wanted])
-        self.keys.append(single_chunk(kept.keys))
-        if len(is_valued) == len(kept):
-            self.values.append(kept.values.array())
+        self.keys.append(single_chunk(cells.keys))
+        if len(is_valued) == len(cells):
+            self.values.append(cells.values.array())
         else:
-            values = [b""] * len(kept)
-            for cell, value in zip(is_valued.tolist(), kept.values.array(is_valued).to_pylist(), strict=True):
+            values = [b""] * len(cells)
+            for cell, value in zip(is_valued.tolist(), cells.values.array(is_valued).to_pylist(), strict=True):
                 values[cell] = value or b""
             self.values.append(binary_array(values))
 

@@ -1,4 +1,4 @@
-"""The row form: which columns a scan's rows are laid out in, checked, and made ready for the pivot.
+"""The row form of a scan: checks its columns, and compiles them into the layout that the pivot fills.
 
 One line a row: its key, then for each column of the form the newest answered version's value or timestamp, or null.
 """
@@ -16,17 +16,17 @@ from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import ColumnSelector, FormColumn, FormPart
 from rowlock_regionserver.scan.filters import check_family, check_qualifier
-from rowlock_regionserver.scan.selection import qualifiers_asked
+from rowlock_regionserver.scan.selection import requested_qualifiers
 
 
 def check_row_form(
     form: Sequence[FormColumn], columns: Sequence[ColumnSelector], family_names: Collection[bytes], config: Config
 ) -> None:
-    """Refuses a form that can't be made of the `columns` that the scan asks for.
+    """Checks that the form can be made of the `columns` that the scan requests.
 
     Raises InvalidRequestError, FamilyNotFoundError or LimitExceededError.
     """
-    asked = qualifiers_asked(columns)
+    requested = requested_qualifiers(columns)
     seen: set[FormColumn] = set()
     for place, column in enumerate(form):
         check_family(column.family, family_names)
@@ -37,13 +37,13 @@ def check_row_form(
                 f"{place}; name each once"
             )
         seen.add(column)
-        if asked is None:
+        if requested is None:
             continue
-        qualifiers = asked.get(column.family, frozenset())
+        qualifiers = requested.get(column.family, frozenset())
         if qualifiers is not None and column.qualifier not in qualifiers:
             raise InvalidRequestError(
-                f"column {place} of the row form is {_name(column)}, which the scan's columns do not ask for; ask for "
-                "it there too"
+                f"column {place} of the row form is {_name(column)}, which is not among the scan's columns; add it "
+                "there"
             )
 
 
@@ -52,11 +52,11 @@ def _name(column: FormColumn) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FamilyForm:
-    """The form's columns of one family: distinct qualifiers, and where in the form the parts of each stand.
+class FamilyLayout:
+    """The form's columns of one family: their distinct qualifiers, and the places of their parts in the form.
 
-    The first `valued_count` qualifiers are those whose values are asked. A part is (place of its qualifier in
-    `qualifiers`, place in the form).
+    The values of the first `valued_count` qualifiers are requested. A part is (place of its qualifier in `qualifiers`,
+    place in the form).
     """
 
     qualifiers: Column
@@ -65,8 +65,8 @@ class FamilyForm:
     timestamps: tuple[tuple[int, int], ...]
 
 
-class RowForm:
-    """A form that has passed check_row_form. Immutable."""
+class RowLayout:
+    """The compiled layout of a form that has passed check_row_form. Immutable."""
 
     def __init__(self, form: Sequence[FormColumn]) -> None:
         fields: list[pa.Field[Any]] = [pa.field("row", pa.binary(), nullable=False)]
@@ -76,21 +76,21 @@ class RowForm:
         ]
         self.schema = pa.schema(fields)
         self.empty = pa.Table.from_batches([], schema=self.schema)
-        # Of a line, as Batches counts it.
+        # Bytes of a line as Batches counts them.
         self.bytes_beside_values = sum(8 if field.type == pa.int64() else 4 for field in fields)
-        self.families: Mapping[bytes, FamilyForm] = {
-            family: _family_form(family, form) for family in {column.family for column in form}
+        self.families: Mapping[bytes, FamilyLayout] = {
+            family: _family_layout(family, form) for family in {column.family for column in form}
         }
 
 
-def _family_form(family: bytes, form: Sequence[FormColumn]) -> FamilyForm:
+def _family_layout(family: bytes, form: Sequence[FormColumn]) -> FamilyLayout:
     of_family = [(place, column) for place, column in enumerate(form) if column.family == family]
     values, timestamps = (
         {column.qualifier: place for place, column in of_family if column.part is part}
         for part in (FormPart.VALUE, FormPart.TIMESTAMP)
     )
     numbers = {qualifier: number for number, qualifier in enumerate(dict.fromkeys([*values, *timestamps]))}
-    return FamilyForm(
+    return FamilyLayout(
         qualifiers=binary_array(list(numbers)),
         valued_count=len(values),
         values=tuple([(numbers[qualifier], place) for qualifier, place in values.items()]),

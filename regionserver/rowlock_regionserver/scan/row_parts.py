@@ -1,10 +1,10 @@
-"""The cells of one row of one family from all its sources, in store order and in parts: a row may be of any size.
+"""Merges the cells of one row of one family from all its sources, in store order and in parts, for rows of any size.
 
-Parts are merged cell by cell, and cut again between columns, because what is visible of a column, and what a flush may
-drop of it, is judged of all its versions together (`kept_of_row`). Of a column that is larger than a part only the
-numbers are kept that this is judged by, and those of its cells that are wanted are read once more.
+Parts are merged cell by cell and cut again between columns, because visibility and retention of a cell depend on all
+versions of its column (`filtered_row_parts`). For a column that is larger than a part, only the numbers that decide
+this are held: timestamp, write number and kind. The cells that are selected are then read again.
 
-Memory: two parts of each source, and of a long column 17 bytes a cell.
+Memory: two parts of each source, and 17 bytes a cell of a long column.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rowlock_regionserver.arrow.columns import (
 )
 from rowlock_regionserver.arrow.merge import merged_in_row
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
-from rowlock_regionserver.arrow.sorted_run import SortedRun, together
+from rowlock_regionserver.arrow.sorted_run import SortedRun, concatenated
 from rowlock_regionserver.sources import Chunk, FoundCell, Source
 
 # (qualifier, -timestamp, -write number): the order of a row's cells.
@@ -39,13 +39,13 @@ _Place = tuple[bytes, int, int]
 
 @dataclass(frozen=True, slots=True)
 class LongColumn:
-    """A column that is larger than a part: what its cells are judged by, in store order."""
+    """A column that is larger than a part: the timestamps, write numbers and kinds of its cells, in store order."""
 
     qualifier: bytes
     cells: SortedCells
 
 
-def kept_of_row(
+def filtered_row_parts(
     sources: Sequence[Source],
     row: bytes,
     bytes_max: int,
@@ -53,22 +53,22 @@ def kept_of_row(
     start: bytes = b"",
     stop: bytes = b"",
 ) -> Iterator[SortedRun]:
-    """The row's cells with qualifiers of [start, stop) that `keep` selects; it is called with whole columns.
+    """Yields the row's cells with qualifiers of [start, stop) that `keep` selects; `keep` is called with whole columns.
 
-    An empty stop is no bound. A run has about `bytes_max`, not counting values that are away; it may be empty: the read
-    continues. Blocks on disks.
+    An empty stop is no bound. A run has about `bytes_max`, not counting values that are away. An empty run means that
+    the read made progress. Blocks on disks.
     """
     for part in row_parts(sources, row, bytes_max, start, stop):
         if isinstance(part, LongColumn):
             yield from _long_column_runs(sources, row, part, keep(part.cells), bytes_max)
         else:
-            yield part.kept(keep(SortedCells.of(part.keys)))
+            yield part.filter(keep(SortedCells.of(part.keys)))
 
 
 def row_parts(
     sources: Sequence[Source], row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b""
 ) -> Iterator[SortedRun | LongColumn]:
-    """The row's cells with qualifiers of [start, stop), in whole columns; an empty stop is no bound.
+    """Yields the row's cells with qualifiers of [start, stop), in whole columns; an empty stop is no bound.
 
     A run has about `bytes_max`, not counting values that are away, and its keys have one chunk a column. Blocks on
     disks.
@@ -79,20 +79,20 @@ def row_parts(
 def _long_column_runs(
     sources: Sequence[Source], row: bytes, long_column: LongColumn, wanted: Mask, bytes_max: int
 ) -> Iterator[SortedRun]:
-    """Those cells of a long column that are wanted, in runs of about `bytes_max`. Blocks on disks.
+    """Yields the wanted cells of a long column, in runs of about `bytes_max`. Blocks on disks.
 
-    They are found again by their numbers: other cells may have come to the column, or gone from it, meanwhile.
+    The cells are found again by their numbers: other cells may have been added to the column or removed meanwhile.
     """
     numbers = _Numbers(long_column.cells.at(wanted))
     stop = long_column.qualifier + b"\x00"
     for run in _merged(sources, row, bytes_max, long_column.qualifier, stop):
-        kept = run.kept(numbers.among(run))
-        if len(kept):
-            yield kept
+        found = run.filter(numbers.among(run))
+        if len(found):
+            yield found
 
 
 def family_tombstones(sources: Sequence[Source], row: bytes) -> list[FoundCell]:
-    """The row's family tombstones, which may hide cells of any of its columns; in store order."""
+    """Returns the row's family tombstones, which may hide cells of any of its columns, in store order."""
     found = [cell for source in sources for cell in source.columns_cells(row, ())]
     return sorted(found, key=lambda cell: cell[:3])
 
@@ -103,20 +103,20 @@ def _merged(sources: Sequence[Source], row: bytes, bytes_max: int, start: bytes,
 
 
 def merged_parts(sources: Sequence[Iterator[Chunk]]) -> Iterator[SortedRun]:
-    """The cells of several sources' parts, each in store order, as runs that are together in store order."""
-    left = dict(enumerate(sources))
+    """Merges the parts of several sources, each in store order, into runs that follow each other in store order."""
+    unfinished = dict(enumerate(sources))
     held: dict[int, SortedRun] = {}
     while True:
-        for number, source in list(left.items()):
+        for number, source in list(unfinished.items()):
             if number not in held:
                 chunk = next(source, None)
                 if chunk is None:
-                    del left[number]
+                    del unfinished[number]
                 else:
                     held[number] = _one_chunk(SortedRun.of(chunk))
         if not held:
             return
-        # Every source has given all its cells up to the least of their last ones.
+        # Of every source all cells up to the least of the last held cells are here.
         edge = min(_place(run, len(run) - 1) for run in held.values())
         parts = []
         for number, run in list(held.items()):
@@ -131,7 +131,7 @@ def merged_parts(sources: Sequence[Iterator[Chunk]]) -> Iterator[SortedRun]:
 
 
 def column_parts(parts: Iterable[SortedRun], bytes_max: int) -> Iterator[SortedRun | LongColumn]:
-    """The same cells cut between columns; a column of more than `bytes_max` is given as a LongColumn."""
+    """Yields the same cells cut between columns; a column of more than `bytes_max` becomes a LongColumn."""
     held = _OpenColumn(bytes_max)
     for part in parts:
         cut = held.take(part)
@@ -147,24 +147,24 @@ def column_parts(parts: Iterable[SortedRun], bytes_max: int) -> Iterator[SortedR
 
 
 class _OpenColumn:
-    """The column that the parts so far end with, which may go on in the next one."""
+    """The last column of the parts so far, which may continue in the next part."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._qualifier: bytes | None = None
         self._runs: list[SortedRun] = []
         self._bytes = 0
-        # Of a long one, instead of its runs.
+        # The numbers of a long column's cells, in place of its runs.
         self._numbers: list[tuple[Integers, Integers, SmallIntegers]] = []
 
     def begin(self, qualifier: bytes, run: SortedRun) -> None:
-        """Another column, which is at least this."""
+        """Begins another column, with these cells."""
         self._qualifier = qualifier
         self._runs, self._bytes, self._numbers = [], 0, []
         self._add(run)
 
     def take(self, part: SortedRun) -> int:
-        """Takes the cells at the part's beginning that are of the column, if there is one; gives how many."""
+        """Takes the cells at the part's beginning that belong to the column; returns how many, 0 without a column."""
         if self._qualifier is None:
             return 0
         cut = bisect_right(range(len(part)), self._qualifier, key=lambda cell: _qualifier(part, cell))
@@ -184,18 +184,18 @@ class _OpenColumn:
         self._numbers += [_numbers_of(each) for each in runs]
 
     def ended(self) -> Iterator[SortedRun | LongColumn]:
-        """The column, if there is one."""
+        """Yields the column, if there is one."""
         if self._numbers:
             assert self._qualifier is not None, "cells without a column"
             timestamps, write_numbers, of_kind = (np.concatenate(each) for each in zip(*self._numbers, strict=True))
             ones = np.ones(len(timestamps), np.int64)
             yield LongColumn(self._qualifier, SortedCells(ones, ones, timestamps, write_numbers, of_kind))
         elif self._runs:
-            yield _one_chunk(together(self._runs))
+            yield _one_chunk(concatenated(self._runs))
 
 
 def _numbers_of(run: SortedRun) -> tuple[Integers, Integers, SmallIntegers]:
-    """Copies: what they were cut from can go."""
+    """Returns copies, so that the memory of the run can be freed."""
     keys = run.keys
     return (
         integers(column(keys, TIMESTAMP)).copy(),
@@ -205,7 +205,7 @@ def _numbers_of(run: SortedRun) -> tuple[Integers, Integers, SmallIntegers]:
 
 
 class _Numbers:
-    """Some cells of one column, known by timestamp, write number and kind."""
+    """A set of cells of one column, identified by timestamp, write number and kind."""
 
     def __init__(self, cells: SortedCells) -> None:
         self._timestamps = np.unique(cells.timestamp)
@@ -213,20 +213,20 @@ class _Numbers:
         self._codes = np.sort(self._coded(cells.timestamp, cells.write_number, cells.kind))
 
     def among(self, run: SortedRun) -> Mask:
-        """Which cells of the run, which are all of the column, are these."""
+        """Returns which cells of the run are in the set; all cells of the run belong to the column."""
         timestamps, write_numbers, of_kind = _numbers_of(run)
         known = _are_among(timestamps, self._timestamps) & _are_among(write_numbers, self._write_numbers)
         return known & _are_among(self._coded(timestamps, write_numbers, of_kind), self._codes)
 
     def _coded(self, timestamps: Integers, write_numbers: Integers, of_kind: SmallIntegers) -> Integers:
-        """One number a cell, different for different cells whose timestamps and write numbers are known."""
+        """Returns one number a cell, distinct for distinct cells whose timestamps and write numbers are in the set."""
         ranks: Integers = np.searchsorted(self._timestamps, timestamps) * (len(self._write_numbers) + 1)
         codes: Integers = (ranks + np.searchsorted(self._write_numbers, write_numbers)) * 4 + of_kind
         return codes
 
 
 def _are_among(values: Integers, ascending: Integers) -> Mask:
-    """Which of the values stand in the other array."""
+    """Returns which of the values are in the ascending array."""
     if not len(ascending):
         return np.zeros(len(values), np.bool_)
     places = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
@@ -256,7 +256,7 @@ def _qualifier(run: SortedRun, cell: int) -> bytes:
 
 
 def _begin_of_column(run: SortedRun, qualifier: bytes) -> int:
-    """The first cell of this qualifier, which is the last one's."""
+    """Returns the first cell of this qualifier, which is the qualifier of the run's last cell."""
     low, high = 0, len(run) - 1
     while low < high:
         middle = (low + high) // 2

@@ -1,9 +1,9 @@
-"""The scanner: a plan's ranges, window by window, as batches of visible cells.
+"""The scanner: turns a plan's ranges, window by window, into batches of visible cells.
 
-For each window: the sources' cells up to a common row (windows.py), what the read point sees of them (visibility.py),
-what the selection answers of that (window_choice.py), laid out one cell a line (window_answer.py) or one row a line
-(pivot.py), cut to batches (batches.py). A row that is too large for a window is read in parts (wide_rows.py). The rest
-is counting: ranges, direction, the row limit, how large a window to read, and what is held.
+Each window passes these steps: merge the sources' cells up to a common row and keep those that the read point sees
+(windows.py), apply the selection (window_selection.py), lay them out with one cell a line (window_answer.py) or one row
+a line (pivot.py), and cut the lines into batches (batches.py). A row that is too large for a window is read in parts
+(wide_rows.py). This module itself keeps count: ranges, direction, the row limit, window sizes, and memory held.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from rowlock_regionserver.scan.batches import Batches, ScanAnswer
 from rowlock_regionserver.scan.filters import required_columns
 from rowlock_regionserver.scan.ranges import EVERYTHING, RowRange, clipped, joined, rows_that_may_match
 from rowlock_regionserver.scan.row_answers import row_answers, row_line
-from rowlock_regionserver.scan.row_form import RowForm
-from rowlock_regionserver.scan.selection import qualifiers_asked
+from rowlock_regionserver.scan.row_form import RowLayout
+from rowlock_regionserver.scan.selection import requested_qualifiers
 from rowlock_regionserver.scan.wide_rows import RowReading
 from rowlock_regionserver.scan.window_answer import EMPTY_ANSWER, WindowAnswer, answer_window
 from rowlock_regionserver.scan.windows import ColumnsRead, View, WideRow, WindowReader
 
 __all__ = ["Scan", "ScanAnswer", "scan"]
 
-# A reader often leaves after the first rows: windows begin small and grow to full size within few, and begin smaller
-# where few rows are asked for. With each turn that a window ends they become smaller again.
+# A reader often leaves after the first rows, so windows begin small, smaller still with a low row limit, and grow to
+# full size within a few steps. A window that uses up the scan's time slice makes the next one smaller.
 FIRST_WINDOW_BYTES = 256 * 1024
 FIRST_LIMITED_WINDOW_BYTES = 32 * 1024
 FEW_ROWS = 16
@@ -50,19 +50,22 @@ def scan(
     line_bytes_max: int = 64 * MIB,
     is_slice_over: Callable[[], bool] = lambda: False,
 ) -> Scan:
-    """The batches of a scan of [start, stop) at a read point; the plan has passed check_plan.
+    """Returns the batches of a scan of [start, stop) at a read point; the plan has passed check_plan.
 
-    Rows ascend, or descend in a reverse scan; a row's cells are always by family, qualifier, then newest first. Rows
-    without an answered cell don't count. Blocks on the sources' disks between batches. Memory: about a window
-    (`window_bytes`), a batch, and what was read ahead of all sources (`merge_bytes_max`), whatever the rows, the values
-    and the number of sources. The caller keeps the read point registered until the end. In row form a row of more than
-    `line_bytes_max` raises LimitExceededError when the scan comes to it.
+    Rows ascend, or descend in a reverse scan. A row's cells are always by family, qualifier, then newest first. Rows
+    without an answered cell don't count towards the row limit. Blocks on the sources' disks between batches. Memory is
+    about one window (`window_bytes`), one batch, and the chunks read ahead from all sources (`merge_bytes_max`),
+    whatever the size of rows and values and the number of sources. The caller keeps the read point registered until
+    the end.
 
-    sources_now() is asked before each window and gives a view that has all the read point sees; it may raise, which
-    ends the scan. is_slice_over() is asked after each window: if so, an answer comes at once, of the rows that there
-    are, perhaps none, with the row reached: the place for signs of life, for other scans and for leaving. Raises
-    FilterTypeError when the scan comes to a row where a filter meets a value that doesn't fit its type; a limit that is
-    met before it is not disturbed.
+    sources_now() is called before each window and returns a view that contains all that the read point sees; if it
+    raises, the scan ends. is_slice_over() is called after each window: if it returns true, an answer follows at once,
+    with the rows so far, perhaps none, and the resume key. The caller can then send a sign of life, let other scans
+    run, or stop.
+
+    Raises FilterTypeError when the scan reaches a row in which a filter reads a value that doesn't fit its type; a row
+    limit reached before that row ends the scan without the error. Raises LimitExceededError when the scan reaches a row
+    of more than `line_bytes_max` in row form.
     """
     return Scan(
         sources_now,
@@ -77,7 +80,7 @@ def scan(
 
 
 class Scan(Iterator[ScanAnswer]):
-    """A scan under way: its answers, and what it holds. Used by one thread at a time."""
+    """A running scan, as an iterator of its answers. Used by one thread at a time."""
 
     def __init__(
         self,
@@ -98,30 +101,30 @@ class Scan(Iterator[ScanAnswer]):
         self._merge_bytes_max = merge_bytes_max
         self._line_bytes_max = line_bytes_max
         self._is_slice_over = is_slice_over
-        self._form = None if plan.row_form is None else RowForm(plan.row_form)
-        # One line is one row then, and is never cut.
+        self._form = None if plan.row_form is None else RowLayout(plan.row_form)
+        # In row form a line is a row, and is never cut.
         self._batches = Batches(plan.batch_bytes, plan.batch_rows, None if plan.row_form is None else line_bytes_max)
         self._reader: WindowReader | None = None
-        self._given = self._batched()
+        self._answers = self._batched()
 
     def __next__(self) -> ScanAnswer:
-        return next(self._given)
+        return next(self._answers)
 
     def close(self) -> None:
-        """Ends the scan where it is, and lets go of all that it holds."""
-        self._given.close()
+        """Ends the scan and releases its memory."""
+        self._answers.close()
         self._reader = None
 
     @property
     def bytes_held(self) -> int:
-        """Memory that the scan holds between two answers, as far as it would not be there without it."""
+        """Memory that only this scan keeps alive between two answers."""
         reader = self._reader
         return self._batches.bytes_held + (0 if reader is None else reader.bytes_held)
 
     def _batched(self) -> Generator[ScanAnswer, None, None]:
         batches = self._batches
         rows_left = self._plan.row_limit
-        for answer, resume_key in self._answers():
+        for answer, resume_key in self._window_answers():
             table, starts = answer.table, answer.starts
             is_limited = bool(self._plan.row_limit) and len(starts) >= rows_left
             if is_limited and len(starts) > rows_left:
@@ -134,19 +137,22 @@ class Scan(Iterator[ScanAnswer]):
             if is_limited and not answer.row_continues:
                 break
             if answer.error is not None:
-                yield from batches.rest()
+                yield from batches.drain()
                 raise answer.error
             if resume_key and self._is_slice_over():
-                nothing = ScanAnswer(self._nothing(), 0, row_continues=False)
-                for given in list(batches.rest()) or [nothing]:
-                    yield replace(given, resume_key=resume_key)
-        yield from batches.rest()
+                empty = ScanAnswer(self._empty_table(), 0, row_continues=False)
+                for batch in list(batches.drain()) or [empty]:
+                    yield replace(batch, resume_key=resume_key)
+        yield from batches.drain()
 
-    def _nothing(self) -> pa.Table:
+    def _empty_table(self) -> pa.Table:
         return EMPTY_ANSWER if self._form is None else self._form.empty
 
-    def _answers(self) -> Iterator[tuple[WindowAnswer, bytes]]:
-        """What the selection answers of each window, in the scan's order, and the row reached; empty at the end."""
+    def _window_answers(self) -> Iterator[tuple[WindowAnswer, bytes]]:
+        """Yields the answer of each window, in the scan's order, with its resume key.
+
+        The key is empty where the scan can't be resumed: inside a row, and with an error.
+        """
         plan, selection = self._plan, self._plan.selection
         columns_read = _columns_read(selection)
         is_short = 0 < plan.row_limit <= FEW_ROWS
@@ -165,46 +171,46 @@ class Scan(Iterator[ScanAnswer]):
             )
             while (window := reader.next(bytes_max)) is not None:
                 if isinstance(window, WideRow):
-                    yield from self._of_wide_row(window)
+                    yield from self._wide_row_answers(window)
                     continue
                 answer = answer_window(window.families, selection, self._form, reverse=plan.reverse)
-                # A window of many small rows with a costly filter can take longer than a turn by itself.
+                # One window of many small rows with a costly filter can take longer than a time slice.
                 is_slow = self._is_slice_over()
                 yield answer, window.resume_key
                 bytes_max = bytes_max // WINDOW_GROWTH if is_slow else bytes_max * WINDOW_GROWTH
                 bytes_max = max(bytes_first, min(self._window_bytes, bytes_max))
 
-    def _of_wide_row(self, wide: WideRow) -> Iterator[tuple[WindowAnswer, bytes]]:
-        """The same of a row that is read in parts: the row is reached when its last part is answered."""
+    def _wide_row_answers(self, wide: WideRow) -> Iterator[tuple[WindowAnswer, bytes]]:
+        """Yields the answers of a row that is read in parts; only the last part has the resume key behind the row."""
         reading = RowReading(wide.row, wide.view, self._read_point, self._plan.selection, self._window_bytes)
-        nothing = WindowAnswer(self._nothing(), np.zeros(0, np.int64))
+        empty = WindowAnswer(self._empty_table(), np.zeros(0, np.int64))
         before = wide.row + b"\x00" if self._plan.reverse else wide.row
         parts = row_answers(reading) if self._form is None else row_line(reading, self._form, self._line_bytes_max)
-        is_begun = False
+        has_answered = False
         try:
             for part in parts:
                 if part is not None:
-                    is_begun = True
+                    has_answered = True
                     yield part, b"" if part.row_continues else wide.resume_key
-                elif not is_begun:
-                    yield nothing, before
+                elif not has_answered:
+                    yield empty, before
         except InvalidRequestError as error:
-            yield replace(nothing, error=error), b""
-        if not is_begun:
-            yield nothing, wide.resume_key
+            yield replace(empty, error=error), b""
+        if not has_answered:
+            yield empty, wide.resume_key
 
 
 def _reads_values(selection: Selection) -> bool:
-    """Some value is answered or compared."""
+    """Returns whether the selection answers or compares values."""
     return not selection.cells.keys_only or selection.cells.value_op is not None or selection.where is not None
 
 
 def _columns_read(selection: Selection) -> ColumnsRead | None:
-    """The columns that are answered or judged; None: all of all families."""
-    asked = qualifiers_asked(selection.columns)
-    if asked is None:
+    """Returns the columns that are answered or that the filter reads; None means all columns of all families."""
+    requested = requested_qualifiers(selection.columns)
+    if requested is None:
         return None
-    read = dict(asked)
+    read = dict(requested)
     for family, qualifier in required_columns(selection.where):
         before = read.get(family, frozenset())
         read[family] = None if before is None else before | {qualifier}

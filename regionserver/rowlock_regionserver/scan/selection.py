@@ -1,10 +1,10 @@
-"""What a read answers of a row: its checks, and the choice among one row's cells.
+"""Checks a selection, and applies it to the cells of one row.
 
-In this order: the columns asked; of their visible versions those in the time range; of these the newest `versions`;
-then, if the row matches `where`, the CellFilter: qualifiers, values, the row's first cell only, and last the page of
-`cell_limit` cells after `cell_offset`, counted over all families of the row.
+The steps are, in this order: the requested columns; their visible versions in the time range; the newest `versions` of
+these; and, if the row matches `where`, the CellFilter: qualifiers, values, the row's first cell only, and last the page
+of `cell_limit` cells after `cell_offset`, counted over all families of the row.
 
-selection_columns.py does the same to whole windows.
+selection_columns.py applies the same rules to whole windows.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from rowlock_regionserver.scan.filters import (
     check_filter,
     check_operand,
     check_qualifier,
-    misfit_error,
+    mismatch_error,
 )
 from rowlock_regionserver.scan.values import compare_value
 from rowlock_regionserver.sources import FoundAnswer, FoundCell, loaded
 
-# Qualifiers asked by family; None: all of the family. A family that is not in it is not asked.
-QualifiersAsked = Mapping[bytes, frozenset[bytes] | None]
+# Requested qualifiers by family; None means the whole family. A family that is missing is not requested.
+RequestedQualifiers = Mapping[bytes, frozenset[bytes] | None]
 
 
 def check_selection(selection: Selection, family_names: Collection[bytes], config: Config) -> None:
-    """Refuses a selection that can't be read; to be called before anything is done.
+    """Checks that the selection can be read from a table with these families, before anything is done.
 
     Raises InvalidRequestError, FamilyNotFoundError, LimitExceededError or FilterTypeError.
     """
@@ -52,7 +52,7 @@ def check_selection(selection: Selection, family_names: Collection[bytes], confi
     if stop and stop < start:
         raise InvalidRequestError(f"the time range [{start}, {stop}) stops before it starts; swap the two")
     if selection.versions < 1:
-        raise InvalidRequestError(f"{selection.versions} versions were asked; ask at least 1")
+        raise InvalidRequestError(f"{selection.versions} versions were requested; request at least 1")
     if selection.where is not None:
         check_filter(selection.where, family_names, config)
     _check_cell_filter(selection.cells)
@@ -66,12 +66,15 @@ def _check_cell_filter(cells: CellFilter) -> None:
         check_operand(cells.value_operand, cells.value_type)
     if cells.cell_offset < 0 or cells.cell_limit < 0:
         raise InvalidRequestError(
-            f"a page of {cells.cell_limit} cells after {cells.cell_offset} was asked; neither may be negative"
+            f"a page of {cells.cell_limit} cells after {cells.cell_offset} was requested; neither may be negative"
         )
 
 
 def check_plan(plan: ScanPlan, family_names: Collection[bytes], config: Config) -> None:
-    """Refuses a scan that can't be made, as check_selection does; also a range that stops before it starts."""
+    """Checks that the scan can be made. Raises what check_selection raises.
+
+    Raises InvalidRequestError also for a range that stops before it starts and for limits out of range.
+    """
     check_selection(plan.selection, family_names, config)
     for start, stop in plan.ranges:
         if stop and stop < start:
@@ -79,40 +82,40 @@ def check_plan(plan: ScanPlan, family_names: Collection[bytes], config: Config) 
                 f"the range [{start!r}, {stop!r}) stops before it starts; swap the two (also for a reverse scan)"
             )
     if plan.row_limit < 0:
-        raise InvalidRequestError(f"a limit of {plan.row_limit} rows was asked; 0 is no limit")
+        raise InvalidRequestError(f"a limit of {plan.row_limit} rows was requested; 0 means no limit")
     if plan.batch_bytes < 1 or plan.batch_rows < 1:
         raise InvalidRequestError(
-            f"batches of {plan.batch_bytes} bytes and {plan.batch_rows} rows were asked; ask at least 1 of each"
+            f"batches of {plan.batch_bytes} bytes and {plan.batch_rows} rows were requested; request at least 1 of each"
         )
 
 
-def qualifiers_asked(columns: Sequence[ColumnSelector]) -> QualifiersAsked | None:
-    """The columns asked, by family; None: everything. A whole family includes whatever single columns are named."""
+def requested_qualifiers(columns: Sequence[ColumnSelector]) -> RequestedQualifiers | None:
+    """Returns the requested columns by family; None means everything. A whole family includes its single columns."""
     if not columns:
         return None
-    asked: dict[bytes, frozenset[bytes] | None] = {}
+    requested: dict[bytes, frozenset[bytes] | None] = {}
     for column in columns:
-        before = asked.get(column.family, frozenset())
+        before = requested.get(column.family, frozenset())
         if column.qualifier is None or before is None:
-            asked[column.family] = None
+            requested[column.family] = None
         else:
-            asked[column.family] = before | {column.qualifier}
-    return asked
+            requested[column.family] = before | {column.qualifier}
+    return requested
 
 
 def is_whole_time(selection: Selection) -> bool:
-    """No timestamp is outside of the time range."""
+    """Returns whether the time range contains every timestamp."""
     return selection.time_start == 0 and selection.time_stop == 0
 
 
-def chosen_versions(cells: Sequence[FoundCell], selection: Selection, family: Family) -> Sequence[FoundCell]:
-    """Of one row's visible cells in store order, those in the time range, at most `versions` of each column."""
+def selected_versions(cells: Sequence[FoundCell], selection: Selection, family: Family) -> Sequence[FoundCell]:
+    """Returns the cells in the time range, at most `versions` of each column; `cells` are one row's, in store order."""
     if not is_whole_time(selection):
         start, stop = selection.time_start, selection.time_stop
         cells = [cell for cell in cells if -cell[1] >= start and (stop == 0 or -cell[1] < stop)]
     if selection.versions >= family.versions:
         return cells
-    chosen = []
+    selected = []
     qualifier: bytes | None = None
     count = 0
     for cell in cells:
@@ -121,14 +124,14 @@ def chosen_versions(cells: Sequence[FoundCell], selection: Selection, family: Fa
             count = 0
         count += 1
         if count <= selection.versions:
-            chosen.append(cell)
-    return chosen
+            selected.append(cell)
+    return selected
 
 
 def filtered_cells(cells: list[FoundAnswer], row: bytes, cell_filter: CellFilter) -> list[FoundAnswer]:
-    """Of one row's answer, over all families and in order, what the CellFilter leaves.
+    """Returns the cells that pass the CellFilter; `cells` is one row's answer over all families, in order.
 
-    Raises FilterTypeError when one of the cells that its qualifiers leave doesn't fit the type of its comparison.
+    Raises FilterTypeError when the value of a cell whose qualifier passes doesn't fit the type of the comparison.
     """
     prefix, start, stop = cell_filter.qualifier_prefix, cell_filter.qualifier_start, cell_filter.qualifier_stop
     if prefix:
@@ -156,4 +159,4 @@ def _value_matches(cell: FoundAnswer, row: bytes, cell_filter: CellFilter) -> bo
     try:
         return compare_value(value, cell_filter.value_op, cell_filter.value_operand, cell_filter.value_type)
     except ValueError as error:
-        raise misfit_error(row, family, qualifier, value, cell_filter.value_type) from error
+        raise mismatch_error(row, family, qualifier, value, cell_filter.value_type) from error

@@ -1,4 +1,4 @@
-"""What a read answers, chosen among a window's cells at once; by the rules of selection.py, its twin for one row."""
+"""Selects the cells that a read answers, for a whole window at once: the vector twin of selection.py."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ from rowlock_regionserver.scan.selection import is_whole_time
 from rowlock_regionserver.scan.values import compare_column
 
 
-def chosen(table: pa.Table, qualifiers: frozenset[bytes] | None, selection: Selection, versions_max: int) -> Mask:
-    """Which of a family's visible cells have an asked qualifier, a timestamp in range, and are new enough.
+def selection_mask(
+    table: pa.Table, qualifiers: frozenset[bytes] | None, selection: Selection, versions_max: int
+) -> Mask:
+    """Returns which visible cells of a family have a requested qualifier, a timestamp in range, and are new enough.
 
     The table is sorted, has one chunk a column, and at most `versions_max` versions of a column.
     """
@@ -42,34 +44,34 @@ def chosen(table: pa.Table, qualifiers: frozenset[bytes] | None, selection: Sele
             mask &= timestamps < selection.time_stop
     if selection.versions < versions_max:
         same_column = equals_previous(column(table, ROW)) & equals_previous(column(table, QUALIFIER))
-        left = np.flatnonzero(mask)
-        newest_first = places_in_runs(np.cumsum(~same_column, dtype=np.int64)[left])
-        mask[left[newest_first >= selection.versions]] = False
+        selected = np.flatnonzero(mask)
+        newest_first = places_in_runs(np.cumsum(~same_column, dtype=np.int64)[selected])
+        mask[selected[newest_first >= selection.versions]] = False
     return mask
 
 
 def first_of_runs(keys: Integers) -> Integers:
-    """The places where runs of equal numbers start."""
+    """Returns the places where runs of equal numbers start."""
     equal = np.zeros(len(keys), np.bool_)
     equal[1:] = keys[1:] == keys[:-1]
     return run_starts(equal)
 
 
 def places_in_runs(keys: Integers) -> Integers:
-    """For each element its place in its run of equal ones, from 0."""
+    """Returns each element's place in its run of equal elements, from 0."""
     starts = first_of_runs(keys)
     return np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
 
 
 def newest_values(table: pa.Table, values: Values, rows: Integers, qualifier: bytes) -> NewestValues:
-    """A column's newest visible value in each row; `rows` is the place of each cell's row in the window."""
+    """Returns a column's newest visible value in each row; `rows` has the place of each cell's row in the window."""
     found = np.flatnonzero(compares(column(table, QUALIFIER), CompareOp.EQUAL, qualifier))
     found = found[first_of_runs(rows[found])]
     return NewestValues(rows[found], values.array(found))
 
 
 def qualifiers_pass(table: pa.Table, cell_filter: CellFilter) -> Mask:
-    """Which cells have a qualifier that the CellFilter leaves."""
+    """Returns which cells have a qualifier that passes the CellFilter."""
     qualifiers = column(table, QUALIFIER)
     mask = np.ones(table.num_rows, np.bool_)
     if cell_filter.qualifier_prefix:
@@ -81,21 +83,21 @@ def qualifiers_pass(table: pa.Table, cell_filter: CellFilter) -> Mask:
     return mask
 
 
-def values_pass(values: Values, left: Mask, cell_filter: CellFilter) -> tuple[Mask, Integers]:
-    """Which of the cells `left` have a value that the CellFilter leaves, and the places of the unfit ones."""
-    if cell_filter.value_op is None or not left.any():
-        return left, np.zeros(0, np.int64)
-    places = np.flatnonzero(left)
+def values_pass(values: Values, candidates: Mask, cell_filter: CellFilter) -> tuple[Mask, Integers]:
+    """Returns which candidates have a value that passes the CellFilter, and the places of type mismatches."""
+    if cell_filter.value_op is None or not candidates.any():
+        return candidates, np.zeros(0, np.int64)
+    places = np.flatnonzero(candidates)
     matches, fits = compare_column(
         values.array(places), cell_filter.value_op, cell_filter.value_operand, cell_filter.value_type
     )
-    mask = np.zeros(len(left), np.bool_)
+    mask = np.zeros(len(candidates), np.bool_)
     mask[places[matches]] = True
     return mask, places[~fits]
 
 
 def page(rows: Integers, cell_filter: CellFilter) -> Mask:
-    """Which of a window's remaining cells, by row over all families, are answered of each row; `rows` is each one's."""
+    """Returns which cells are on the page of their row; `rows` has each cell's row, ascending, over all families."""
     mask = np.ones(len(rows), np.bool_)
     place = places_in_runs(rows)
     if cell_filter.first_key_only:

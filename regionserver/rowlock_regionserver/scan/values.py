@@ -1,6 +1,6 @@
-"""Typed comparison of stored bytes: one value at a time, and a whole column at once.
+"""Typed comparison of stored bytes, for one value and for a whole column.
 
-Each type says how bytes are read (protocol, ValueType):
+Each type says how bytes are read (rowlock.v1, ValueType):
 
     BYTES        unsigned bytes
     STRING       UTF-8, by code point: the same order as the bytes
@@ -10,8 +10,8 @@ Each type says how bytes are read (protocol, ValueType):
     TEXT_INT     an optional sign and decimal digits, at most TEXT_BYTES_MAX bytes; compared as numbers of any size
     TEXT_FLOAT   a decimal number in ASCII, also with exponent, or nan, inf, infinity in any case; compared as 64 bits
 
-Bytes that can't be read so do not fit: the scalar side raises ValueError, the column side marks them. What to make of
-that is the filter's business.
+Bytes that can't be read in this way do not fit the type: the functions for one value raise ValueError, the ones for
+columns mark the element. The filter decides what follows from that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rowlock_regionserver.arrow.columns import Column, Mask, boolean_array, inte
 from rowlock_regionserver.arrow.masks import buffer_of, compares, numpy_mask
 from rowlock_regionserver.operations import CompareOp, ValueType
 
-# Longer text is no number: reading digits takes time that grows with the square of their count.
+# Longer text is not read as a number: the time to parse digits grows with the square of their count.
 TEXT_BYTES_MAX = 400
 
 Value = bytes | int | float
@@ -44,7 +44,7 @@ _COMPARE: dict[CompareOp, Callable[..., bool]] = {
     CompareOp.GREATER_OR_EQUAL: operator.ge,
 }
 
-# What it says in messages: "is not <this>".
+# For messages: "is not <noun>".
 NOUNS: dict[ValueType, str] = {
     ValueType.BYTES: "bytes",
     ValueType.STRING: "UTF-8 text",
@@ -76,7 +76,7 @@ _TEXT_FLOAT = re.compile(
     rb"[+-]?([0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|\.[0-9]+([eE][+-]?[0-9]+)?|nan|inf|infinity)\Z", re.I
 )
 
-# Text that Arrow reads as we do; the rest is read one by one. 18 digits always fit 64 bits.
+# Text that Arrow parses as Python does; other text is parsed one by one. 18 digits always fit 64 bits.
 _ORDINARY_TEXT = {
     ValueType.TEXT_INT: r"\A-?[0-9]{1,18}\z",
     ValueType.TEXT_FLOAT: r"\A-?[0-9]{1,17}(\.[0-9]{1,17})?\z",
@@ -84,7 +84,7 @@ _ORDINARY_TEXT = {
 
 
 def read_value(value: bytes, value_type: ValueType) -> Value:
-    """What the bytes stand for. Raises ValueError when they don't fit the type."""
+    """Returns the value that the bytes encode. Raises ValueError when they don't fit the type."""
     if value_type == ValueType.BYTES:
         return value
     if value_type in _INT_WIDTHS:
@@ -120,16 +120,17 @@ def _read_text(value: bytes, value_type: ValueType) -> int | float:
 
 
 def compare_value(stored: bytes, op: CompareOp, operand: bytes, value_type: ValueType) -> bool:
-    """Whether "stored op operand" holds. Raises ValueError when either doesn't fit the type."""
+    """Returns whether "stored op operand" holds. Raises ValueError when either doesn't fit the type."""
     if value_type == ValueType.BYTES:
         return _COMPARE[op](stored, operand)
     return _COMPARE[op](read_value(stored, value_type), read_value(operand, value_type))
 
 
 def compare_column(column: Column, op: CompareOp, operand: bytes, value_type: ValueType) -> tuple[Mask, Mask]:
-    """For each element, whether "element op operand" holds, and whether it fits the type; one that doesn't never holds.
+    """Returns for each element whether "element op operand" holds, and whether the element fits the type.
 
-    Some 5 ns a fixed-width element. Raises ValueError when the operand doesn't fit.
+    For an element that doesn't fit, the comparison is false. Some 5 ns a fixed-width element. Raises ValueError when
+    the operand doesn't fit.
     """
     if value_type == ValueType.BYTES:
         return compares(column, op, operand), np.ones(len(column), np.bool_)
@@ -172,7 +173,7 @@ def _compare_fixed(column: Column, op: CompareOp, operand: bytes, value_type: Va
     fitting = column if fits.all() else column.filter(boolean_array(fits))
     matches = np.zeros(len(column), np.bool_)
     if len(fitting):
-        # Elements of one width stand end to end in the data buffer.
+        # Elements of one width are contiguous in the data buffer.
         numbers = np.frombuffer(buffer_of(fitting, 2), form, len(fitting), offset=int(offsets(fitting)[0]))
         matches[fits] = _compare_numbers(numbers != 0 if value_type == ValueType.BOOLEAN else numbers, op, number)
     return matches, fits

@@ -1,13 +1,13 @@
-"""What a read answers of one row that it does not want to hold whole: cell by cell in parts, or as one line.
+"""Reads one row that is too large to hold whole, and applies a selection to it part by part.
 
-1. Family by family, in the order of the answer, the row's columns are read in parts (row_parts.py), or where few are
-   asked for, those alone. What the read point sees of a part is judged by its keys and the row's family tombstones.
-2. Of that the selection is applied: columns, times, versions, the CellFilter; its page is counted over all parts.
-3. The row's filter is judged once, before the first cell is answered, by the plain rules of filters.py.
-4. Values are taken for as much as is answered at once. When the page is full, the rest of the row is not read.
+1. The row's columns are read in parts (row_parts.py), family by family in the order of the answer; if few columns are
+   requested, only those are read. The visible cells of a part follow from its keys and the row's family tombstones.
+2. The selection is applied to them: columns, times, versions, CellFilter. Its page is counted over all parts.
+3. The row filter is evaluated once, before the first cell is answered, by the rules of filters.py.
+4. Values are loaded for the cells that are answered at one time. When the page is full, reading stops.
 
-A value that doesn't fit its type raises FilterTypeError when the read comes to it: parts of the row may have been
-answered by then.
+A value that doesn't fit its type raises FilterTypeError when the read reaches it: parts of the row may have been
+answered before.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from rowlock_regionserver.arrow.sorted_cells import SortedCells
 from rowlock_regionserver.arrow.sorted_run import SortedRun, slices_within
 from rowlock_regionserver.cells import DELETE_FAMILY, Family, ReadPoint
 from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
-from rowlock_regionserver.scan.filters import ColumnName, matches_row, misfit_error, required_columns
+from rowlock_regionserver.scan.filters import ColumnName, matches_row, mismatch_error, required_columns
 from rowlock_regionserver.scan.point import visible_row
 from rowlock_regionserver.scan.ranges import clipped, prefix_stop
-from rowlock_regionserver.scan.row_parts import family_tombstones, kept_of_row
-from rowlock_regionserver.scan.selection import chosen_versions, is_whole_time, qualifiers_asked
+from rowlock_regionserver.scan.row_parts import family_tombstones, filtered_row_parts
+from rowlock_regionserver.scan.selection import is_whole_time, requested_qualifiers, selected_versions
 from rowlock_regionserver.scan.selection_columns import places_in_runs, qualifiers_pass, values_pass
 from rowlock_regionserver.sources import AwayValue, FoundCell, LongRowError, Source, loaded
 from rowlock_regionserver.versions.visibility_columns import visible_of
 
-# At most as many cells are read one by one, as tuples; a vector operation costs as much as some hundred of them.
+# At most this many cells are read one by one, as tuples; a vector operation costs as much as some hundred of them.
 _FEW_CELLS = 10_000
 
-# The families that are asked or judged, by name.
+# The families that are requested or that the filter reads, by name.
 View = Sequence[tuple[Family, Sequence[Source]]]
 
 
 @dataclass(frozen=True, slots=True)
 class RowReading:
-    """A row, and how it is read: at which moment, what of it, and about how many bytes at once. May block on disks."""
+    """A read of one row at a read point, with a selection, in parts of about `bytes_max`. May block on disks."""
 
     row: bytes
     view: View
@@ -49,67 +49,72 @@ class RowReading:
     bytes_max: int
 
     def answered(self) -> Iterator[tuple[Family, SortedRun]]:
-        """The cells that are answered, by family and in store order; a run may be empty: the read goes on.
+        """Yields the answered cells, by family and in store order. An empty run means that the read made progress.
 
         Raises FilterTypeError.
         """
         page = _Page(self.selection.cells)
-        is_judged = self.selection.where is None
+        is_matched = self.selection.where is None
         for family, sources in self.view:
-            for run in self._asked(family, sources):
-                if len(run) and not is_judged:
+            for run in self._requested_cells(family, sources):
+                if len(run) and not is_matched:
                     if not self._matches():
                         return
-                    is_judged = True
-                yield family, run.kept(page.taken(self._passing(family, run)))
+                    is_matched = True
+                yield family, run.filter(page.take(self._passing(family, run)))
                 if page.is_full:
                     return
 
     @property
     def _few_cells(self) -> int:
-        """Each of them repeats the row's key in a run."""
+        """How many cells may be read as tuples: fewer for a long key, which a run repeats for each cell."""
         return min(_FEW_CELLS, 1 + self.bytes_max // (1 + len(self.row)))
 
-    def _asked(self, family: Family, sources: Sequence[Source]) -> Iterator[SortedRun]:
-        """What is seen of the family's asked columns, of the asked times and versions; perhaps nothing of a part."""
-        asked = qualifiers_asked(self.selection.columns)
-        if asked is not None and family.name not in asked:
+    def _requested_cells(self, family: Family, sources: Sequence[Source]) -> Iterator[SortedRun]:
+        """Yields the family's visible cells of the requested columns, times and versions; a run may be empty."""
+        requested = requested_qualifiers(self.selection.columns)
+        if requested is not None and family.name not in requested:
             return
-        qualifiers = None if asked is None else asked[family.name]
+        qualifiers = None if requested is None else requested[family.name]
         if qualifiers is None:
-            yield from self._seen(family, sources, *self._qualifier_range())
+            yield from self._visible_cells(family, sources, *self._qualifier_range())
             return
         ascending = sorted(qualifiers)
         try:
             cells = visible_row(sources, self.row, self.read_point, family, ascending, self._few_cells)
         except LongRowError:
             for qualifier in ascending:
-                yield from self._seen(family, sources, qualifier, qualifier + b"\x00")
+                yield from self._visible_cells(family, sources, qualifier, qualifier + b"\x00")
         else:
-            few = chosen_versions(cells, self.selection, family)
+            few = selected_versions(cells, self.selection, family)
             if few:
                 yield _run_of(self.row, few)
 
     def _qualifier_range(self) -> tuple[bytes, bytes]:
-        """The qualifiers that the CellFilter leaves. All, if there is a filter: it is judged whatever that leaves."""
+        """Returns the range of qualifiers that pass the CellFilter.
+
+        With a row filter it is all qualifiers: whether the row matches does not depend on the CellFilter.
+        """
         cells = self.selection.cells
         if self.selection.where is not None:
             return b"", b""
         prefix = cells.qualifier_prefix or b""
         return clipped((prefix, prefix_stop(prefix)), (cells.qualifier_start or b"", cells.qualifier_stop or b""))
 
-    def _seen(self, family: Family, sources: Sequence[Source], start: bytes, stop: bytes) -> Iterator[SortedRun]:
-        """The same for the columns [start, stop)."""
+    def _visible_cells(
+        self, family: Family, sources: Sequence[Source], start: bytes, stop: bytes
+    ) -> Iterator[SortedRun]:
+        """Yields the visible cells of the requested times and versions with qualifiers of [start, stop)."""
         if stop and start >= stop:
             return
         tombstones = _as_sorted_cells(family_tombstones(sources, self.row))
 
-        def seen(cells: SortedCells) -> Mask:
+        def is_selected(cells: SortedCells) -> Mask:
             mask = self._visible(cells, tombstones, family)
-            mask[mask] = self._chosen(cells.at(mask), family)
+            mask[mask] = self._selected(cells.at(mask), family)
             return mask
 
-        yield from kept_of_row(sources, self.row, self.bytes_max, seen, start, stop)
+        yield from filtered_row_parts(sources, self.row, self.bytes_max, is_selected, start, stop)
 
     def _visible(self, cells: SortedCells, tombstones: SortedCells, family: Family) -> Mask:
         own = np.flatnonzero(cells.kind != DELETE_FAMILY)
@@ -117,20 +122,20 @@ class RowReading:
         mask[own] = visible_of(cells.at(own).after(tombstones), self.read_point, family)[len(tombstones) :]
         return mask
 
-    def _chosen(self, puts: SortedCells, family: Family) -> Mask:
-        """Which of the row's visible cells are of the asked times and versions, as in selection_columns.chosen."""
+    def _selected(self, puts: SortedCells, family: Family) -> Mask:
+        """Returns which visible cells have the requested times and versions, as selection_columns.selection_mask."""
         mask = np.ones(len(puts), np.bool_)
         if not is_whole_time(self.selection):
             mask &= puts.timestamp >= self.selection.time_start
             if self.selection.time_stop:
                 mask &= puts.timestamp < self.selection.time_stop
         if self.selection.versions < family.versions:
-            left = np.flatnonzero(mask)
-            mask[left[places_in_runs(puts.column[left]) >= self.selection.versions]] = False
+            selected = np.flatnonzero(mask)
+            mask[selected[places_in_runs(puts.column[selected]) >= self.selection.versions]] = False
         return mask
 
     def _matches(self) -> bool:
-        """The row's filter holds. Reads the columns that it names, wherever they are in the row."""
+        """Returns whether the row matches its filter. Reads the columns that the filter names."""
         assert self.selection.where is not None
         newest: dict[ColumnName, bytes] = {}
         for name, qualifier in sorted(required_columns(self.selection.where)):
@@ -146,7 +151,7 @@ class RowReading:
             cells = visible_row(sources, self.row, self.read_point, family, [qualifier], self._few_cells)
         except LongRowError:
             alone = RowReading(self.row, self.view, self.read_point, Selection(), self.bytes_max)
-            for run in alone._seen(family, sources, qualifier, qualifier + b"\x00"):
+            for run in alone._visible_cells(family, sources, qualifier, qualifier + b"\x00"):
                 if not len(run):
                     continue
                 value = run.values.array(np.zeros(1, np.int64))[0].as_py()
@@ -156,7 +161,7 @@ class RowReading:
         return loaded(cells[0][4]) if cells else None
 
     def _passing(self, family: Family, run: SortedRun) -> Mask:
-        """Which cells the CellFilter leaves, but for its page."""
+        """Returns which cells pass the CellFilter, apart from its page."""
         cell_filter = self.selection.cells
         if cell_filter == EVERY_CELL or not len(run):
             return np.ones(len(run), np.bool_)
@@ -166,27 +171,27 @@ class RowReading:
                 mask[start:stop] = self._values_pass(family, run.slice(start, stop), mask[start:stop])
         return mask
 
-    def _values_pass(self, family: Family, run: SortedRun, left: Mask) -> Mask:
-        passes, unfit = values_pass(run.values, left, self.selection.cells)
-        if len(unfit):
-            cell = int(unfit[0])
+    def _values_pass(self, family: Family, run: SortedRun, candidates: Mask) -> Mask:
+        passes, mismatched = values_pass(run.values, candidates, self.selection.cells)
+        if len(mismatched):
+            cell = int(mismatched[0])
             qualifier = column(run.keys, QUALIFIER)[cell].as_py()
             value = run.values.array(np.array([cell]))[0].as_py()
             assert isinstance(qualifier, bytes)
             assert isinstance(value, bytes)
-            raise misfit_error(self.row, family.name, qualifier, value, self.selection.cells.value_type)
+            raise mismatch_error(self.row, family.name, qualifier, value, self.selection.cells.value_type)
         return passes
 
 
 @dataclass(slots=True)
 class _Page:
-    """Which of a row's cells are on the page of a CellFilter, counted from part to part."""
+    """The page of a CellFilter, counted over the parts of a row."""
 
     cells: CellFilter
     count: int = field(default=0)  # cells that passed so far
 
-    def taken(self, passing: Mask) -> Mask:
-        """Of the next cells those on the page."""
+    def take(self, passing: Mask) -> Mask:
+        """Counts the next passing cells and returns which of them are on the page."""
         cells = self.cells
         place = self.count + np.cumsum(passing) - 1
         self.count += int(passing.sum())
@@ -201,7 +206,7 @@ class _Page:
 
     @property
     def is_full(self) -> bool:
-        """No later cell can be on it, nor be found not to fit a comparison."""
+        """Whether the rest of the row need not be read: no later cell can be on the page or be a type mismatch."""
         cells = self.cells
         if cells.value_op is not None:
             return False
@@ -211,7 +216,7 @@ class _Page:
 
 
 def _as_sorted_cells(tombstones: Sequence[FoundCell]) -> SortedCells:
-    """The row's family tombstones: its row has number 1, as in SortedCells.of, and they stand before all columns."""
+    """Returns the row's family tombstones. The row has number 1, as in SortedCells.of, and they precede all columns."""
     count = len(tombstones)
     return SortedCells(
         row=np.ones(count, np.int64),
@@ -224,5 +229,5 @@ def _as_sorted_cells(tombstones: Sequence[FoundCell]) -> SortedCells:
 
 def _run_of(row: bytes, cells: Sequence[FoundCell]) -> SortedRun:
     away = [(place, cell[4]) for place, cell in enumerate(cells) if isinstance(cell[4], AwayValue)]
-    given = [(*cell[:4], cell[4] if isinstance(cell[4], bytes) else b"") for cell in cells]
-    return SortedRun.of_table(cells_table([row], [given]), away)
+    present = [(*cell[:4], cell[4] if isinstance(cell[4], bytes) else b"") for cell in cells]
+    return SortedRun.of_table(cells_table([row], [present]), away)

@@ -1,7 +1,7 @@
-"""What a scan answers of one window, one cell a line: the chosen cells of each family as one table of all families.
+"""Turns a window into a scan's answer with one cell a line: the selected cells of all families as one table.
 
-A window whose selection asks for everything of one family is answered by its own columns, uncopied, with a column of
-the family's name beside them.
+If the selection requests everything and the window has one family, the answer is the window's own columns, uncopied,
+plus a column with the family's name.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from rowlock_regionserver.cells import ANSWER_SCHEMA, Family
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import EVERY_CELL, CellFilter, Selection
 from rowlock_regionserver.scan.pivot import pivoted
-from rowlock_regionserver.scan.row_form import RowForm
+from rowlock_regionserver.scan.row_form import RowLayout
 from rowlock_regionserver.scan.selection import is_whole_time
 from rowlock_regionserver.scan.selection_columns import first_of_runs
-from rowlock_regionserver.scan.window_choice import ChosenCells, FamilyCells, chosen_cells, in_order_of_rows
 from rowlock_regionserver.scan.window_rows import row_starts
+from rowlock_regionserver.scan.window_selection import FamilyCells, SelectedCells, in_order_of_rows, selected_cells
 
 _KEYS_ONLY = CellFilter(keys_only=True)
 _ANSWERED = [ROW, QUALIFIER, TIMESTAMP]
@@ -40,10 +40,10 @@ _ANSWERED = [ROW, QUALIFIER, TIMESTAMP]
 
 @dataclass(frozen=True, slots=True)
 class WindowAnswer:
-    """Whole rows in the scan's order, where each starts in the table, and the error of the row that comes next.
+    """Whole rows in the scan's order, the place where each starts in the table, and the error of the row that follows.
 
-    The table is of ANSWER_SCHEMA, or has one line a row if the scan asked for that. An answer may be a part of one row:
-    then the row's first part has its start, and all but its last say that it goes on.
+    The table is of ANSWER_SCHEMA, or of the row form with one line a row. An answer may be a part of one row: then only
+    the first part has the row's start, and all but the last have `row_continues` set.
     """
 
     table: pa.Table
@@ -54,23 +54,26 @@ class WindowAnswer:
 
 
 def answer_window(
-    window: Sequence[FamilyCells], selection: Selection, form: RowForm | None, *, reverse: bool
+    window: Sequence[FamilyCells], selection: Selection, form: RowLayout | None, *, reverse: bool
 ) -> WindowAnswer:
-    """The answer of a window; `window` has the families that are asked or judged, by name, each with its whole rows."""
+    """Returns the answer of a window.
+
+    `window` has whole rows of the families that are requested or that the filter reads, by name.
+    """
     if form is not None:
-        chosen = chosen_cells(window, selection, reverse=reverse)
-        table = pivoted(chosen, form, keys_only=selection.cells.keys_only, reverse=reverse)
-        return WindowAnswer(table, np.arange(table.num_rows), chosen.error)
+        selected = selected_cells(window, selection, reverse=reverse)
+        table = pivoted(selected, form, keys_only=selection.cells.keys_only, reverse=reverse)
+        return WindowAnswer(table, np.arange(table.num_rows), selected.error)
     present = [cells for cells in window if len(cells.run)]
-    if len(present) == 1 and _asks_everything(selection, present[0]):
+    if len(present) == 1 and _selects_everything(selection, present[0]):
         table = answer_columns(present[0].family, present[0].run, keys_only=selection.cells.keys_only)
         answer = WindowAnswer(table, row_starts(table))
     else:
-        answer = _cells(chosen_cells(present, selection, reverse=reverse), keys_only=selection.cells.keys_only)
+        answer = _cells(selected_cells(present, selection, reverse=reverse), keys_only=selection.cells.keys_only)
     return _backwards(answer) if reverse else answer
 
 
-def _asks_everything(selection: Selection, cells: FamilyCells) -> bool:
+def _selects_everything(selection: Selection, cells: FamilyCells) -> bool:
     return (
         not selection.columns
         and selection.where is None
@@ -80,18 +83,18 @@ def _asks_everything(selection: Selection, cells: FamilyCells) -> bool:
     )
 
 
-def _cells(chosen: ChosenCells, *, keys_only: bool) -> WindowAnswer:
-    """The chosen cells, by row and then by family."""
+def _cells(selected: SelectedCells, *, keys_only: bool) -> WindowAnswer:
+    """Returns the selected cells, by row and then by family."""
     parts = [
-        answer_columns(cells.family, SortedRun(table.select(_ANSWERED), cells.values).kept(mask), keys_only=keys_only)
-        for cells, table, mask in zip(chosen.families, chosen.tables, chosen.masks, strict=True)
+        answer_columns(cells.family, SortedRun(table.select(_ANSWERED), cells.values).filter(mask), keys_only=keys_only)
+        for cells, table, mask in zip(selected.families, selected.tables, selected.masks, strict=True)
     ]
-    table, places = _interleaved(parts, chosen.rows_of_chosen())
-    return WindowAnswer(table, first_of_runs(places), chosen.error)
+    table, places = _interleaved(parts, selected.rows_of_selected())
+    return WindowAnswer(table, first_of_runs(places), selected.error)
 
 
 def _interleaved(parts: Sequence[pa.Table], places: Sequence[Integers]) -> tuple[pa.Table, Integers]:
-    """The families' answers, by name, as one table by row; and each cell's row."""
+    """Returns the families' answers, given by name, as one table by row, and the row of each cell."""
     filled = [(part, place) for part, place in zip(parts, places, strict=True) if part.num_rows]
     if not filled:
         return EMPTY_ANSWER, np.zeros(0, np.int64)
@@ -103,7 +106,7 @@ def _interleaved(parts: Sequence[pa.Table], places: Sequence[Integers]) -> tuple
 
 
 def answer_columns(family: Family, run: SortedRun, *, keys_only: bool) -> pa.Table:
-    """ANSWER_SCHEMA of one family's cells, by the run's own columns where they stand in order."""
+    """Returns one family's cells as a table of ANSWER_SCHEMA, with the run's own columns where possible."""
     keys = run.keys
     columns: list[Column | pa.ChunkedArray[Any]] = [
         keys.column(ROW),
@@ -116,7 +119,7 @@ def answer_columns(family: Family, run: SortedRun, *, keys_only: bool) -> pa.Tab
 
 
 def _backwards(answer: WindowAnswer) -> WindowAnswer:
-    """The rows in descending order, each row's cells as they were."""
+    """Returns the answer with its rows in descending order; the order of each row's cells does not change."""
     lengths = np.diff(np.append(answer.starts, answer.table.num_rows))[::-1]
     starts = np.cumsum(lengths) - lengths
     indices = np.arange(answer.table.num_rows) + np.repeat(answer.starts[::-1] - starts, lengths)

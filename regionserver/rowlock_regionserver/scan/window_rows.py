@@ -1,6 +1,6 @@
-"""The rows of a window: which there are over all families, and which of them each cell belongs to.
+"""Numbers the distinct rows of a window over all families, and gives the number of each cell's row.
 
-Rows become small numbers here, so that families are interleaved, judged and paged by comparing integers.
+With rows as small integers, families are interleaved, filtered and paged by comparing integers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class WindowRows:
 
 
 def window_rows(tables: Sequence[pa.Table]) -> WindowRows:
-    """The rows of sorted tables with one chunk a column, their first column the row. Some 100 M cells/s."""
+    """Returns the rows of sorted tables with one chunk a column, the row first. Some 100 M cells/s."""
     distinct: list[Column] = []
     places: list[Integers] = []
     for table in tables:
@@ -46,7 +46,7 @@ def window_rows(tables: Sequence[pa.Table]) -> WindowRows:
     if not distinct:
         return WindowRows(binary_array([]), ())
     if all(keys.equals(distinct[0]) for keys in distinct[1:]):
-        # What is usual: each row has cells in each family.
+        # The usual case: each row has cells in each family.
         return WindowRows(distinct[0], tuple(places))
     return _united(distinct, places)
 
@@ -68,7 +68,7 @@ def _united(distinct: Sequence[Column], places: Sequence[Integers]) -> WindowRow
 
 
 def row_starts(table: pa.Table) -> Integers:
-    """Where rows start in a sorted table, however many chunks it has. Some 200 M cells/s."""
+    """Returns the places where rows start in a sorted table with any number of chunks. Some 200 M cells/s."""
     if not table.num_rows:
         return np.zeros(0, np.int64)
     return run_starts(equals_previous(single_array(table.column(ROW))))

@@ -1,12 +1,12 @@
-"""Windows: whole rows of one range from all sources of the families that a scan reads, and what it sees of them.
+"""Windows: the visible cells of whole rows in one range, merged from all sources of the families that a scan reads.
 
-A window has the rows up to an edge that all sources reach (source_chunks.py). What a read point sees of it is judged by
-keys; values stay where they are until some are answered. The view is taken anew for each window: what is held of a
-source that has left it is dropped, and a source that has come is read from where the last window ended. That is right
-because every view has all that the read point sees.
+A window holds the rows up to an edge that all sources reach (source_chunks.py). Visibility is decided by keys alone;
+values are not read until they are answered. Each window takes a new view: chunks buffered from a source that has left
+the view are dropped, and a new source is read from where the last window ended. This is correct because every view
+contains all that the read point sees.
 
-A row is not read whole when some source has more of it than a window may hold, or when the values that are seen of it
-are more than that. It is given as a WideRow, for wide_rows.py to read in parts.
+A row is not read whole when one source has more of it than a window may hold, or when its visible values exceed a
+window. It is returned as a WideRow, which wide_rows.py reads in parts.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from rowlock_regionserver.arrow.sorted_run import SortedRun, slices_within
 from rowlock_regionserver.cells import DELETE_FAMILY, Family, ReadPoint
 from rowlock_regionserver.scan.ranges import RowRange
 from rowlock_regionserver.scan.source_chunks import SourceChunks
-from rowlock_regionserver.scan.window_choice import FamilyCells
 from rowlock_regionserver.scan.window_rows import window_rows
+from rowlock_regionserver.scan.window_selection import FamilyCells
 from rowlock_regionserver.sources import Chunk, Source
 from rowlock_regionserver.versions.visibility_columns import visible
 
 View = Sequence[tuple[Family, Sequence[Source]]]
 
-# The families that a scan reads, and of each the qualifiers; None: all of them.
+# The families that a scan reads, and the qualifiers of each; None means all qualifiers.
 ColumnsRead = Mapping[bytes, frozenset[bytes] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What is seen of whole rows, by family name; perhaps no cell. `resume_key`: see WindowReader."""
+    """The visible cells of whole rows, by family name; may be empty. `resume_key`: see WindowReader.next."""
 
     families: Sequence[FamilyCells]
     resume_key: bytes
@@ -45,7 +45,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class WideRow:
-    """A row that is not read whole, and the sources of the families to read, by name. `resume_key`: once it is."""
+    """A row that is not read whole, and the sources of its families, by name.
+
+    `resume_key` is the resume key after the row has been answered.
+    """
 
     row: bytes
     view: View
@@ -67,9 +70,10 @@ class WindowReader:
         window_bytes: int,
         bytes_held_max: int,
     ) -> None:
-        """`window_bytes`: what a window takes at most, but for its only row; `bytes_held_max`: what is held beside it.
+        """Creates a reader at the start of the range, or at its end with `reverse`.
 
-        `reads_values`: values of what is seen will be asked for.
+        `window_bytes` bounds a window, unless it is a single row. `bytes_held_max` bounds what is read ahead.
+        `reads_values` says that values of visible cells will be read.
         """
         self._sources_now = sources_now
         self._columns_read = columns_read
@@ -79,23 +83,23 @@ class WindowReader:
         self._window_bytes = window_bytes
         self._bytes_held_max = bytes_held_max
         self._chunks = SourceChunks(row_range, reverse=reverse, bytes_held_max=bytes_held_max)
-        # What was read and judged together, and is given one after the other.
-        self._judged: deque[Window | WideRow] = deque()
+        # The parts of one window that was split, to be returned one by one.
+        self._pending: deque[Window | WideRow] = deque()
         self._window_bytes_held = 0
 
     @property
     def bytes_held(self) -> int:
-        """Memory that is held for the window that was given last, and for those to come."""
+        """Memory held for the window returned last and for later ones."""
         return self._chunks.bytes_held + self._window_bytes_held
 
     def next(self, bytes_max: int) -> Window | WideRow | None:
-        """The next window, for which about `bytes_max` are read; None: the range is exhausted.
+        """Returns the next window, for which it reads about `bytes_max`; None when the range is exhausted.
 
-        `resume_key` is what the range has before it, or backwards from it on, when the window has been answered; at
-        last that is the range's own end. Blocks on the sources' disks.
+        After a window is answered, the rows of the range before its `resume_key` are done; in reverse, the rows from it
+        on. The last resume key is the range's own end. Blocks on the sources' disks.
         """
-        if self._judged:
-            return self._judged.popleft()
+        if self._pending:
+            return self._pending.popleft()
         chunks = self._chunks
         if chunks.is_exhausted:
             return None
@@ -107,13 +111,13 @@ class WindowReader:
             return WideRow(by_source, view, chunks.resume_key)
         self._window_bytes_held = sum(chunk.bytes_held for chunks in by_source.values() for chunk in chunks)
         families = [
-            self._seen(family, [chunk for source in of_family for chunk in by_source.get(id(source), ())])
+            self._visible_cells(family, [chunk for source in of_family for chunk in by_source.get(id(source), ())])
             for family, of_family in view
         ]
-        return self._divided(families, view)
+        return self._split(families, view)
 
     def _view(self) -> list[tuple[Family, list[Source]]]:
-        """The families to read, by name, with the sources that may have something to see."""
+        """Returns the families to read, by name, with the sources that may have visible cells."""
         newest = self._read_point.write_number
         view = [
             (family, [source for source in sources if source.write_number_min <= newest])
@@ -122,8 +126,8 @@ class WindowReader:
         ]
         return sorted(view, key=lambda store: store[0].name)
 
-    def _seen(self, family: Family, chunks: Sequence[Chunk]) -> FamilyCells:
-        """What the read point sees of one family's chunks."""
+    def _visible_cells(self, family: Family, chunks: Sequence[Chunk]) -> FamilyCells:
+        """Returns the cells of one family's chunks that the read point sees."""
         runs = [SortedRun.of(chunk) for chunk in chunks]
         is_plain = all(self._is_plain(chunk, family) for chunk in chunks)
         if is_plain:
@@ -132,23 +136,23 @@ class WindowReader:
                 return FamilyCells(family, joined, 1)
         qualifiers = None if self._columns_read is None else self._columns_read[family.name]
         if qualifiers is not None:
-            runs = [_narrowed(run, qualifiers) for run in runs]
+            runs = [_of_qualifiers(run, qualifiers) for run in runs]
         run = sorted_cells(runs) if is_plain else merged(runs)
         run = SortedRun(single_chunk(run.keys), run.values)
-        return FamilyCells(family, run.kept(visible(run.keys, self._read_point, family)), family.versions)
+        return FamilyCells(family, run.filter(visible(run.keys, self._read_point, family)), family.versions)
 
     def _is_plain(self, chunk: Chunk, family: Family) -> bool:
-        """Each of its cells is seen, and is its column's only one."""
+        """Returns whether every cell of the chunk is visible and the only version of its column."""
         expires = family.time_to_live_ms and chunk.timestamp_min + family.time_to_live_ms <= self._read_point.now_ms
         is_seen = chunk.write_number_max <= self._read_point.write_number and not expires
         return is_seen and not chunk.has_tombstones and not chunk.has_versions
 
-    def _divided(self, families: list[FamilyCells], view: View) -> Window | WideRow:
-        """The window, or where values that are away would make it too large the first of several that are not."""
-        reached = self._chunks.resume_key
+    def _split(self, families: list[FamilyCells], view: View) -> Window | WideRow:
+        """Returns the window, or the first of several smaller ones if values that are away would make it too large."""
+        window_resume_key = self._chunks.resume_key
         present = [cells for cells in families if len(cells.run)]
         if not (self._reads_values and any(cells.run.values.are_away for cells in present)):
-            return Window(families, reached)
+            return Window(families, window_resume_key)
         rows = window_rows([single_chunk_keys(cells.run.keys) for cells in present])
         byte_counts, cell_counts = np.zeros(len(rows.keys), np.int64), np.zeros(len(rows.keys), np.int64)
         for cells, places in zip(present, rows.of_cells, strict=True):
@@ -157,11 +161,11 @@ class WindowReader:
         slices = list(slices_within(byte_counts, self._window_bytes))
         for start, stop in reversed(slices) if self._reverse else slices:
             if self._reverse:
-                resume_key = _key(rows.keys, start) if start else reached
+                resume_key = _key(rows.keys, start) if start else window_resume_key
             else:
-                resume_key = _key(rows.keys, stop) if stop < len(rows.keys) else reached
+                resume_key = _key(rows.keys, stop) if stop < len(rows.keys) else window_resume_key
             if byte_counts[start] > self._window_bytes and cell_counts[start] > 1:
-                self._judged.append(WideRow(_key(rows.keys, start), view, resume_key))
+                self._pending.append(WideRow(_key(rows.keys, start), view, resume_key))
             else:
                 parts = [
                     FamilyCells(
@@ -169,15 +173,15 @@ class WindowReader:
                     )
                     for cells, places in zip(present, rows.of_cells, strict=True)
                 ]
-                self._judged.append(Window(parts, resume_key))
-        return self._judged.popleft()
+                self._pending.append(Window(parts, resume_key))
+        return self._pending.popleft()
 
 
-def _narrowed(run: SortedRun, qualifiers: frozenset[bytes]) -> SortedRun:
-    """The cells of these qualifiers, and what may hide them: less to sort."""
+def _of_qualifiers(run: SortedRun, qualifiers: frozenset[bytes]) -> SortedRun:
+    """Returns the cells of these qualifiers and the family tombstones that may hide them, so that fewer are sorted."""
     run = SortedRun(single_chunk(run.keys), run.values)
     is_read = is_one_of(column(run.keys, QUALIFIER), qualifiers)
-    return run.kept(is_read | (kinds(column(run.keys, KIND)) == DELETE_FAMILY))
+    return run.filter(is_read | (kinds(column(run.keys, KIND)) == DELETE_FAMILY))
 
 
 def _key(keys: Column, index: int) -> bytes:

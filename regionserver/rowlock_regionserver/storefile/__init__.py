@@ -1,8 +1,9 @@
-"""Store files: one immutable file of one family's sorted cells each. Its layout is docs/storefile_format.md.
+"""Store files: immutable files, each with sorted cells of one family. docs/storefile_format.md describes the layout.
 
-format, info, metadata, index, bloom   what is in a file, as values
-sorting, cutter, container, writer     how one is made
-extents, block, row_windows, cache     how its parts are read
-reader                                 StoreFile, the Source
-verify, salvage                        what of a file is damaged, and what of a damaged one is whole
+format, info, metadata, index, bloom                   the contents of a file, as values
+cell_properties, cutter, container, writer             writing
+extents, block, blocks, large_values, row_windows      reading the parts
+cache, open_files                                      bounded memory and descriptors, shared by all files
+reader                                                 StoreFile, the Source
+verify, salvage                                        finding damage, and saving intact blocks
 """

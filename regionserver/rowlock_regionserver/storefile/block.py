@@ -1,7 +1,7 @@
-"""A block of cells: from a record batch to a payload and back, and the look-up of one row in it.
+"""A block of cells: encodes a record batch as a payload, decodes it, and looks up single rows.
 
-The look-up reads the Arrow buffers in place, through memoryviews: with pyarrow's scalars a row of one cell would take
-ten times as long.
+Look-ups read the Arrow buffers in place, through memoryviews; with pyarrow's scalars a row of one cell takes ten times
+as long.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _CODECS: dict[Compression, Literal["lz4", "zstd"]] = {Compression.LZ4: "lz4", Co
 _SCHEMA_MESSAGE_BYTES = CELL_SCHEMA.serialize().size
 _END_OF_STREAM_BYTES = 8
 
-# What a Block costs beside its buffers: the objects that refer to them.
+# Memory of a Block beside its buffers: the objects that refer to them.
 _OVERHEAD_BYTES = 3000
 
 
 def encoded(batch: pa.RecordBatch, compression: Compression) -> bytes:
-    """The cells as one Arrow IPC message, without the schema's: that is always CELL_SCHEMA."""
+    """Returns the cells as one Arrow IPC message, without the schema message: the schema is always CELL_SCHEMA."""
     if compression is Compression.NONE:
         return batch.serialize().to_pybytes()
-    # RecordBatch.serialize() can't compress, a stream can: it is the schema's message, the batch's, and an end mark.
+    # RecordBatch.serialize() can't compress. A stream can; it has the schema message, the batch, and an end mark.
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=_CODECS[compression], use_threads=False)
     with pa.ipc.new_stream(sink, CELL_SCHEMA, options=options) as stream:
@@ -43,9 +43,10 @@ def encoded(batch: pa.RecordBatch, compression: Compression) -> bytes:
 
 
 def decoded(payload: pa.Buffer, cell_count: int, path: Path, offset: int) -> pa.RecordBatch:
-    """The cells of a verified payload; they refer to it unless they were compressed.
+    """Returns the cells of a verified payload; they refer to it unless they were compressed.
 
-    CorruptionError when it is no record batch of so many cells, which the checksum makes a writer's fault.
+    Raises CorruptionError when it is no record batch of `cell_count` cells. As its checksum is right, that would be a
+    mistake of the writer.
     """
     try:
         batch = pa.ipc.read_record_batch(payload, CELL_SCHEMA)
@@ -74,12 +75,12 @@ class Block:
     )
 
     def __init__(self, batch: pa.RecordBatch) -> None:
-        """`batch` is what decoded() gives."""
+        """`batch` is a result of decoded()."""
         self.batch = batch
         rows, qualifiers, timestamps, write_numbers, kinds, values = batch.columns
         self._row_stops = columns.numbers(rows, "i", one_more=True)
-        # Copied: a search slices them again and again, and slices of bytes cost a third of a memoryview's. A list of
-        # the rows would be found in faster still, but making it costs as much as five reads of the block.
+        # Copied to bytes, as a search slices them many times, and slices of bytes cost a third of a memoryview's.
+        # Searching a list of rows would be faster still, but building it costs as much as five reads of the block.
         self._rows = _data(rows).tobytes()
         self._qualifier_stops = columns.numbers(qualifiers, "i", one_more=True)
         self._qualifiers = _data(qualifiers)
@@ -91,10 +92,10 @@ class Block:
         self.bytes_held = batch.get_total_buffer_size() + len(self._rows) + _OVERHEAD_BYTES
 
     def row_cells(self, row: bytes, cells_max: int, value_of: Callable[[int], bytes]) -> list[FoundCell]:
-        """The row's cells in this block, in store order. O(log cells of the block + cells of the row).
+        """Returns the row's cells in this block, in store order. O(log cells of the block + cells of the row).
 
-        Large values are away: value_of(cell) reads them when they are wanted, and this block need not be kept for it.
-        Raises LongRowError when there are more than `cells_max`.
+        Large values are away: value_of(cell) reads them later, without a reference to this block. Raises LongRowError
+        when there are more than `cells_max`.
         """
         start, stop = self.range_of(row)
         if stop - start > cells_max:
@@ -104,11 +105,14 @@ class Block:
     def columns_cells(
         self, row: bytes, qualifiers: Sequence[bytes], cells_max: int, value_of: Callable[[int], bytes]
     ) -> list[FoundCell]:
-        """Of these the columns' cells and the family tombstones. O(columns * log cells of the block + cells given)."""
+        """Returns the row's cells in these columns and its family tombstones; otherwise like row_cells.
+
+        O(columns * log cells of the block + returned cells).
+        """
         start, stop = self.range_of(row)
         found: list[FoundCell] = []
         if start < stop and self._qualifier_stops[start + 1] == self._qualifier_stops[start]:
-            # Family tombstones stand in front, among the cells of the empty qualifier.
+            # Family tombstones come first, among the cells of the empty qualifier.
             named = self._first_not_below(b"\x00", start, stop)
             if named - start > cells_max:
                 raise LongRowError
@@ -125,16 +129,16 @@ class Block:
         return found
 
     def value(self, cell: int) -> bytes:
-        """The value of one cell."""
+        """Returns the value of one cell."""
         return bytes(self._values[self._value_stops[cell] : self._value_stops[cell + 1]])
 
     @property
     def last_qualifier(self) -> bytes:
-        """Of its last cell."""
+        """The qualifier of the last cell."""
         return bytes(self._qualifiers[self._qualifier_stops[-2] : self._qualifier_stops[-1]])
 
     def _first_not_below(self, qualifier: bytes, start: int, stop: int) -> int:
-        """Of the cells [start, stop) of one row the first whose qualifier is this or greater; else `stop`."""
+        """Returns the first cell of [start, stop), all of one row, with a qualifier >= `qualifier`; else `stop`."""
         qualifiers, stops = self._qualifiers, self._qualifier_stops
         while start < stop:
             middle = (start + stop) >> 1
@@ -149,7 +153,7 @@ class Block:
             return []
         qualifier_stops = self._qualifier_stops[start : stop + 1].tolist()
         value_stops = self._value_stops[start : stop + 1].tolist()
-        # One copy of the row's bytes, then slices of that: slices of a memoryview cost three times as much.
+        # Slices of one copy of the row's bytes: slices of a memoryview cost three times as much.
         first_qualifier, first_value = qualifier_stops[0], value_stops[0]
         qualifiers = self._qualifiers[first_qualifier : qualifier_stops[-1]].tobytes()
         if value_stops[-1] - first_value > AWAY_BYTES_MIN:
@@ -178,7 +182,7 @@ class Block:
     def _cells_with_values_away(
         self, start: int, qualifier_stops: list[int], value_stops: list[int], value_of: Callable[[int], bytes]
     ) -> list[FoundCell]:
-        """The cells from `start` on, without those values that are large."""
+        """Returns the cells from `start` on; large values are away."""
         cells: list[FoundCell] = []
         for cell, (qualifier_bounds, value_bounds) in enumerate(
             zip(pairwise(qualifier_stops), pairwise(value_stops), strict=True), start
@@ -194,7 +198,7 @@ class Block:
         return cells
 
     def range_of(self, row: bytes) -> tuple[int, int]:
-        """The first cell of the row and the one after its last; equal when there is none."""
+        """Returns the row's cells as (start, stop); equal when there are none."""
         rows, stops = self._rows, self._row_stops
         start, cell_count = 0, self.batch.num_rows
         stop = cell_count
@@ -204,7 +208,7 @@ class Block:
                 start = middle + 1
             else:
                 stop = middle
-        # The end by doubling steps first: most rows have few cells.
+        # Find the end by doubling steps, because most rows have few cells.
         inside, probe, step = start, start, 1
         while probe < cell_count and rows[stops[probe] : stops[probe + 1]] == row:
             inside = probe + 1
@@ -221,6 +225,6 @@ class Block:
 
 
 def _data(column: columns.Column) -> memoryview:
-    """The bytes that a binary column's offsets point into."""
+    """Returns the data buffer of a binary column."""
     buffer = column.buffers()[2]
     return memoryview(b"") if buffer is None else memoryview(buffer)

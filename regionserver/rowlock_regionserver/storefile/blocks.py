@@ -1,10 +1,10 @@
-"""The blocks of one open store file: read by their places, verified, and kept in the block cache.
+"""Reads the blocks of one open store file by their offsets, verifies them, and keeps them in the block cache.
 
-A read goes by the index to a block's place, and the block's header and checksum are checked each time it comes from
-the disk. LMDB takes no part, so a damaged byte anywhere is a CorruptionError or was never needed.
+The index gives a block's offset. Its header and checksum are checked each time it is read from the disk. LMDB is not
+used for reading, so a damaged byte anywhere raises a CorruptionError or is not needed.
 
-Blocks are never closed by hand: their descriptor, and what the cache holds of them, goes with the last reference. That
-is the store file's, or that of a value which is away.
+Blocks have no close(): their descriptor and their entries in the cache are released with the last reference, which the
+store file holds, or a value that is away.
 """
 
 from __future__ import annotations
@@ -29,29 +29,32 @@ from rowlock_regionserver.storefile.large_values import without_large_values
 from rowlock_regionserver.storefile.open_files import Handle
 from rowlock_regionserver.storefile.row_windows import BlockPart, Load
 
-# What one read takes at most of neighbouring blocks.
+# One read of neighbouring blocks takes at most this.
 _RUN_BYTES_MAX = 1 << 20
-# What is read at once, by the event loop perhaps, is small: blocks of ordinary size.
+# Only blocks of ordinary size are read without waiting, possibly on the event loop.
 _AT_ONCE_BYTES_MAX = 1 << 18
-# A bulk read holds smaller blocks whole: what their values take is no more than what it may hold anyway.
-_SLIM_BYTES_MIN = 1 << 18
+# A bulk read holds smaller blocks whole: their values take no more memory than a bulk read may use anyway.
+_WITHOUT_LARGE_VALUES_BYTES_MIN = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class StoreFileStatistics:
-    """What was read from the disk since the file was opened."""
+    """Blocks and bytes that were read from the disk since the file was opened."""
 
     block_read_count: int
     block_read_bytes: int
 
 
 class Blocks:
-    """Safe to read from many threads. Reads block on the disk unless said otherwise, and raise CorruptionError."""
+    """The blocks of one store file. Thread-safe.
+
+    Reads block on the disk unless their docstring says otherwise, and raise CorruptionError for damage.
+    """
 
     def __init__(
         self, handle: Handle, index: BlockIndex, cache: BlockCache, files: Files, index_bytes: int = 0
     ) -> None:
-        """`index_bytes`: what index and Bloom filter hold, which the cache counts."""
+        """`index_bytes` is the memory of index and Bloom filter, which the cache counts."""
         self.handle = handle
         self.index = index
         self._path: Path = handle.path
@@ -63,11 +66,11 @@ class Blocks:
         self._read_count = 0
         self._read_bytes = 0
         finalizer = weakref.finalize(self, _release, handle, cache, self._reader)
-        # At the process's end the system closes it.
+        # At the end of the process the operating system closes the descriptor.
         finalizer.atexit = False
 
     def block(self, number: int) -> Block:
-        """A block for look-ups; it is kept in the cache."""
+        """Returns a block for look-ups and caches it."""
         block = self._cache.get(self._reader, number)
         if block is None:
             block = Block(self._read([number])[0])
@@ -75,15 +78,18 @@ class Blocks:
         return block
 
     def value(self, number: int, cell: int) -> bytes:
-        """The value of a block's cell."""
+        """Returns the value of a cell of a block."""
         return self.block(number).value(cell)
 
     def is_cached(self, number: int) -> bool:
-        """The cache holds the block now."""
+        """Returns whether the block is cached now."""
         return self._cache.holds(self._reader, number)
 
-    def bring(self, number: int) -> bool:
-        """Brings a block of ordinary size into the cache if that takes no waiting; whether it is there."""
+    def try_load(self, number: int) -> bool:
+        """Loads a block of ordinary size into the cache if the system has it in memory; returns whether it is cached.
+
+        Never blocks on a disk.
+        """
         extent = self.index.extent(number)
         if extent.header.payload_bytes > _AT_ONCE_BYTES_MAX:
             return False
@@ -96,18 +102,18 @@ class Blocks:
                 return False
             batch = decoded(payload, extent.header.cell_count, self._path, extent.offset)
         except RegionServerError:
-            return False  # The read that may wait comes to the same damage, and tells of it.
+            return False  # The blocking read meets the same damage and raises the error.
         finally:
             self.handle.give_back()
         self._count(1, payload.size)
         self._cache.put(self._reader, number, Block(batch))
         return self.is_cached(number)
 
-    def ahead(self, numbers: range, bytes_max: int, bytes_in_all: int) -> Load:
-        """Gives these blocks to a bulk read that goes forwards: neighbours are read together, `bytes_max` at once.
+    def read_ahead(self, numbers: range, bytes_max: int, bytes_in_all: int) -> Load:
+        """Returns a loader of these blocks for a forward bulk read, which reads `bytes_max` of neighbours at a time.
 
-        A read for each block costs as much again as its bytes, and several times that while other threads run. The
-        reader will take about `bytes_in_all`, so no more is read together than that.
+        One read for each block would double the cost of reading its bytes, and multiply it while other threads run. The
+        bulk read takes about `bytes_in_all` in total, and no more than that is read ahead.
         """
         batches: dict[int, pa.RecordBatch] = {}
         bytes_left = bytes_in_all
@@ -126,10 +132,10 @@ class Blocks:
         return load
 
     def part(self, number: int, bytes_max: int) -> BlockPart:
-        """A block for a bulk read of about `bytes_max`, without its large values if it alone is more than that.
+        """Returns a block for a bulk read of about `bytes_max`, without its large values if it alone exceeds that.
 
-        Blocks of bulk reads don't push those of point reads out of the cache. Only one that is more than the read asked
-        for is kept: the next read will begin in it, or ask for its values.
+        Blocks of bulk reads don't evict those of point reads from the cache. Only a block that exceeds `bytes_max` is
+        cached: the next read will begin in it, or load its values.
         """
         block = self._cache.get(self._reader, number)
         if block is None:
@@ -138,7 +144,7 @@ class Blocks:
                 return BlockPart(batch)
             block = Block(batch)
             self._cache.put(self._reader, number, block)
-        if block.batch.get_total_buffer_size() <= max(bytes_max, _SLIM_BYTES_MIN):
+        if block.batch.get_total_buffer_size() <= max(bytes_max, _WITHOUT_LARGE_VALUES_BYTES_MIN):
             return BlockPart(block.batch)
         batch, places = without_large_values(block.batch)
         away = tuple([(cell, AwayValue(size, partial(self.value, number, cell))) for cell, size in places])
@@ -149,7 +155,7 @@ class Blocks:
             return StoreFileStatistics(self._read_count, self._read_bytes)
 
     def _read(self, numbers: Sequence[int]) -> list[pa.RecordBatch]:
-        """The cells of blocks that lie close together."""
+        """Returns the cells of blocks that are close to each other in the file, by one read."""
         extents = [self.index.extent(number) for number in numbers]
         with self.handle as descriptor:
             payloads = read_payloads(self._files, descriptor, self._path, extents)
@@ -166,5 +172,5 @@ class Blocks:
 
 
 def _release(handle: Handle, cache: BlockCache, reader: int) -> None:
-    handle.unused()
-    cache.reader_is_gone(reader)
+    handle.release()
+    cache.release_reader(reader)

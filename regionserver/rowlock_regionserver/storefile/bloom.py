@@ -1,11 +1,11 @@
-"""The Bloom filter of a store file's rows: "certainly not here", or "look".
+"""The Bloom filter of a store file's rows, which proves that a row is absent, or says that it may be present.
 
-A row's 64-bit hash (XXH3) picks one 64-bit word of the filter and BITS_PER_ROW bits in it, so a test is one look at
-one word, and all rows are set by a few numpy calls. At 16 bits of space a row fewer than 1 absent row in 100 passes
-(tests/unit/storefile/test_format.py). A filter that spreads its bits over all words would do with 10 bits of space,
-but look at several words a row.
+A row's 64-bit hash (XXH3) picks one 64-bit word of the filter and BITS_PER_ROW bits in it, so a test reads one word,
+and all rows are set by a few numpy calls. At 16 bits of space a row fewer than 1 absent row in 100 passes
+(tests/unit/storefile/test_format.py). A filter that spreads its bits over all words would need only 10 bits of space,
+but a test would read several words.
 
-The upper 32 bits of the hash, scaled to the number of words, pick the word; the lower 30, six at a time, the bits.
+The upper 32 bits of the hash, scaled to the number of words, pick the word. The lower 30, six at a time, pick the bits.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import xxhash
 SPACE_BITS_PER_ROW = 16
 BITS_PER_ROW = 5
 
-# What is computed at once, of which each row takes some 50 bytes.
+# Rows that are computed in one step; each takes some 50 bytes.
 _ROWS_AT_ONCE = 1 << 16
 
 Words = npt.NDArray[np.uint64]
 
 
 def row_hashes(rows: Iterable[bytes]) -> Words:
-    """One hash a row, to be collected for build()."""
+    """Returns one hash a row, for build()."""
     return np.fromiter((xxhash.xxh3_64_intdigest(row) for row in rows), dtype=np.uint64)
 
 
 def build(hashes: Words) -> Words:
-    """The filter's words; always at least one."""
+    """Returns the filter's words, at least one."""
     word_count = max(1, -(-len(hashes) * SPACE_BITS_PER_ROW // 64))
     words = np.zeros(word_count, dtype=np.uint64)
     for first in range(0, len(hashes), _ROWS_AT_ONCE):
@@ -48,12 +48,12 @@ def _set(words: Words, hashes: Words) -> None:
 
 
 def may_hold(words: memoryview, row: bytes) -> bool:
-    """False: no such row was built in. `words` is a memoryview of format "Q"; an empty one holds everything."""
+    """Returns False if the row is not in the filter. `words` has format "Q"; an empty filter contains every row."""
     word_count = len(words)
     if not word_count:
         return True
     bits = xxhash.xxh3_64_intdigest(row)
-    # Unrolled: it stands in the way of every point read.
+    # Unrolled, because every point read runs this.
     mask = (
         1 << (bits & 63)
         | 1 << (bits >> 6 & 63)

@@ -1,7 +1,7 @@
-"""The block cache: verified, decompressed blocks that point reads used last, bounded by their bytes.
+"""The block cache: the verified, decompressed blocks that point reads used last, bounded by their bytes.
 
-One cache serves all store files of a server. A block is kept under the number of its reader and its own number; what
-a dead reader leaves is dropped at the next change of the cache.
+One cache serves all store files of a server. The key of a block is its reader's number and its own. The blocks of a
+released reader are dropped at the next change of the cache.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _READER_BITS = 32
 
 @dataclass(frozen=True, slots=True)
 class BlockCacheStatistics:
-    """What the cache holds now, and what was asked of it since it was made."""
+    """The contents of the cache now, and its hits, misses and evictions since it was created."""
 
     bytes_held: int
     block_count: int
@@ -28,41 +28,41 @@ class BlockCacheStatistics:
 
 
 class BlockCache:
-    """Least recently used goes first. Safe to use from many threads; nothing blocks on a disk."""
+    """An LRU cache. Thread-safe; nothing blocks on a disk."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self._reader_numbers = itertools.count(1)
-        # Readers that are gone. Filled without the lock: a finalizer may run anywhere, also in a thread that holds it.
-        self._gone: deque[int] = deque()
+        # Filled without the lock: a finalizer may run anywhere, also in a thread that holds it.
+        self._released: deque[int] = deque()
         self._lock = threading.Lock()
         # Guarded by self._lock; the counts are read without it too:
         self._blocks: OrderedDict[int, Block] = OrderedDict()
         self._index_bytes: dict[int, int] = {}  # by reader
         self.bytes_held = 0
-        self.index_bytes_held = 0  # of readers, which are open beside the cache and no part of its bound
+        self.index_bytes_held = 0  # indexes and Bloom filters of the readers; not part of the bound
         self._hit_count = 0
         self._miss_count = 0
         self._evicted_count = 0
 
     def new_reader(self, index_bytes: int = 0) -> int:
-        """A number under which one open store file keeps its blocks, never used again.
+        """Returns a number, never used again, under which one open store file keeps its blocks.
 
-        `index_bytes`: what its index and its Bloom filter hold until it is gone, which is counted here too.
+        `index_bytes` is the memory of its index and Bloom filter, which the cache counts until the reader is released.
         """
         reader = next(self._reader_numbers) << _READER_BITS
         with self._lock:
-            self._drop_gone()
+            self._drop_released()
             self._index_bytes[reader] = index_bytes
             self.index_bytes_held += index_bytes
         return reader
 
-    def reader_is_gone(self, reader: int) -> None:
-        """Its blocks may be dropped. Takes no lock, so a finalizer may call it."""
-        self._gone.append(reader)
+    def release_reader(self, reader: int) -> None:
+        """Lets the cache drop the reader's blocks. Takes no lock, so a finalizer may call it."""
+        self._released.append(reader)
 
     def get(self, reader: int, number: int) -> Block | None:
-        """The block, which becomes the one used last; None when it is not held."""
+        """Returns the block and marks it as used last; None when it is not cached."""
         key = reader | number
         with self._lock:
             block = self._blocks.get(key)
@@ -74,17 +74,17 @@ class BlockCache:
             return block
 
     def holds(self, reader: int, number: int) -> bool:
-        """Whether the block is held, without counting as a use."""
+        """Returns whether the block is cached, without counting as a use."""
         with self._lock:
             return reader | number in self._blocks
 
     def put(self, reader: int, number: int, block: Block) -> None:
-        """Keeps the block, unless it alone is over the bound."""
+        """Caches the block, unless it alone exceeds the bound."""
         if block.bytes_held > self.bytes_max:
             return
         key = reader | number
         with self._lock:
-            self._drop_gone()
+            self._drop_released()
             before = self._blocks.pop(key, None)
             if before is not None:
                 self.bytes_held -= before.bytes_held
@@ -97,21 +97,21 @@ class BlockCache:
 
     def statistics(self) -> BlockCacheStatistics:
         with self._lock:
-            self._drop_gone()
+            self._drop_released()
             return BlockCacheStatistics(
                 self.bytes_held, len(self._blocks), self._hit_count, self._miss_count, self._evicted_count
             )
 
-    def _drop_gone(self) -> None:
-        # Runs with the lock held. O(blocks held), but only after a store file was dropped.
-        if not self._gone:
+    def _drop_released(self) -> None:
+        # Needs the lock. O(cached blocks), but only after a store file was released.
+        if not self._released:
             return
-        gone = set()
-        while self._gone:
-            reader = self._gone.popleft()
-            gone.add(reader >> _READER_BITS)
+        released = set()
+        while self._released:
+            reader = self._released.popleft()
+            released.add(reader >> _READER_BITS)
             self.index_bytes_held -= self._index_bytes.pop(reader, 0)
-        for key in [key for key in self._blocks if key >> _READER_BITS in gone]:
+        for key in [key for key in self._blocks if key >> _READER_BITS in released]:
             self.bytes_held -= self._blocks.pop(key).bytes_held
 
     def _check(self) -> None:

@@ -1,10 +1,10 @@
-"""An LMDB file while it is written: sealed values go in, and where each lies in the file comes out.
+"""Writes sealed values into an LMDB file, and finds the offset of each in the file.
 
-LMDB writes unsynced and past the files door; the writer syncs afterwards. Values of more than a page lie in one piece
-on "overflow" pages: the first of them begins with its page number, which gives the value's place in the file. The
-writer reads every value back at that place, so a change of LMDB's layout would fail the write, not a later read.
+LMDB writes without sync and without files.Files; the writer syncs afterwards. A value larger than a page is contiguous
+on "overflow" pages. The first of these begins with its page number, which gives the value's offset in the file. The
+writer reads every value back at its offset, so a change of LMDB's layout would fail the write, not a later read.
 
-Not thread-safe. Never open over a fork.
+Not thread-safe. Must not be open across a fork.
 """
 
 from __future__ import annotations
@@ -24,29 +24,31 @@ from rowlock_regionserver.files import NO_DESCRIPTOR, NO_SPACE, Files
 from rowlock_regionserver.process import forget_pages
 from rowlock_regionserver.storefile import format as layout
 
-# Address space only. Doubled when it is too small.
+# Address space, not memory. Doubled when it is too small.
 MAP_BYTES = 1 << 30
 
-# LMDB holds what a transaction wrote in memory until its commit, which writes it in one stretch: half a millisecond.
+# LMDB holds a transaction in memory until its commit, which writes it in one go: half a millisecond.
 TRANSACTION_BYTES = 1 << 20
 
-# Of the map, what may count as the process's memory while it is looked through.
+# Bytes of the map that may be resident in the process while the offsets are read.
 _MAPPED_BYTES_MAX = 8 << 20
 
-# What LMDB says when the disk does not take a write, or takes only a part of it, which it calls EIO. LMDB never syncs
-# here, so no page of an earlier write can have failed: nothing was promised, and another try is safe.
-_NOT_TAKEN = NO_SPACE | {errno.EFBIG, errno.EIO}
+# LMDB's errors for a failed write, and for a partial one, which it reports as EIO. LMDB does not sync here, so EIO
+# can't come from an earlier write's page: nothing was acknowledged, and a retry is safe.
+_FAILED_WRITE = NO_SPACE | {errno.EFBIG, errno.EIO}
 
 _Entry = tuple[bytes, bytes]
 
 
 class Container:
-    """Context manager: leaving it closes LMDB's environment, whatever happened. OSError when the disk refuses;
-    ENOSPC when it did not take all of a write."""
+    """A context manager whose exit closes LMDB's environment.
+
+    Methods raise OSError when the disk fails, with ENOSPC when it did not accept a write completely.
+    """
 
     def __init__(self, path: Path, files: Files, map_bytes: int = MAP_BYTES) -> None:
-        """A file that is there is replaced."""
-        # LMDB would add to it, and follow a link; an empty file it takes for a new one.
+        """Creates the file, replacing an existing one."""
+        # LMDB would append to an existing file, and follow a link. It treats an empty file as a new one.
         files.close(files.create(path))
         self._path = path
         self._pending: list[_Entry] = []
@@ -85,29 +87,29 @@ class Container:
 
     def put_block(self, key: bytes, value: bytes) -> None:
         """Adds a block; keys must ascend. Every few blocks are one transaction."""
-        assert len(value) > self.page_bytes, f"a value of {len(value)} bytes would not lie in one piece"
+        assert len(value) > self.page_bytes, f"a value of {len(value)} bytes would not be contiguous"
         self._pending.append((key, value))
         self._pending_bytes += len(value)
         if self._pending_bytes >= TRANSACTION_BYTES:
             self.commit_blocks()
 
     def commit_blocks(self) -> None:
-        """Writes what put_block() still holds."""
+        """Writes the blocks that put_block() has not written yet."""
         self._write(self._blocks, self._pending)
         self._pending = []
         self._pending_bytes = 0
 
     def put_metadata(self, value: bytes) -> None:
-        assert len(value) > self.page_bytes, f"a value of {len(value)} bytes would not lie in one piece"
+        assert len(value) > self.page_bytes, f"a value of {len(value)} bytes would not be contiguous"
         self._write(self._metadata, [(layout.METADATA_KEY, value)])
 
     def block_offsets(self) -> list[int]:
-        """Where in the file each block committed so far lies, in key order."""
+        """Returns the file offset of each committed block, in key order."""
         assert not self._pending, f"{len(self._pending)} blocks are not committed"
         return list(self._offsets(self._blocks))
 
     def metadata_offset(self) -> int:
-        """Where in the file the metadata lies."""
+        """Returns the file offset of the metadata."""
         (offset,) = self._offsets(self._metadata)
         return offset
 
@@ -116,12 +118,12 @@ class Container:
             try:
                 with self._environment.begin(write=True, db=database) as transaction:
                     for key, value in entries:
-                        # LMDB answers False to a key out of order or there already.
+                        # LMDB returns False for a key that is out of order or exists.
                         added = transaction.put(key, value, append=True)
-                        assert added, f"LMDB did not take the key {key!r} of {self._path}"
+                        assert added, f"LMDB refused the key {key!r} of {self._path}: out of order, or it exists"
                 return
             except lmdb.MapFullError:
-                # The transaction is undone; nothing else is open, so the map may grow.
+                # The transaction was rolled back and no other is open, so the map may grow.
                 self._environment.set_mapsize(2 * self._environment.info()["map_size"])
             except lmdb.Error as error:
                 raise self._os_error(error) from error
@@ -131,11 +133,11 @@ class Container:
         with self._environment.begin(db=database, buffers=True) as transaction:
             for _, value in transaction.cursor():
                 address = pa.py_buffer(value).address
-                # The page's start is inside the map, as every page is, so this reads no foreign memory.
+                # Every page is inside the map, so its start is too, and this reads no memory outside of it.
                 start = address - address % self.page_bytes
                 (page_number,) = struct.unpack("<Q", pa.foreign_buffer(start, 8).to_pybytes())
                 yield page_number * self.page_bytes + address - start
-                # With each page that is looked at the system maps those around it, in the end all of the file.
+                # Reading a page maps those around it too: without this the whole file would become resident.
                 if first_start is None or start < first_start:
                     first_start = start
                 elif start - first_start > _MAPPED_BYTES_MAX:
@@ -144,6 +146,6 @@ class Container:
 
     def _os_error(self, error: lmdb.Error) -> OSError:
         number = error.code if error.code in NO_DESCRIPTOR else errno.EIO
-        if error.code in _NOT_TAKEN:
+        if error.code in _FAILED_WRITE:
             number = errno.ENOSPC
         return OSError(number, f"LMDB: {error}", str(self._path))

@@ -1,7 +1,7 @@
-"""Where blocks end: sorted cells in, record batches of about one block's bytes out.
+"""Cuts sorted cells into record batches of about one block's bytes.
 
-A cell is never split, so one that is larger than a block gets a block of its own. A block ends where a row does if
-that leaves it at least half full: then most rows lie in one block, and a point read needs one.
+A cell is never split, so one that is larger than a block gets a block of its own. A block ends with a row if it is at
+least half full then. So most rows are in one block, and a point read needs one.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Cutter:
         self._part_bytes = 0
 
     def add(self, batch: pa.RecordBatch, row_starts: columns.Integers) -> Iterator[pa.RecordBatch]:
-        """The blocks that are full with these cells; `row_starts` tells where in `batch` rows begin, ascending."""
+        """Adds cells and yields the blocks that are full; rows begin at `row_starts` in `batch`, ascending."""
         ends = cell_ends(batch)
         cell_count = batch.num_rows
         start = 0
         while start < cell_count:
             before = int(ends[start - 1]) if start else 0
-            room = self._block_bytes - self._part_bytes
-            stop = int(np.searchsorted(ends, before + room, side="right"))
+            bytes_left = self._block_bytes - self._part_bytes
+            stop = int(np.searchsorted(ends, before + bytes_left, side="right"))
             if stop == cell_count:
                 self._parts.append(batch.slice(start))
                 self._part_bytes += int(ends[-1]) - before
@@ -45,13 +45,13 @@ class Cutter:
                 stop = self._row_start_near(stop, start, before, ends, row_starts)
             if stop > start:
                 self._parts.append(batch.slice(start, stop - start))
-            yield self._taken()
+            yield self._pop_block()
             start = stop
 
-    def rest(self) -> Iterator[pa.RecordBatch]:
-        """The last block, if there are cells for one."""
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """Yields the last block, if cells are left."""
         if self._parts:
-            yield self._taken()
+            yield self._pop_block()
 
     def _row_start_near(
         self,
@@ -68,7 +68,7 @@ class Cutter:
         is_half_full = self._part_bytes + int(ends[row_start - 1]) - before >= self._block_bytes // 2
         return row_start if is_half_full else stop
 
-    def _taken(self) -> pa.RecordBatch:
+    def _pop_block(self) -> pa.RecordBatch:
         parts, self._parts, self._part_bytes = self._parts, [], 0
         if len(parts) == 1:
             return parts[0]
@@ -77,7 +77,7 @@ class Cutter:
 
 
 def cell_ends(batch: pa.RecordBatch) -> columns.Integers:
-    """Running total of the cells' bytes: element i is what the first i + 1 cells take uncompressed."""
+    """Returns the running total of the cells' bytes: element i is the uncompressed size of the first i + 1 cells."""
     ends = np.arange(1, batch.num_rows + 1, dtype=np.int64) * _FIXED_BYTES_PER_CELL
     for place in (columns.ROW, columns.QUALIFIER, columns.VALUE):
         offsets = columns.offsets(batch.column(place))

@@ -1,7 +1,7 @@
-"""Extents: where sealed values lie in a store file, and how they are read without LMDB.
+"""Extents: the places of sealed values in a store file, and reading them without LMDB.
 
-Everything is read by pread into memory of our own. A mapping would save one copy, but a file cut or a sector lost
-under it kills the process, and bytes verified once may be other bytes when they are read again.
+Everything is read by pread into private memory. A memory mapping would save one copy, but a truncated file or a lost
+sector would kill the process, and bytes may change after they were verified.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.storefile.format import HEADER_BYTES, Header, check_payload, unpack_header
 
-# What is between extents is read in pieces of this size.
+# The bytes between extents are read in pieces of this size.
 _PIECE_BYTES_MAX = 1 << 20
 
 
@@ -35,32 +35,32 @@ class Extent:
 
 
 def read_exactly(files: Files, descriptor: int, path: Path, byte_count: int, offset: int) -> pa.Buffer:
-    """So many bytes of the file. CorruptionError when it ends before, or when the disk can't read them."""
-    # Arrow's pool gives memory again that it gave before. Fresh memory costs more to map than the bytes to read.
+    """Reads `byte_count` bytes of the file. Raises CorruptionError when it is shorter or the disk can't read them."""
+    # Arrow's pool reuses freed memory. Mapping fresh memory costs more than reading the bytes.
     buffer = pa.allocate_buffer(byte_count)
     _read_into(files, descriptor, path, [memoryview(buffer)], offset)
     return buffer
 
 
 def _read_into(files: Files, descriptor: int, path: Path, pieces: list[memoryview], offset: int) -> None:
-    """Fills the pieces, none empty, with what lies there, by one read."""
-    left = pieces
+    """Fills the pieces, none empty, with the bytes at `offset`, by one read unless the system splits it."""
+    unfilled = pieces
     byte_count = sum([piece.nbytes for piece in pieces])
     place = 0
     try:
         while place < byte_count:
-            count = files.pread_into(descriptor, left, offset + place)
+            count = files.pread_into(descriptor, unfilled, offset + place)
             if count == 0:
                 raise CorruptionError(path, offset, f"{byte_count} bytes", f"the file's end after {place}")
             place += count
             if place < byte_count:
-                left = _rest(left, count)
+                unfilled = _without_first(unfilled, count)
     except OSError as error:
         raise CorruptionError(path, offset + place, f"{byte_count - place} readable bytes", f"{error}") from error
 
 
-def _rest(pieces: list[memoryview], byte_count: int) -> list[memoryview]:
-    """What of the pieces is behind the first bytes."""
+def _without_first(pieces: list[memoryview], byte_count: int) -> list[memoryview]:
+    """Returns the pieces without their first `byte_count` bytes."""
     for index, piece in enumerate(pieces):
         if byte_count < piece.nbytes:
             return [piece[byte_count:], *pieces[index + 1 :]]
@@ -69,15 +69,15 @@ def _rest(pieces: list[memoryview], byte_count: int) -> list[memoryview]:
 
 
 def read_payload(files: Files, descriptor: int, path: Path, extent: Extent) -> pa.Buffer:
-    """The value's payload, verified. CorruptionError when header or payload is not what was written.
+    """Reads and verifies the value's payload.
 
-    DataFolderError when a newer rowlock wrote it.
+    Raises CorruptionError when header or payload is not as written, and DataFolderError when a newer rowlock wrote it.
     """
     return read_payloads(files, descriptor, path, [extent])[0]
 
 
 def read_payload_at_once(files: Files, descriptor: int, path: Path, extent: Extent) -> pa.Buffer | None:
-    """The same, if all of it is in the system's memory; None if a disk would have to be waited for."""
+    """Reads and verifies the payload if it is all in the page cache; returns None if the read would block on a disk."""
     buffer = pa.allocate_buffer(extent.stop - extent.offset)
     if files.pread_into_at_once(descriptor, memoryview(buffer), extent.offset) != buffer.size:
         return None
@@ -85,15 +85,15 @@ def read_payload_at_once(files: Files, descriptor: int, path: Path, extent: Exte
 
 
 def read_payloads(files: Files, descriptor: int, path: Path, extents: Sequence[Extent]) -> list[pa.Buffer]:
-    """The payloads of values that ascend and lie close together: by one read, and each verified."""
+    """Reads the payloads of ascending, closely spaced values by one read, and verifies each."""
     gaps = [extent.offset - before.stop for before, extent in pairwise(extents)]
-    passed_over = memoryview(bytearray(max(gaps, default=0)))
-    # Each in memory of its own: whoever keeps one of them does not keep the others.
+    discarded = memoryview(bytearray(max(gaps, default=0)))
+    # Each has memory of its own, so that a reference to one does not keep the others alive.
     buffers = [pa.allocate_buffer(extent.stop - extent.offset) for extent in extents]
     pieces = [memoryview(buffers[0])]
     for gap, buffer in zip(gaps, buffers[1:], strict=True):
         if gap:
-            pieces.append(passed_over[:gap])
+            pieces.append(discarded[:gap])
         pieces.append(memoryview(buffer))
     _read_into(files, descriptor, path, pieces, extents[0].offset)
     return [_verified_payload(buffer, path, extent) for buffer, extent in zip(buffers, extents, strict=True)]
@@ -102,7 +102,7 @@ def read_payloads(files: Files, descriptor: int, path: Path, extents: Sequence[E
 def _verified_payload(value: pa.Buffer, path: Path, extent: Extent) -> pa.Buffer:
     header = value.slice(0, HEADER_BYTES).to_pybytes()
     if header != extent.header.pack():
-        # Says more if the header is damaged in itself, or of another format version.
+        # Raises a more precise error if the header itself is damaged or has another format version.
         unpack_header(header, path, extent.offset)
         raise CorruptionError(path, extent.offset, f"the header of {extent.header}", f"the bytes {header.hex()}")
     payload = value.slice(HEADER_BYTES)
@@ -111,7 +111,7 @@ def _verified_payload(value: pa.Buffer, path: Path, extent: Extent) -> pa.Buffer
 
 
 def container_checksum(files: Files, descriptor: int, path: Path, extents: Sequence[Extent], file_bytes: int) -> int:
-    """CRC32C of all bytes that no extent covers, in file order: LMDB's own."""
+    """Returns the CRC32C of LMDB's own bytes: all that no extent covers, in file order."""
     checksum: int = google_crc32c.value(b"")
     for offset, byte_count in _pieces_between(extents, file_bytes):
         checksum = google_crc32c.extend(checksum, read_exactly(files, descriptor, path, byte_count, offset))

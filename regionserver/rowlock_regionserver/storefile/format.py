@@ -1,12 +1,12 @@
 """The store file's layout: sealed values inside an LMDB file. docs/storefile_format.md describes it in full.
 
 A store file is an LMDB file with two databases: `blocks`, whose values hold the cells, and `metadata`, with one value
-that holds the index, the Bloom filter and what is known of all cells. Every value is sealed: a header of 64 bytes with
-a checksum of the bytes that follow and one of itself.
+that holds the index, the Bloom filter and the properties of all cells. Every value is sealed: it begins with a header
+of 64 bytes, with a checksum of the bytes that follow and one of itself.
 
-LMDB is the container only. Its pages have no checksums, and a flipped bit in one makes LMDB read wild addresses. So
-the writer records where in the file each value lies, and readers go there directly: the place of the metadata stands
-in the manifest, the places of the blocks in the metadata.
+LMDB is only the container. Its pages have no checksums, and a flipped bit in one makes LMDB read wild addresses. So the
+writer records the file offset of each value, and readers read there directly: the offset of the metadata is in the
+manifest, the offsets of the blocks are in the metadata.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ KEY_PREFIX_BYTES_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What stands before a payload and seals it."""
+    """The header that precedes a payload and seals it."""
 
     magic: bytes
-    number: int  # of the block in its file; of metadata: the store file's
+    number: int  # block: its number in the file; metadata: the store file's number
     payload_bytes: int
-    cell_count: int  # of metadata: of the whole file
+    cell_count: int  # metadata: the cells of the file
     checksum: int  # CRC32C of the payload
     version: int = FORMAT_VERSION
 
     def pack(self) -> bytes:
-        """The 64 bytes."""
+        """Returns the header's 64 bytes."""
         unsealed = _HEADER.pack(
             self.magic, self.version, self.checksum, self.number, self.payload_bytes, self.cell_count, 0
         )
@@ -59,7 +59,10 @@ class Header:
 
 
 def unpack_header(raw: bytes, path: Path, offset: int) -> Header:
-    """The header at the start of `raw`, which lies at `offset` of the file. CorruptionError when it is damaged."""
+    """Returns the header at the start of `raw`, read at `offset` of the file.
+
+    Raises CorruptionError when it is damaged, and DataFolderError when a newer rowlock wrote it.
+    """
     if len(raw) < HEADER_BYTES:
         raise CorruptionError(path, offset, f"a header of {HEADER_BYTES} bytes", f"{len(raw)} bytes")
     magic, version, checksum, number, payload_bytes, cell_count, own_checksum = _HEADER.unpack_from(raw)
@@ -68,20 +71,20 @@ def unpack_header(raw: bytes, path: Path, offset: int) -> Header:
         raise CorruptionError(path, offset, f"header checksum {own_checksum:#010x}", f"{computed:#010x}")
     if version != FORMAT_VERSION:
         raise DataFolderError(
-            f"{path} has format version {version}; this rowlock reads {FORMAT_VERSION}. Use a newer one."
+            f"{path} has format version {version}; this rowlock reads version {FORMAT_VERSION}. Use a newer rowlock."
         )
     return Header(magic, number, payload_bytes, cell_count, checksum, version)
 
 
 def sealed(magic: bytes, number: int, cell_count: int, payload: bytes, value_bytes_min: int) -> bytes:
-    """Header and payload as one value, the payload padded with zeros so that the value is long enough."""
+    """Returns header and payload as one value, padded with zeros to at least `value_bytes_min`."""
     padded = payload.ljust(value_bytes_min - HEADER_BYTES, b"\0")
     header = Header(magic, number, len(padded), cell_count, google_crc32c.value(padded))
     return header.pack() + padded
 
 
 def check_payload(payload: pa.Buffer, header: Header, path: Path, offset: int) -> None:
-    """CorruptionError unless the payload has the header's length and checksum; the header lies at `offset`."""
+    """Raises CorruptionError unless the payload has the header's length and checksum; the header is at `offset`."""
     if payload.size != header.payload_bytes:
         raise CorruptionError(
             path, offset + HEADER_BYTES, f"a payload of {header.payload_bytes} bytes", f"{payload.size}"
@@ -94,9 +97,9 @@ def check_payload(payload: pa.Buffer, header: Header, path: Path, offset: int) -
 
 
 def block_key(row: bytes, qualifier: bytes, timestamp: int, write_number: int, number: int) -> bytes:
-    """A block's key in LMDB: its first cell, escaped so that bytes sort as cells do, cut; then its number.
+    """Returns a block's key in LMDB: its first cell, escaped so that bytes sort as cells do and cut, then its number.
 
-    Uncut prefixes are free of prefixes of each other, so equal beginnings happen only among cut ones, and there the
+    No uncut key is a prefix of another, so keys of different cells can be equal only where they were cut. There the
     number decides.
     """
     cell = _escaped(row) + _escaped(qualifier) + _descending(timestamp) + _descending(write_number)
@@ -104,7 +107,7 @@ def block_key(row: bytes, qualifier: bytes, timestamp: int, write_number: int, n
 
 
 def _escaped(value: bytes) -> bytes:
-    # A zero byte becomes 00 FF and the end 00 00, so that a shorter value sorts before its continuations.
+    # A zero byte becomes 00 FF and the end 00 00, so that a value sorts before longer ones that begin with it.
     return value.replace(b"\0", b"\0\xff") + b"\0\0"
 
 

@@ -1,4 +1,4 @@
-"""The block index: which blocks of a store file may hold a row, and what must be found there.
+"""The block index: the blocks of a store file that may hold a row, and the headers that they must have.
 
 Rows may span blocks, so neighbours may share a first or last row. All look-ups are bisections of two lists.
 """
@@ -13,13 +13,13 @@ from rowlock_regionserver.storefile.format import BLOCK_MAGIC, HEADER_BYTES, Hea
 
 # LMDB rounds values up to pages and puts a header before each: less than this.
 _GAP_BYTES_MAX = 8192
-# What an entry takes beside the bytes of its rows: six places in lists, four numbers of 32 bytes, two rows of 33.
+# Memory of an entry beside its rows' bytes: six list slots, four integers of 32 bytes, two bytes objects of 33.
 _ENTRY_BYTES = 6 * 8 + 4 * 32 + 2 * 33
 
 
 @dataclass(frozen=True, slots=True)
 class BlockIndex:
-    """One entry a block in each list, in file order, which is store order. Never changes."""
+    """One entry a block in each list, in file order, which is store order. Immutable."""
 
     offsets: list[int]  # of the sealed value in the file
     payload_bytes: list[int]
@@ -33,22 +33,22 @@ class BlockIndex:
 
     @property
     def bytes_held(self) -> int:
-        """As Python holds it: lists of numbers and of rows."""
+        """The memory of the lists, their integers and their rows."""
         row_bytes = sum(map(len, self.first_rows)) + sum(map(len, self.last_rows))
         return row_bytes + _ENTRY_BYTES * len(self)
 
     def blocks_of_row(self, row: bytes) -> range:
-        """Numbers of the blocks that hold the row if any does."""
+        """Returns the numbers of the blocks that may hold the row."""
         return range(bisect_left(self.last_rows, row), bisect_right(self.first_rows, row))
 
     def blocks_of_range(self, start: bytes, stop: bytes) -> range:
-        """Numbers of the blocks that may hold rows of [start, stop); an empty stop is no bound."""
+        """Returns the numbers of the blocks that may hold rows of [start, stop); an empty stop is no bound."""
         return range(
             bisect_left(self.last_rows, start), bisect_left(self.first_rows, stop) if stop else len(self.offsets)
         )
 
     def run_from(self, number: int, stop: int, bytes_max: int) -> range:
-        """Numbers of the block and those before block `stop` that lie right behind it, together about `bytes_max`."""
+        """Returns the numbers of the block and of contiguous blocks after it, before `stop`, of about `bytes_max`."""
         start = self.offsets[number]
         last = number
         while last + 1 < stop:
@@ -62,18 +62,18 @@ class BlockIndex:
         return self.offsets[number] + HEADER_BYTES + self.payload_bytes[number]
 
     def extent(self, number: int) -> Extent:
-        """Where the block lies and what its header must be."""
+        """Returns the block's place and the header that it must have."""
         header = Header(
             BLOCK_MAGIC, number, self.payload_bytes[number], self.cell_counts[number], self.checksums[number]
         )
         return Extent(self.offsets[number], header)
 
     def extents(self) -> list[Extent]:
-        """Those of all blocks."""
+        """Returns the extents of all blocks."""
         return [self.extent(number) for number in range(len(self))]
 
     def problem(self) -> str | None:
-        """What is wrong in the order of blocks and rows; None when nothing is."""
+        """Returns what is wrong with the order of blocks and rows; None when nothing is."""
         columns = (self.payload_bytes, self.cell_counts, self.checksums, self.first_rows, self.last_rows)
         if any(len(column) != len(self) for column in columns):
             return "columns of different lengths"

@@ -1,7 +1,7 @@
-"""What the manifest keeps of a store file: where its metadata lies, and what is known of its cells.
+"""A manifest's entry for a store file: the place of its metadata, and the properties of its cells.
 
-All of it is short, whatever the cells are: the manifest is written anew with each flush and has one for each file. The
-first and the last row stand in the file's own metadata, in the block index.
+The entry is short whatever the cells are, because each flush rewrites the manifest, with one entry for each file. The
+first and the last row are in the file's own metadata, in the block index.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
-# Where things lie is known only when the file is finished, so the summary inside the file is without these.
+# Places are known only when the file is finished, so the summary inside the file lacks these.
 _PLACE_FIELDS = frozenset(
     {"file_bytes", "metadata_offset", "metadata_bytes", "metadata_checksum", "container_checksum"}
 )
@@ -19,11 +19,11 @@ Json = dict[str, int | str]
 
 @dataclass(frozen=True, slots=True)
 class StoreFileInfo:
-    """One store file, as written. Never changes."""
+    """One store file, as written. Immutable."""
 
     number: int
 
-    # What is known of the cells.
+    # Properties of the cells.
     cell_count: int
     row_count: int
     block_count: int
@@ -36,7 +36,7 @@ class StoreFileInfo:
     delete_family_count: int
     has_versions: bool  # some column has more than one cell
 
-    # Where things lie in the file. Readers check the length first of all.
+    # Places in the file. Readers check the length first.
     file_bytes: int
     metadata_offset: int
     metadata_bytes: int  # header included
@@ -49,20 +49,23 @@ class StoreFileInfo:
         return self.delete_version_count + self.delete_column_count + self.delete_family_count
 
     def summary(self) -> Json:
-        """What the file itself says of its cells."""
+        """Returns the part that the file itself has: the properties of its cells."""
         return {name: value for name, value in self.to_json().items() if name not in _PLACE_FIELDS}
 
     def agrees_with(self, summary: Mapping[str, object]) -> bool:
-        """The file says the same of its cells; what else it says, as one of another version may, is not looked at."""
+        """Returns whether the file's summary has the same values; extra fields, as of another version, are ignored."""
         return all(summary.get(name) == value for name, value in self.summary().items())
 
     def to_json(self) -> Json:
-        """A dictionary that json can write."""
+        """Returns a dictionary that json can write."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> StoreFileInfo:
-        """What to_json gave, and perhaps more. ValueError names what is missing or of the wrong type."""
+        """Reads what to_json returned; extra fields are ignored.
+
+        Raises ValueError that names the fields that are missing or have the wrong type.
+        """
         names = [field.name for field in fields(cls)]
         missing = [name for name in names if name not in values]
         if missing:
@@ -73,8 +76,8 @@ class StoreFileInfo:
 def _checked(name: str, value: object) -> int:
     if name == "has_versions":
         if not isinstance(value, bool):
-            raise ValueError(f"{name} must be true or false, it is {value!r}")
+            raise ValueError(f"{name} must be true or false, not {value!r}")
         return value
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{name} must be a whole number, it is {value!r}")
+        raise ValueError(f"{name} must be a whole number from 0 on, not {value!r}")
     return value

@@ -1,4 +1,4 @@
-"""A block's cells without its large values: what a bulk read holds of a block that is larger than it asked for."""
+"""Drops the large values of a block, for a bulk read of a block that is larger than the requested bytes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rowlock_regionserver.sources import AWAY_BYTES_MIN
 
 
 def without_large_values(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[tuple[int, int]]]:
-    """The batch with an empty value in place of each large one, and these: (cell, bytes), ascending.
+    """Returns the batch with an empty value in place of each large one, and (cell, bytes) of those, ascending.
 
-    A copy, so that the block's memory can go; the batch itself when no value is large.
+    The batch is a copy, so that the block's memory can be freed; the batch itself when no value is large.
     """
     values = batch.column(VALUE)
     lengths = np.diff(offsets(values))

@@ -1,15 +1,15 @@
-"""The metadata value: what is known of all cells, the Bloom filter and the block index, as one payload.
+"""The metadata value: the properties of all cells, the Bloom filter and the block index, as one payload.
 
     4 bytes   length of the summary
-    summary   JSON: StoreFileInfo without the fields that say where things lie, and the number of Bloom words
+    summary   JSON: StoreFileInfo without the fields for places in the file, and the number of Bloom words
     zeros     up to a multiple of 8
     words     Bloom filter, 8 bytes each
     offset, payload bytes, cell count, checksum of each block: four arrays of 8-byte numbers
     ends of the first rows, ends of the last rows: two arrays of 8-byte numbers
     the first rows, one after the other; the last rows
 
-All numbers are little-endian. The payload is sealed (format.py), so what is parsed here has a verified checksum, and
-what is wrong in spite of that is a CorruptionError all the same.
+All numbers are little-endian. The payload is sealed (format.py), so its checksum was verified before it is parsed here.
+Parsing errors still raise CorruptionError.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ARRAYS_PER_BLOCK = 6
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a store file knows of itself."""
+    """The decoded metadata of a store file."""
 
     summary: Json
     bloom_words: Words  # empty: no filter
@@ -43,12 +43,12 @@ class Metadata:
 
     @property
     def bytes_held(self) -> int:
-        """What the filter and the index hold, as Python holds them."""
+        """The memory of the filter and the index."""
         return self.bloom_words.nbytes + self.index.bytes_held
 
 
 def encode(metadata: Metadata) -> bytes:
-    """The payload."""
+    """Returns the payload."""
     summary = json.dumps({**metadata.summary, "bloom_word_count": len(metadata.bloom_words)}).encode()
     index = metadata.index
     head = _LENGTH.pack(len(summary)) + summary
@@ -74,7 +74,10 @@ def encode(metadata: Metadata) -> bytes:
 
 
 def decode(payload: bytes, path: Path, offset: int) -> Metadata:
-    """What encode() was given. `path` and `offset` tell where the payload lies, for the CorruptionError."""
+    """Returns the metadata of a payload of encode(). `path` and `offset` say where it was read.
+
+    Raises CorruptionError when it can't be parsed.
+    """
     try:
         return _decode(payload)
     except (ValueError, KeyError, TypeError, struct.error) as error:
@@ -90,7 +93,7 @@ def _decode(payload: bytes) -> Metadata:
     place += 8 * word_count
     arrays = []
     for _ in range(_ARRAYS_PER_BLOCK):
-        # An empty array at the very end of a buffer is an error to numpy.
+        # numpy refuses an empty array at the very end of a buffer.
         arrays.append(np.frombuffer(payload, "<u8", block_count, place) if block_count else np.empty(0, "<u8"))
         place += 8 * block_count
     offsets, payload_bytes, cell_counts, checksums, first_stops, last_stops = arrays

@@ -1,15 +1,17 @@
-"""Descriptors of store files: opened when a read needs one, and only so many of them kept open.
+"""A bounded pool of the file descriptors of store files, which are opened when a read needs them.
 
-A server may have more store files than a process may have descriptors, and its clients need some too. So a store file
-has a Handle, which borrows a descriptor for each read. The least recently used ones that nobody reads are closed.
+A server may have more store files than a process may have descriptors, and client connections need some too. So a store
+file has a Handle, which borrows a descriptor for each read. Beyond the bound the least recently used descriptors that
+no read uses are closed.
 
-1. A handle stands for one file: the one that was there when it was first opened. Each later open compares device,
-   inode and length, so a read never mixes two files, whatever happened to the name meanwhile.
-2. A file is removed from the disk when nobody can read it any more, and not before: its name is needed to open it
-   again. Whoever replaces a file marks its handle; the last reference to the store file removes it.
-3. The last reference may go in any thread, under any lock. So that only notes what is to be done, and `tidy` does it.
+1. A handle refers to one file: the one that existed when it was first opened. Each later open compares device, inode
+   and length, so a read never mixes two files, even if the name was given to another file meanwhile.
+2. A file is removed from the disk only when no reader can use it any more, because it is opened again by name. The code
+   that replaces a file marks its handle, and the file is removed after its last reference is dropped.
+3. The last reference may be dropped in any thread, under any lock. So dropping it only queues the handle, and
+   `close_released` closes and removes.
 
-Without a free descriptor reads raise TooManyOpenFilesError, which says that another try may succeed.
+Without a free descriptor reads raise TooManyOpenFilesError, which says that a retry may succeed.
 """
 
 from __future__ import annotations
@@ -26,42 +28,42 @@ from types import TracebackType
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import FileIdentity, Files
 
-# What tests and inspections need: they read one file after the other.
+# Enough for tests and inspections, which read one file after the other.
 _FEW = 16
 
 
 @dataclass(frozen=True, slots=True)
 class OpenFilesStatistics:
-    """Descriptors that are open now, and what became of the others."""
+    """Open descriptors now, and how many files were opened and removed since the start."""
 
     open_count: int
-    borrowed_count: int  # being read from
+    borrowed_count: int  # in use by reads
     opened_count: int
-    removed_count: int  # files that were removed with their last reference
+    removed_count: int  # files removed after their last reference was dropped
 
 
 @dataclass(slots=True)
 class _Open:
-    """An open descriptor, and how many reads use it now."""
+    """An open descriptor, and the number of reads that use it now."""
 
     descriptor: int
     borrowed_count: int
 
 
 class Handle:
-    """One store file. As a context it gives a descriptor for as long as it is entered. Any number of threads may.
+    """One store file. As a context manager it lends a descriptor until exit. Thread-safe.
 
-    Entering it may open the file: it blocks on the disk, and raises CorruptionError when the file is not there any more
-    or is another one, and TooManyOpenFilesError.
+    Entering may open the file, which blocks on the disk. Raises CorruptionError when the file is missing or was
+    replaced by another one, and TooManyOpenFilesError when no descriptor is free.
     """
 
-    __slots__ = ("_number", "_open_files", "folder_goes_too", "identity", "is_to_be_removed", "path")
+    __slots__ = ("_number", "_open_files", "identity", "path", "remove_folder", "remove_on_release")
 
     def __init__(self, path: Path, open_files: OpenFiles, number: int) -> None:
         self.path = path
         self.identity: FileIdentity | None = None  # set by the first open
-        self.is_to_be_removed = False
-        self.folder_goes_too = False
+        self.remove_on_release = False
+        self.remove_folder = False
         self._open_files = open_files
         self._number = number
 
@@ -74,34 +76,40 @@ class Handle:
         self._open_files.give_back(self._number)
 
     def borrow_if_open(self) -> int | None:
-        """A descriptor to be given back by `give_back`, if the file is open now. Never blocks on a disk."""
+        """Returns a descriptor if the file is open now, else None; `give_back` returns it. Never blocks on a disk."""
         return self._open_files.borrow_if_open(self._number)
 
     def give_back(self) -> None:
-        """Ends what `borrow_if_open` began."""
+        """Returns the descriptor of `borrow_if_open`."""
         self._open_files.give_back(self._number)
 
     def remove_when_unused(self, *, folder_too: bool = False) -> None:
-        """The file goes from the disk when the last reference to its store file has gone; so does an empty folder."""
-        self.folder_goes_too = folder_too
-        self.is_to_be_removed = True
+        """Marks the file for removal after the last reference to its store file, and with `folder_too` its folder.
 
-    def unused(self) -> None:
-        """Nobody reads the file any more. Takes no lock, so a finalizer may call it; see OpenFiles.tidy."""
-        self._open_files.unused(self._number, self)
+        The folder is removed only if it is empty then.
+        """
+        self.remove_folder = folder_too
+        self.remove_on_release = True
+
+    def release(self) -> None:
+        """Queues the handle for closing, after its last read. Takes no lock, so a finalizer may call it.
+
+        OpenFiles.close_released closes and removes the file.
+        """
+        self._open_files.release(self._number, self)
 
 
 class OpenFiles:
     """The descriptors of all store files of a server. Thread-safe."""
 
     def __init__(self, files: Files, count_max: int = _FEW) -> None:
-        """Keeps at most `count_max` open, and as many more as are read from at one time."""
+        """Creates a pool of at most `count_max` idle descriptors; those in use by reads are not bounded."""
         assert count_max >= 1, f"at most {count_max} open files"
         self.files = files
         self.count_max = count_max
         self._numbers = itertools.count(1)
-        # Store files that are gone. Filled without the lock, by finalizers.
-        self._unused: deque[tuple[int, Handle]] = deque()
+        # Handles without references, added by finalizers without the lock.
+        self._released: deque[tuple[int, Handle]] = deque()
         self._lock = threading.Lock()
         # Guarded by self._lock:
         self._open: OrderedDict[int, _Open] = OrderedDict()  # by handle; the least recently used first
@@ -109,27 +117,27 @@ class OpenFiles:
         self._removed_count = 0
 
     def handle(self, path: Path) -> Handle:
-        """A handle of the file at `path`, which is not opened yet."""
+        """Returns a handle of the file at `path`, without opening it."""
         return Handle(path, self, next(self._numbers))
 
     def borrow(self, number: int, handle: Handle) -> int:
-        """A descriptor that stays open until `give_back`; see Handle."""
+        """Returns a descriptor that stays open until `give_back`; see Handle."""
         found = self.borrow_if_open(number)
         if found is not None:
             return found
         descriptor = self._opened(handle)
         with self._lock:
             self._opened_count += 1
-            opened = self._open.setdefault(number, _Open(descriptor, 0))  # Another thread may have been faster.
+            opened = self._open.setdefault(number, _Open(descriptor, 0))  # Another thread may have opened it first.
             opened.borrowed_count += 1
-            surplus = self._taken(self.count_max)
+            surplus = self._pop_idle(self.count_max)
         for each in surplus if opened.descriptor == descriptor else (*surplus, descriptor):
             self.files.close(each)
-        self.tidy()
+        self.close_released()
         return opened.descriptor
 
     def borrow_if_open(self, number: int) -> int | None:
-        """The same if the file is open; else None."""
+        """Returns a descriptor that stays open until `give_back`, or None if the file is not open."""
         with self._lock:
             opened = self._open.get(number)
             if opened is None:
@@ -139,40 +147,40 @@ class OpenFiles:
             return opened.descriptor
 
     def give_back(self, number: int) -> None:
-        """One read less."""
+        """Ends one read's use of the descriptor."""
         with self._lock:
             opened = self._open[number]
-            assert opened.borrowed_count > 0, f"descriptor {opened.descriptor} is given back and nobody has it"
+            assert opened.borrowed_count > 0, f"descriptor {opened.descriptor} is returned but not borrowed"
             opened.borrowed_count -= 1
-            surplus = self._taken(self.count_max) if len(self._open) > self.count_max else []
+            surplus = self._pop_idle(self.count_max) if len(self._open) > self.count_max else []
         for descriptor in surplus:
             self.files.close(descriptor)
 
     def close_idle(self) -> bool:
-        """Closes all that nobody reads from; whether there were any. For whoever needs a descriptor and gets none."""
+        """Closes all descriptors that no read uses, to free some for other needs; returns whether there were any."""
         with self._lock:
-            idle = self._taken(0)
+            idle = self._pop_idle(0)
         for descriptor in idle:
             self.files.close(descriptor)
         return bool(idle)
 
-    def unused(self, number: int, handle: Handle) -> None:
-        """See Handle.unused."""
-        self._unused.append((number, handle))
+    def release(self, number: int, handle: Handle) -> None:
+        """See Handle.release."""
+        self._released.append((number, handle))
 
-    def tidy(self) -> None:
-        """Closes the descriptors of store files that are gone, and removes those that were to be removed. Blocks.
+    def close_released(self) -> None:
+        """Closes the descriptors of released handles, and removes the files that are marked. Blocks on the disk.
 
-        A file that can't be removed stays, and the next start removes it: no manifest names it.
+        A file that can't be removed stays until the next start, which removes it because no manifest names it.
         """
-        while self._unused:
-            with contextlib.suppress(IndexError):  # Another thread took the last one.
-                number, handle = self._unused.popleft()
+        while self._released:
+            with contextlib.suppress(IndexError):  # Another thread took the last handle.
+                number, handle = self._released.popleft()
                 with self._lock:
                     opened = self._open.pop(number, None)
                 if opened is not None:
                     self.files.close(opened.descriptor)
-                if handle.is_to_be_removed:
+                if handle.remove_on_release:
                     self._remove(handle)
 
     def statistics(self) -> OpenFilesStatistics:
@@ -181,26 +189,26 @@ class OpenFiles:
             return OpenFilesStatistics(len(self._open), borrowed_count, self._opened_count, self._removed_count)
 
     def _opened(self, handle: Handle) -> int:
-        """A new descriptor of the handle's file, which it must be."""
+        """Opens the handle's file; raises CorruptionError if the name refers to another file or to none."""
         try:
             descriptor = self.files.open(handle.path, os.O_RDONLY)
         except FileNotFoundError:
             if handle.identity is None:
                 raise
-            raise CorruptionError(handle.path, 0, "the store file that is served", "no file") from None
+            raise CorruptionError(handle.path, 0, "the store file that the region serves", "no file") from None
         try:
             found = self.files.identity(descriptor)
             if handle.identity is None:
                 handle.identity = found
             elif found != handle.identity:
-                raise CorruptionError(handle.path, 0, f"the file that was opened, {handle.identity}", f"{found}")
+                raise CorruptionError(handle.path, 0, f"the file that was opened first, {handle.identity}", f"{found}")
         except BaseException:
             self.files.close(descriptor)
             raise
         return descriptor
 
-    def _taken(self, count_max: int) -> list[int]:
-        """Descriptors that nobody reads from, taken out so that `count_max` are left; the caller has the lock."""
+    def _pop_idle(self, count_max: int) -> list[int]:
+        """Removes idle descriptors from the pool until `count_max` are open, and returns them; needs the lock."""
         count = len(self._open) - count_max
         if count <= 0:
             return []
@@ -212,11 +220,11 @@ class OpenFiles:
             self.files.remove_if_there(handle.path)
             with self._lock:
                 self._removed_count += 1
-            if handle.folder_goes_too:
+            if handle.remove_folder:
                 self.files.remove_folder(handle.path.parent)  # Fails as long as other files are in it.
 
     def _check(self) -> None:
-        """Asserts that no more than allowed are open when nobody reads."""
+        """Asserts that at most `count_max` descriptors are open beside those in use."""
         with self._lock:
             borrowed_count = sum(opened.borrowed_count > 0 for opened in self._open.values())
             assert len(self._open) <= self.count_max + borrowed_count, f"{len(self._open)} of {self.count_max}"

@@ -1,11 +1,11 @@
 """Reads a store file: one row's cells for points, tables of whole rows and parts of rows for scans.
 
-Opening checks the length, then the metadata, whose place and checksum the manifest knows. From then on the index and
-the Bloom filter are in memory, and all else is read when it is asked for (blocks.py), by a descriptor that is borrowed
-for each read (open_files.py).
+Opening checks the length and then the metadata, whose place and checksum are in the manifest. After that the index and
+the Bloom filter are in memory. Blocks are read on demand (blocks.py), with a descriptor that is borrowed for each read
+(open_files.py).
 
-A store file is never closed by hand. Cells and tables that it gave do not need it; values that are away do, and keep
-what they need.
+A store file has no close(). Cells and tables that it returned do not refer to it. Values that are away hold a reference
+to its blocks.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.row_windows import BlockPart, RowWindow, read_backwards, read_forwards
 
-# What is read at once, by the event loop perhaps, is small: rows of few blocks.
+# Only rows of few blocks are read without waiting, possibly on the event loop.
 _AT_ONCE_BLOCKS_MAX = 2
-# Blocks together up to this may be walked whole; of larger ones it is looked how much of them a row is.
+# A row's blocks up to this size in total may be read whole; in larger ones the row's cells are counted first.
 _SMALL_BLOCKS_BYTES = 1 << 18
 
 
@@ -44,7 +44,7 @@ class StoreFile:
     def open(cls, path: Path, info: StoreFileInfo, cache: BlockCache, open_files: OpenFiles) -> StoreFile:
         """Opens and checks the file that `info` describes; blocks on the disk.
 
-        CorruptionError when length or metadata are not what was written, FileNotFoundError when it is not there.
+        Raises CorruptionError when length or metadata are not as written, and FileNotFoundError when it is missing.
         """
         handle = open_files.handle(path)
         files = open_files.files
@@ -52,8 +52,8 @@ class StoreFile:
             with handle as descriptor:
                 contents = read_metadata(path, info, files, descriptor)
         except BaseException:
-            handle.unused()
-            open_files.tidy()
+            handle.release()
+            open_files.close_released()
             raise
         return cls(info, Blocks(handle, contents.index, cache, files, contents.bytes_held), contents.bloom_words)
 
@@ -63,7 +63,7 @@ class StoreFile:
         self._blocks = blocks
         self._index = blocks.index
         self._bloom_words = bloom_words.data
-        # Of an empty file rows that nobody has, the last before the first.
+        # For an empty file the last row comes before the first, so no row is between them.
         self.first_row = self._index.first_rows[0] if len(self._index) else b"\x00"
         self.last_row = self._index.last_rows[-1] if len(self._index) else b""
 
@@ -76,17 +76,20 @@ class StoreFile:
         return self.info.write_number_max
 
     def remove_when_unused(self, *, folder_too: bool = False) -> None:
-        """The file goes from the disk with the last reference to it, and its folder if nothing else is there then."""
+        """Removes the file after the last reference to it, and with `folder_too` its folder if it is empty then."""
         self._blocks.handle.remove_when_unused(folder_too=folder_too)
 
     # ---- points
 
     def may_have_row(self, row: bytes) -> bool:
-        """False: the row is certainly not in the file."""
+        """Returns False only if the row is certainly not in the file."""
         return self.first_row <= row <= self.last_row and bloom.may_hold(self._bloom_words, row)
 
     def row_cells(self, row: bytes, cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
-        """All cells of the row, in store order. Reads the disk for blocks that the cache does not hold."""
+        """Returns all cells of the row, in store order. Blocks on the disk for blocks that are not cached.
+
+        Raises LongRowError when there are more than `cells_max`.
+        """
         if not self.may_have_row(row):
             return ()
         numbers = self._index.blocks_of_row(row)
@@ -103,9 +106,9 @@ class StoreFile:
         return self._blocks.block(number).row_cells(row, cells_max, partial(self._blocks.value, number))
 
     def columns_cells(self, row: bytes, qualifiers: Sequence[bytes], cells_max: int = NO_LIMIT) -> Sequence[FoundCell]:
-        """The columns' cells and the family tombstones of the row, in store order.
+        """Returns the row's cells in the columns, which ascend, and its family tombstones, in store order.
 
-        Reads the blocks that have them, and of a row of n blocks about log2(n) more for each column.
+        Reads the blocks that have them, and about log2(n) more for each column of a row of n blocks.
         """
         if not self.may_have_row(row):
             return ()
@@ -124,7 +127,7 @@ class StoreFile:
         return block.columns_cells(row, qualifiers, cells_max, partial(self._blocks.value, number))
 
     def _column(self, row: bytes, qualifier: bytes, numbers: range, cells_max: int) -> list[FoundCell]:
-        """The cells of one column of a row that these blocks hold."""
+        """Returns the cells of one column of a row, of which these are the blocks."""
         found: list[FoundCell] = []
         for number in range(self._first_block_of(qualifier, numbers), numbers.stop):
             cells = self._columns_cells(number, row, (qualifier,), cells_max - len(found))
@@ -134,7 +137,7 @@ class StoreFile:
         return found
 
     def _first_block_of(self, qualifier: bytes, numbers: range) -> int:
-        """The first of a row's blocks that may have the column."""
+        """Returns the first of a row's blocks that may have the column."""
         low, high = numbers.start, numbers.stop - 1
         while low < high:
             middle = (low + high) // 2
@@ -146,7 +149,11 @@ class StoreFile:
         return low
 
     def row_cell_count(self, row: bytes) -> int:
-        """The row's cells in blocks that it has for itself; in others too if they are large, and in memory."""
+        """Returns about how many cells the row has, without reading from the disk.
+
+        Counts the blocks that hold only this row; if the row's blocks are large, also its cells in the first and the
+        last one as far as they are cached.
+        """
         if not self.may_have_row(row):
             return 0
         numbers = self._index.blocks_of_row(row)
@@ -159,24 +166,24 @@ class StoreFile:
         return count
 
     def _cells_between(self, numbers: range) -> int:
-        """The cells of a row in the blocks between the first and the last one that has it."""
+        """Returns the number of a row's cells in the blocks between its first and its last one."""
         return sum([self._index.cell_counts[number] for number in numbers[1:-1]])
 
     def is_row_in_memory(self, row: bytes) -> bool:
-        """row_cells(row) will not wait for a disk, unless the cache loses a block in between.
+        """Returns whether row_cells(row) will not block on a disk, unless a block is evicted before.
 
-        One or two blocks that the system has in its memory are brought into the cache: each takes some 100 µs, and
-        handing the read over to a thread takes longer.
+        Loads one or two blocks from the page cache into the block cache: each takes some 100 µs, which is less than
+        handing the read over to a thread.
         """
         if not self.may_have_row(row):
             return True
         missing = [number for number in self._index.blocks_of_row(row) if not self._blocks.is_cached(number)]
-        return len(missing) <= _AT_ONCE_BLOCKS_MAX and all(self._blocks.bring(number) for number in missing)
+        return len(missing) <= _AT_ONCE_BLOCKS_MAX and all(self._blocks.try_load(number) for number in missing)
 
     # ---- scans
 
     def empty_until(self, start: bytes, stop: bytes, *, reverse: bool = False) -> bytes | None:
-        """See Source; as exact as the index: a row at a block's edge, or the range's own where it begins in a block."""
+        """See Source. As exact as the index: a block's first or last row, or a bound of the range inside a block."""
         numbers = self._index.blocks_of_range(start, stop)
         if not numbers:
             return None
@@ -188,25 +195,25 @@ class StoreFile:
     def read_rows(
         self, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int = NO_LIMIT, *, reverse: bool = False
     ) -> Chunk:
-        """Whole rows of [start, stop); see Source. Uncompressed blocks are not copied.
+        """Reads whole rows of [start, stop); see Source. Uncompressed blocks are not copied.
 
-        Of a block that is more than `bytes_max` and more than an ordinary one, large values are away.
+        The large values of a block are away if it exceeds `bytes_max` and the ordinary size.
         """
         index, blocks = self._index, self._blocks
         if reverse:
             load = partial(blocks.part, bytes_max=bytes_max)
             return self._chunk(read_backwards(index, load, start, stop, bytes_max, row_bytes_max))
-        load_ahead = blocks.ahead(index.blocks_of_range(start, stop), bytes_max, bytes_max)
+        load_ahead = blocks.read_ahead(index.blocks_of_range(start, stop), bytes_max, bytes_max)
         return self._chunk(read_forwards(index, load_ahead, start, stop, bytes_max, row_bytes_max))
 
     def row_parts(self, row: bytes, bytes_max: int, start: bytes = b"", stop: bytes = b"") -> Iterator[Chunk]:
-        """Cells of the row with qualifiers of [start, stop), a part a block; see Source."""
+        """Yields the row's cells with qualifiers of [start, stop), one part a block; see Source."""
         if not self.may_have_row(row):
             return
         numbers = self._index.blocks_of_row(row)
         if start and len(numbers) > 1:
             numbers = range(self._first_block_of(start, numbers), numbers.stop)
-        load = self._blocks.ahead(numbers, bytes_max, NO_LIMIT)
+        load = self._blocks.read_ahead(numbers, bytes_max, NO_LIMIT)
         for number in numbers:
             part = load(number)
             first, last = first_not_below(part.batch.column(0), row), part.batch.num_rows
@@ -242,7 +249,7 @@ class StoreFile:
         )
 
     def row_weights(self) -> list[tuple[bytes, int]]:
-        """(row, bytes on disk of the blocks that begin with it), rows ascending: where a scan may be cut."""
+        """Returns (row, bytes on disk of the blocks that begin with it), rows ascending: where a scan may be split."""
         weights: list[tuple[bytes, int]] = []
         for row, byte_count in zip(self._index.first_rows, self._index.payload_bytes, strict=True):
             if weights and weights[-1][0] == row:
@@ -259,7 +266,7 @@ def _bytes_held(parts: Sequence[BlockPart]) -> int:
 
 
 def read_metadata(path: Path, info: StoreFileInfo, files: Files, descriptor: int) -> metadata.Metadata:
-    """The metadata of the open file that `info` describes, verified against it; CorruptionError when it differs."""
+    """Reads the metadata of the open file and verifies it against `info`; raises CorruptionError if they differ."""
     file_bytes = files.identity(descriptor).byte_count
     if file_bytes != info.file_bytes:
         raise CorruptionError(path, min(file_bytes, info.file_bytes), f"{info.file_bytes} bytes", f"{file_bytes}")
@@ -271,7 +278,7 @@ def read_metadata(path: Path, info: StoreFileInfo, files: Files, descriptor: int
 
 
 def metadata_extent(info: StoreFileInfo) -> Extent:
-    """Where the metadata lies and what its header must be."""
+    """Returns the place of the metadata and the header that it must have."""
     header = layout.Header(
         layout.METADATA_MAGIC,
         info.number,

@@ -1,10 +1,10 @@
-"""Windows of whole rows over a file's blocks: which blocks a bulk read takes, and where it cuts the first and last.
+"""Windows of whole rows over a file's blocks: selects the blocks of a bulk read, and cuts the first and last at a row.
 
-A window takes blocks until the next one would exceed its bytes, and ends where a row does. A row that goes on in the
-next block is left to the next window, unless it is the window's only one: then the window grows until the row ends, or
-has more bytes than a row may have. Such a wide row is not given at all, only named.
-If the first block alone is too much, it is cut inside, again at a row, by the same rule. Reading backwards is the
-mirror image. Block number, first and last row come from the index, so no block is read that does not take part.
+A window takes blocks until the next one would exceed its bytes, and ends with a row. A row that continues in the next
+block is left to the next window, unless it is the window's only one. Then the window grows until the row ends, or until
+it exceeds the bytes of a row; such a wide row is only named, not returned.
+If the first block alone is too large, it is cut at a row by the same rule. Reading backwards is the mirror image. Block
+numbers, first and last rows come from the index, so no block is read in vain.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from rowlock_regionserver.storefile.index import BlockIndex
 
 @dataclass(frozen=True, slots=True)
 class BlockPart:
-    """Some neighbouring cells of a block. The values at `away` are not in the batch, see sources.Chunk."""
+    """Consecutive cells of a block. The values at `away` are not in the batch; see sources.Chunk."""
 
     batch: pa.RecordBatch
     away: tuple[tuple[int, AwayValue], ...] = ()
 
     @property
     def byte_count(self) -> int:
-        """Bytes of the whole block, some 20 times cheaper than batch.nbytes."""
+        """Bytes of the whole block; some 20 times faster than batch.nbytes."""
         return self.batch.get_total_buffer_size() + sum([value.byte_count for _, value in self.away])
 
     def slice(self, start: int, stop: int) -> BlockPart:
-        """The cells at [start, stop)."""
+        """Returns the cells at [start, stop)."""
         if start == 0 and stop == self.batch.num_rows:
             return self
         away = tuple([(cell - start, value) for cell, value in self.away if start <= cell < stop])
         return BlockPart(self.batch.slice(start, stop - start), away)
 
 
-# Gives a block's cells, given its number.
+# Returns the cells of the block with this number.
 Load = Callable[[int], BlockPart]
 
 
 @dataclass(slots=True)
 class RowWindow:
-    """Cells of whole rows, in store order, how far they reach, and the wide row there: see sources.Chunk."""
+    """Cells of whole rows in store order; `frontier` and `wide_row` as in sources.Chunk."""
 
     parts: list[BlockPart] = field(default_factory=list)
     frontier: bytes | None = None
@@ -57,13 +57,13 @@ class RowWindow:
 def read_forwards(
     index: BlockIndex, load: Load, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int
 ) -> RowWindow:
-    """The first whole rows of [start, stop). Only a row that goes over the end of a block is ever wide."""
+    """Returns the first whole rows of [start, stop). Only a row that spans blocks can be wide."""
     window = RowWindow()
     numbers = index.blocks_of_range(start, stop)
     byte_count = 0
     for number in numbers:
         block = load(number)
-        # The next block is taken to be as large as this one.
+        # The next block is assumed to be as large as this one.
         block_bytes = block.byte_count
         part = _clipped(block, start if number == numbers[0] else b"", stop if number == numbers[-1] else b"")
         part_bytes = _share(block_bytes, part, block)
@@ -76,12 +76,12 @@ def read_forwards(
         if number == numbers[-1]:
             break
         next_row = index.first_rows[number + 1]
-        goes_on = index.last_rows[number] == next_row
-        if goes_on and _row(window.parts[0].batch, 0) == next_row:
+        continues = index.last_rows[number] == next_row
+        if continues and _row(window.parts[0].batch, 0) == next_row:
             if byte_count > row_bytes_max:
                 return RowWindow([], next_row, next_row)
         elif byte_count + block_bytes > bytes_max:
-            if goes_on:
+            if continues:
                 _drop_from(window.parts, next_row)
             window.frontier = next_row
             return window
@@ -91,7 +91,7 @@ def read_forwards(
 def read_backwards(
     index: BlockIndex, load: Load, start: bytes, stop: bytes, bytes_max: int, row_bytes_max: int
 ) -> RowWindow:
-    """The last whole rows of [start, stop), ascending all the same."""
+    """Returns the last whole rows of [start, stop), in ascending order."""
     window = RowWindow()
     numbers = index.blocks_of_range(start, stop)
     byte_count = 0
@@ -109,12 +109,12 @@ def read_backwards(
         if number == numbers[0]:
             break
         row_before = index.last_rows[number - 1]
-        goes_on = index.first_rows[number] == row_before
-        if goes_on and _row(window.parts[-1].batch, -1) == row_before:
+        continues = index.first_rows[number] == row_before
+        if continues and _row(window.parts[-1].batch, -1) == row_before:
             if byte_count > row_bytes_max:
                 return RowWindow([], row_before + b"\x00", row_before)
         elif byte_count + block_bytes > bytes_max:
-            if goes_on:
+            if continues:
                 _drop_through(window.parts, row_before)
             window.frontier = _row(window.parts[0].batch, 0)
             return window
@@ -126,16 +126,16 @@ def _share(block_bytes: int, part: BlockPart, block: BlockPart) -> int:
 
 
 def _first_rows(batch: pa.RecordBatch, bytes_max: int) -> int:
-    """How many of the first cells make whole rows of about `bytes_max`, one row at least."""
+    """Returns the number of cells in the first whole rows of about `bytes_max`, at least one row."""
     fitting = int(np.searchsorted(cell_ends(batch), bytes_max, side="right"))
     row = _row(batch, min(fitting, batch.num_rows - 1))
     return _position(batch, row) or _position_after(batch, row)
 
 
 def _last_rows(batch: pa.RecordBatch, bytes_max: int) -> int:
-    """From which cell on there are whole rows of about `bytes_max`, one row at least."""
+    """Returns the first cell of the last whole rows of about `bytes_max`, at least one row."""
     ends = cell_ends(batch)
-    # The last cell that doesn't fit any more, seen from the end.
+    # Counted from the end, the first cell that does not fit.
     crowded = max(0, int(np.searchsorted(ends, int(ends[-1]) - bytes_max, side="left")))
     row = _row(batch, min(crowded, batch.num_rows - 1))
     after = _position_after(batch, row)
@@ -143,7 +143,7 @@ def _last_rows(batch: pa.RecordBatch, bytes_max: int) -> int:
 
 
 def _drop_from(parts: list[BlockPart], row: bytes) -> None:
-    """Removes all cells with rows >= `row`; something is left."""
+    """Removes all cells with rows >= `row`, which are not all."""
     while _row(parts[-1].batch, -1) >= row:
         last = parts.pop()
         position = _position(last.batch, row)
@@ -152,7 +152,7 @@ def _drop_from(parts: list[BlockPart], row: bytes) -> None:
 
 
 def _drop_through(parts: list[BlockPart], row: bytes) -> None:
-    """Removes all cells with rows <= `row`; something is left."""
+    """Removes all cells with rows <= `row`, which are not all."""
     while _row(parts[0].batch, 0) <= row:
         first = parts.pop(0)
         position = _position_after(first.batch, row)
@@ -161,7 +161,7 @@ def _drop_through(parts: list[BlockPart], row: bytes) -> None:
 
 
 def _clipped(part: BlockPart, start: bytes, stop: bytes) -> BlockPart:
-    """The cells with rows in [start, stop); empty bounds are none."""
+    """Returns the cells with rows in [start, stop); an empty bound is no bound."""
     batch = part.batch
     first = _position(batch, start) if start and start > _row(batch, 0) else 0
     last = _position(batch, stop) if stop and stop <= _row(batch, -1) else batch.num_rows
@@ -174,10 +174,10 @@ def _row(batch: pa.RecordBatch, cell: int) -> bytes:
 
 
 def _position(batch: pa.RecordBatch, row: bytes) -> int:
-    """The first cell with a row >= `row`. O(log cells)."""
+    """Returns the first cell with a row >= `row`. O(log cells)."""
     return first_not_below(batch.column(0), row)
 
 
 def _position_after(batch: pa.RecordBatch, row: bytes) -> int:
-    """The first cell with a row > `row`. O(log cells)."""
+    """Returns the first cell with a row > `row`. O(log cells)."""
     return first_not_below(batch.column(0), row + b"\x00")

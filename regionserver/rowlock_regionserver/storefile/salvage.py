@@ -1,8 +1,8 @@
-"""Takes out of a damaged store file what is whole.
+"""Reads the intact blocks of a damaged store file.
 
-It needs no manifest: sealed values are found by their marks. If the metadata is among them and whole, the index tells
-where all blocks are and what their checksums must be, so that even a block with a damaged header is saved; otherwise
-every block is taken whose own header vouches for it.
+It needs no manifest: sealed values are found by their magic bytes. If the metadata is intact, its index gives the place
+and checksum of every block, so that even a block with a damaged header is saved. Otherwise the blocks with an intact
+header and payload are saved.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from rowlock_regionserver.storefile import metadata
 from rowlock_regionserver.storefile.block import decoded
 from rowlock_regionserver.storefile.extents import Extent, read_exactly, read_payload
 
-# LMDB pages are multiples of this, and a value begins within so many bytes of a page's start.
+# LMDB's page size is a multiple of this, and a value begins within this many bytes of a page's start.
 _PAGE_BYTES = 4096
 _PAGE_HEADER_BYTES_MAX = 64
 
 
 def salvage(path: Path, files: Files) -> Iterator[pa.Table | CorruptionError]:
-    """The cells of each block that is whole, in store order, and a CorruptionError for each that is not; blocks.
+    """Yields the cells of each intact block, in store order, and a CorruptionError for each damaged one.
 
-    What is missing from the end of a cut file is told only if the metadata, which is written last, is still there.
-    OSError when the file can't be opened.
+    Blocks cut off the end of a file are reported only if the metadata, which is written last, is intact. Blocks on the
+    disk. Raises OSError when the file can't be opened.
     """
     descriptor = files.open(path, os.O_RDONLY)
     try:
         found = list(_sealed_values(path, files, descriptor))
         index = _index_extents(path, files, descriptor, found)
         if index is None:
-            yield CorruptionError(path, 0, "metadata", "none that is whole")
+            yield CorruptionError(path, 0, "metadata", "none that is intact")
             index = [extent for extent in found if extent.header.magic == layout.BLOCK_MAGIC]
         for extent in sorted(index, key=lambda extent: extent.header.number):
             try:
@@ -60,7 +60,7 @@ def _index_extents(path: Path, files: Files, descriptor: int, found: list[Extent
 
 
 def _block(path: Path, files: Files, descriptor: int, extent: Extent) -> pa.Table:
-    # The header on disk is not looked at: what it should say is known.
+    # The header on disk is not read: the index says what it must be.
     value = read_exactly(files, descriptor, path, extent.stop - extent.offset, extent.offset)
     payload = value.slice(layout.HEADER_BYTES)
     layout.check_payload(payload, extent.header, path, extent.offset)
@@ -69,7 +69,7 @@ def _block(path: Path, files: Files, descriptor: int, extent: Extent) -> pa.Tabl
 
 
 def _sealed_values(path: Path, files: Files, descriptor: int) -> Iterator[Extent]:
-    """Every value that has a whole header and fits into the file, by place; values inside one are passed over."""
+    """Yields every value with an intact header that fits into the file, by offset, skipping those inside another."""
     file_bytes = files.size(path)
     place = 0
     while place < file_bytes:

@@ -1,7 +1,7 @@
-"""Verifies a whole store file: every byte of it is covered by one checksum or another.
+"""Verifies a whole store file, in which every byte is covered by a checksum.
 
-Unlike a reader it also looks at LMDB's own pages, which no read needs, compares the index with the blocks, and counts
-the cells anew.
+Unlike a reader it also checks LMDB's own pages, which no read needs, compares the index with the blocks, and recomputes
+the properties of the cells.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from pathlib import Path
 from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.storefile.block import decoded
+from rowlock_regionserver.storefile.cell_properties import CellProperties, OutOfOrderError
 from rowlock_regionserver.storefile.extents import Extent, container_checksum, read_payload
 from rowlock_regionserver.storefile.index import BlockIndex
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import metadata_extent, read_metadata
-from rowlock_regionserver.storefile.sorting import Facts, OutOfOrderError
 
 
 def verify_store_file(path: Path, info: StoreFileInfo, files: Files) -> list[CorruptionError]:
-    """What is damaged in the file that `info` describes, in file order as far as known; empty when nothing is.
+    """Returns the damage in the file that `info` describes, in file order as far as known; empty when it is intact.
 
-    Reads it whole; blocks. With damaged metadata nothing is known of the blocks, and only that is told.
+    Reads the whole file; blocks on the disk. If the metadata is damaged, the blocks can't be found, and only the
+    metadata is reported.
     """
     try:
         descriptor = files.open(path, os.O_RDONLY)
@@ -40,14 +41,14 @@ def _verify(path: Path, info: StoreFileInfo, files: Files, descriptor: int) -> l
     except CorruptionError as damage:
         return [damage]
     damages = []
-    facts = Facts(hash_rows=False)
+    properties = CellProperties(hash_rows=False)
     for number in range(len(index)):
         try:
-            _verify_block(path, files, descriptor, index, number, facts)
+            _verify_block(path, files, descriptor, index, number, properties)
         except CorruptionError as damage:
             damages.append(damage)
-    if not damages and facts.counted() != {name: getattr(info, name) for name in facts.counted()}:
-        damages.append(CorruptionError(path, info.metadata_offset, f"{info}", f"{facts.counted()}"))
+    if not damages and properties.counted() != {name: getattr(info, name) for name in properties.counted()}:
+        damages.append(CorruptionError(path, info.metadata_offset, f"{info}", f"{properties.counted()}"))
     try:
         _verify_container(path, info, files, descriptor, [*index.extents(), metadata_extent(info)])
     except CorruptionError as damage:
@@ -55,7 +56,9 @@ def _verify(path: Path, info: StoreFileInfo, files: Files, descriptor: int) -> l
     return damages
 
 
-def _verify_block(path: Path, files: Files, descriptor: int, index: BlockIndex, number: int, facts: Facts) -> None:
+def _verify_block(
+    path: Path, files: Files, descriptor: int, index: BlockIndex, number: int, properties: CellProperties
+) -> None:
     extent = index.extent(number)
     payload = read_payload(files, descriptor, path, extent)
     batch = decoded(payload, extent.header.cell_count, path, extent.offset)
@@ -65,7 +68,7 @@ def _verify_block(path: Path, files: Files, descriptor: int, index: BlockIndex, 
     if found != expected:
         raise CorruptionError(path, extent.offset, f"rows from {expected[0]!r} to {expected[1]!r}", f"{found}")
     try:
-        facts.add(batch)
+        properties.add(batch)
     except OutOfOrderError as error:
         raise CorruptionError(path, extent.offset, "cells in order", f"{error}") from error
 

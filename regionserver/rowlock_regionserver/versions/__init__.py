@@ -1,1 +1,1 @@
-"""Which cells a reader sees: the rule for one row, and its twin for columns."""
+"""Which cells a reader sees: the rule for one row, and its vector twin for columns."""

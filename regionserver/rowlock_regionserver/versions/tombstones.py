@@ -1,15 +1,16 @@
-"""Which puts of a sorted table its tombstones leave live: the machine of `visibility_rows`, vectorised.
+"""Finds the puts of a sorted table that its tombstones leave live: the state machine of visibility.py, vectorised.
 
-Where only DELETE_COLUMN and DELETE_FAMILY are, one pass is exact. Such a tombstone hides a timestamp only together
-with all lower ones, so what it removes after a version was pushed out by `versions` higher ones, it would have removed
-of that version too: being live is to be hidden by no later tombstone and to be among the highest `versions` that are
-not. DELETE_VERSION breaks this (it can make room after a version was pushed out for good), but only in a column where
-it really hides a put and that holds more timestamps than `versions`. Those columns are run through the machine one by
-one (0.7 M cells/s); everything else is a few vector operations.
+With only DELETE_COLUMN and DELETE_FAMILY, one pass is exact. Such a tombstone hides a timestamp only together with all
+lower ones. So if it removes the higher versions that pushed a version out, it removes that version too. A put is live
+if no later tombstone hides it and it is among the highest `versions` of such puts.
 
-In store order each tombstone of a column stands before the puts that it hides: they have a lower timestamp, or the
-same one and a smaller write number. So the newest tombstone that reaches a put is a running maximum. Those of a family
-stand in the column with the empty qualifier, before all others of the row, and are looked up by timestamp.
+DELETE_VERSION breaks this: it can reduce the live versions after a version was pushed out for good. But that matters
+only in a column where it hides a put and that has more timestamps than `versions`. Those columns go through the state
+machine one by one (0.7 M cells/s); everything else is a few vector operations.
+
+In store order each tombstone of a column precedes the puts that it hides: they have a lower timestamp, or the same one
+and a smaller write number. So the newest tombstone that reaches a put is a running maximum. Family tombstones are in
+the column with the empty qualifier, before all others of the row, and are looked up by timestamp.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rowlock_regionserver.versions.visibility import Event, live_versions
 
 
 def live_puts(cells: SortedCells, versions: int) -> Mask:
-    """Which of `cells`, whole rows, are puts that no tombstone hides; cells past `versions` may still be among them."""
+    """Returns which of `cells`, in whole rows, are puts that no tombstone hides; some may be beyond `versions`."""
     puts = cells.kind == PUT
     live: Mask = puts & (cells.write_number >= _newest_column_tombstone(cells))
     family_tombstones = cells.at(cells.kind == DELETE_FAMILY)
@@ -39,7 +40,7 @@ def live_puts(cells: SortedCells, versions: int) -> Mask:
 
 
 def _newest_column_tombstone(cells: SortedCells) -> Integers:
-    """For each cell the greatest write number of a DELETE_COLUMN that reaches its timestamp; -1 without one."""
+    """Returns for each cell the greatest write number of a DELETE_COLUMN that reaches its timestamp; -1 without one."""
     marks = cells.kind == DELETE_COLUMN
     if not marks.any():
         return np.full(len(cells), -1)
@@ -47,18 +48,18 @@ def _newest_column_tombstone(cells: SortedCells) -> Integers:
 
 
 def _newest_version_tombstone(cells: SortedCells) -> Integers:
-    """For each cell the greatest write number of a DELETE_VERSION at its timestamp; -1 without one."""
+    """Returns for each cell the greatest write number of a DELETE_VERSION at its timestamp; -1 without one."""
     return running_maximum(cells.write_number, cells.kind == DELETE_VERSION, np.cumsum(cells.starts_version()))
 
 
 def _newest_family_tombstone(cells: SortedCells, tombstones: SortedCells) -> Integers:
-    """For each cell the greatest write number of a DELETE_FAMILY of its row that reaches its timestamp; -1 without one.
+    """Returns for each cell the greatest write number of a DELETE_FAMILY that reaches it in its row; -1 without one.
 
-    `tombstones` are all of them; in each row the highest timestamp comes first.
+    `tombstones` are all family tombstones; in each row the highest timestamp comes first.
     """
     every = np.ones(len(tombstones), np.bool_)
     newest_so_far = running_maximum(tombstones.write_number, every, tombstones.row)
-    # Row and timestamp as one ascending key. A cell is as low as the lowest tombstone that reaches it.
+    # Row and timestamp as one ascending key. The last tombstone up to a cell's key is the lowest that reaches it.
     timestamps = np.unique(tombstones.timestamp)
     count = len(timestamps)
     keys = tombstones.row * (count + 1) + (count - np.searchsorted(timestamps, tombstones.timestamp))
@@ -69,7 +70,7 @@ def _newest_family_tombstone(cells: SortedCells, tombstones: SortedCells) -> Int
 
 
 def _columns_where_order_matters(cells: SortedCells, puts: Mask, hit: Mask, versions: int) -> Integers:
-    """The columns in which a DELETE_VERSION hides a put and that hold more timestamps than `versions`."""
+    """Returns the columns in which a DELETE_VERSION hides a put and that have more timestamps than `versions`."""
     columns_of_versions = cells.column[puts][cells.at(puts).starts_version()]
     columns, counts = np.unique(columns_of_versions, return_counts=True)
     return np.intersect1d(columns[counts > versions], cells.column[hit])
@@ -78,7 +79,7 @@ def _columns_where_order_matters(cells: SortedCells, puts: Mask, hit: Mask, vers
 def _run_machine(
     cells: SortedCells, columns: Integers, family_tombstones: SortedCells, versions: int, live: Mask
 ) -> None:
-    """Sets `live` for the cells of `columns` by running each through the machine."""
+    """Sets `live` for the cells of `columns` by running each column through the state machine."""
     members = np.flatnonzero(np.isin(cells.column, columns) & (cells.kind != DELETE_FAMILY))
     live[members] = False
     member_columns = cells.column[members]
@@ -95,11 +96,11 @@ def _run_machine(
 
 
 def _ranges(ascending: Integers, values: Integers) -> tuple[Integers, Integers]:
-    """Where each of `values` starts and stops in `ascending`."""
+    """Returns where each of `values` starts and stops in `ascending`."""
     return np.searchsorted(ascending, values), np.searchsorted(ascending, values, side="right")
 
 
 def _events(cells: SortedCells, places: Integers) -> list[Event[int]]:
-    """The cells as the machine takes them, each known by its place."""
+    """Returns the cells as events of the state machine, each identified by its place."""
     columns = (cells.write_number, cells.kind == PUT, -cells.timestamp, cells.kind, places)
     return list(zip(*(column.tolist() for column in columns), strict=True))

@@ -1,21 +1,23 @@
-"""Which cells of one row a read sees, and which a flush keeps: the rules, cell by cell, in plain Python.
+"""Which cells of one row a read sees, and which a flush retains: the rules, cell by cell, in plain Python.
 
-A column is a machine that takes its writes in the order of their write numbers. What is live after all writes up to
-the read point is what the read may see:
+A column is a state machine that takes its writes in the order of their write numbers. A read may see the versions that
+are live after all writes up to its read point:
 
-1. A put replaces the live version of its timestamp, or else is added. When more than `versions` are live, the one with
-   the lowest timestamp goes, be it the new one. Gone is gone for good.
-2. DELETE_VERSION removes the live version of exactly its timestamp, DELETE_COLUMN and DELETE_FAMILY those of its
-   timestamp and below. They touch what is live at that moment: a later put under an older timestamp is seen.
-3. Inside one write number the tombstones come first, then the puts.
-4. At the read, a live version with timestamp + time to live <= now is not seen, unless it is one of the newest
+1. A put replaces the live version with its timestamp, or else is added. If more than `versions` are live then, the one
+   with the lowest timestamp is removed, even if it is the new one. A removed version never comes back.
+2. DELETE_VERSION removes the live version with exactly its timestamp, DELETE_COLUMN and DELETE_FAMILY those with its
+   timestamp or a lower one. They affect only versions that are live at that moment: a later put with a lower timestamp
+   is visible.
+3. Within one write number the tombstones come first, then the puts.
+4. A read does not see a live version with timestamp + time to live <= now, unless it is one of the newest
    `min_versions` live ones.
 
-So without tombstones a column's answer is its `versions` highest timestamps, each by its highest write number. A worked
-example, versions 1: put a@100, put b@200, DELETE_VERSION@200 leaves nothing (b had pushed out a); put c@100 after that
-is seen. `live_versions` is that machine; `visible_cells` asks it only for columns that a tombstone touches.
+So without tombstones a column's answer is its `versions` highest timestamps, each with its highest write number. A
+worked example with versions 1: put a@100, put b@200, DELETE_VERSION@200 leaves nothing (b had pushed out a); put c@100
+after that is visible. `live_versions` is this state machine; `visible_cells` uses it only for columns that a tombstone
+touches.
 
-`visibility.py` gives the same answers for whole Arrow tables.
+`visibility_columns.py` applies the same rules to whole Arrow tables.
 """
 
 from __future__ import annotations
@@ -35,9 +37,9 @@ _qualifier_of = itemgetter(0)
 
 
 def visible_cells(cells: Sequence[AnyCell], read_point: ReadPoint, family: Family) -> list[AnyCell]:
-    """The puts of one row and family that a read sees, in store order; `cells` are all its cells in store order.
+    """Returns the puts of one row and family that a read sees; `cells` are all its cells. Both are in store order.
 
-    A row of 10 cells, each column once and no tombstones, takes about 1 µs.
+    A row of 10 cells, one a column and without tombstones, takes about 1 µs.
     """
     oldest_seen = -read_point.write_number  # numbers in tuples are negated: greater ones are older
     expired_from = _expired_from(read_point, family)
@@ -57,12 +59,12 @@ def visible_cells(cells: Sequence[AnyCell], read_point: ReadPoint, family: Famil
 
 
 def _expired_from(read_point: ReadPoint, family: Family) -> int:
-    """Cells whose negated timestamp is this or more have expired; above all of them when the family keeps forever."""
+    """Returns the negated timestamp from which on cells have expired; above all of them without a time to live."""
     return family.time_to_live_ms - read_point.now_ms if family.time_to_live_ms else 1
 
 
 def _live(cells: list[AnyCell], family: Family) -> list[AnyCell]:
-    """The puts left when the columns that tombstones touch have been through the machine; in store order."""
+    """Returns the puts that are live after the state machine has run on columns with tombstones, in store order."""
     if not any(cell[3] for cell in cells):
         return cells
     family_tombstones = [cell for cell in cells if cell[3] == DELETE_FAMILY]
@@ -78,7 +80,7 @@ def _live(cells: list[AnyCell], family: Family) -> list[AnyCell]:
 
 
 def _newest_versions(puts: list[AnyCell], expired_from: int, family: Family) -> list[AnyCell]:
-    """Of each column the highest `versions` timestamps, of each its newest put, without what has expired."""
+    """Returns the newest put of each of a column's highest `versions` timestamps, without expired ones."""
     visible: list[AnyCell] = []
     previous: bytes | None = None
     found, at = 0, 0
@@ -94,30 +96,30 @@ def _newest_versions(puts: list[AnyCell], expired_from: int, family: Family) -> 
     return visible
 
 
-# (write number, is a put, negated timestamp, kind, what stands for it in the answer): their natural order is the
-# order in which the machine takes them.
+# (write number, is a put, negated timestamp, kind, the item to return for it). Their natural order is the order in
+# which the state machine takes them.
 Event = tuple[int, bool, int, int, T]
 
 
 def live_versions(events: Iterable[Event[T]], versions: int) -> list[T]:
-    """The machine above: of one column's events, all tombstones that concern it included, what is live after the last.
+    """Runs the state machine above on one column's events, with all tombstones that reach it; returns the live ones.
 
-    Takes any order, gives the highest timestamp first. O(n log n) for n events.
+    The events may have any order. The highest timestamp comes first in the result. O(n log n) for n events.
     """
     live: dict[int, T] = {}  # by negated timestamp
     newest_first: list[int] = []  # the keys of `live`, ascending
-    for _, _, at, kind, answer in sorted(events):
+    for _, _, at, kind, item in sorted(events):
         if kind == PUT:
             if at not in live:
                 insort(newest_first, at)
-            live[at] = answer
+            live[at] = item
             if len(newest_first) > versions:
                 del live[newest_first.pop()]
         elif kind == DELETE_VERSION:
             if live.pop(at, None) is not None:
                 newest_first.remove(at)
         else:
-            # Timestamps up to the tombstone's are, negated, those from `at` on.
+            # Negated, the timestamps up to the tombstone's are those from `at` on.
             first = bisect_left(newest_first, at)
             for removed in newest_first[first:]:
                 del live[removed]
@@ -125,20 +127,20 @@ def live_versions(events: Iterable[Event[T]], versions: int) -> list[T]:
     return [live[at] for at in newest_first]
 
 
-def retained_cells(cells: Sequence[Cell], spans: ProtectedReadPoints, versions: int) -> list[Cell]:
-    """What of one row and family must be kept so that every read in one of the spans answers the same.
+def retained_cells(cells: Sequence[Cell], protected: ProtectedReadPoints, versions: int) -> list[Cell]:
+    """Returns the cells of one row and family without which some read at a protected read point would answer otherwise.
 
-    A put goes when it is newer than every tombstone of `cells` that touches its column and no span needs it: it is
-    later than the span's last read point, or writes up to its first one hold a newer put of its timestamp, or puts of
-    `versions` higher timestamps, which are newer than those tombstones too. Those that outlive it are needed
-    themselves, so it is not missed.
+    A put is dropped when it is newer than every tombstone of `cells` that touches its column and no range of protected
+    read points needs it. A range does not need a put that is newer than its last read point. It does not need a put
+    either if writes up to its first read point include a newer put of the same timestamp, or puts of `versions` higher
+    timestamps, which are newer than those tombstones too. Those puts are needed themselves, so they are retained.
 
-    Tombstones stay, since older files may hold what they hide, and so do the puts before the newest that touches their
-    column. Of the puts after that, every tombstone, here or elsewhere, is older than all or newer than all: those in
-    older places have smaller write numbers, those to come have greater ones. So where a read may see which of them are
-    live, the machine has taken them without a tombstone in between, whatever else was put meanwhile: live are the
-    highest timestamps, and what has been pushed out by then makes no difference later. Nothing goes for its time to
-    live.
+    Tombstones are retained, because older files may hold cells that they hide, and so are the puts before the newest
+    tombstone that touches their column. Every other tombstone, in these cells or elsewhere, is older than all puts
+    after that, or newer than all: tombstones in older files have smaller write numbers, later ones have greater
+    numbers. So whenever a read may see which of these puts are live, the state machine has taken them without a
+    tombstone in between, whatever other puts there were. Then the highest timestamps are live, and versions that were
+    pushed out before make no difference later. No cell is dropped because of its time to live.
     """
     newest_of_family = max([-cell[2] for cell in cells if cell[3] == DELETE_FAMILY], default=0)
     retained: list[Cell] = []
@@ -149,23 +151,24 @@ def retained_cells(cells: Sequence[Cell], spans: ProtectedReadPoints, versions: 
             continue
         newest_tombstone = max([newest_of_family, *[-cell[2] for cell in column_cells if cell[3] != PUT]])
         newer = [cell for cell in column_cells if -cell[2] > newest_tombstone]
-        kept = _retained_puts(newer, spans, versions)
+        column_retained = _retained_puts(newer, protected, versions)
         if len(newer) < len(column_cells):
-            kept = sorted([*kept, *[cell for cell in column_cells if -cell[2] <= newest_tombstone]])
-        retained += kept
+            older = [cell for cell in column_cells if -cell[2] <= newest_tombstone]
+            column_retained = sorted([*column_retained, *older])
+        retained += column_retained
     return retained
 
 
-def _retained_puts(puts: list[Cell], spans: ProtectedReadPoints, versions: int) -> list[Cell]:
-    """The same for puts of one column without tombstones between them."""
+def _retained_puts(puts: list[Cell], protected: ProtectedReadPoints, versions: int) -> list[Cell]:
+    """Returns the puts of one column to retain; there are no tombstones between them."""
     needed: set[int] = set()  # places in `puts`
-    for first, last in spans:
-        higher = 0  # timestamps above the current one, or equal to it, that every reader of the span has
+    for first, last in protected:
+        higher = 0  # timestamps >= the current one that every read of the range sees
         seen_by_all: int | None = None  # the last of them
         for place, cell in enumerate(puts):
             if cell[1] != seen_by_all:
                 if higher >= versions:
-                    break  # all that follow are lower still
+                    break  # all following timestamps are lower still
                 if -cell[2] <= last:
                     needed.add(place)
                 if -cell[2] <= first:

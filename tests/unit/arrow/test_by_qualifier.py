@@ -1,4 +1,4 @@
-"""Qualifiers are judged once where they repeat from row to row, and to the same answer."""
+"""A function of qualifiers is computed once if they repeat from row to row, with the same result."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tests.seeds import generator_of
 OPERANDS = binary_array([b"b", b"", b"cc"])
 
 
-def judged(rows: list[list[bytes]]) -> tuple[list[int], int]:
-    """Of each cell the place of its qualifier among the operands, and how many elements were looked at."""
+def computed(rows: list[list[bytes]]) -> tuple[list[int], int]:
+    """Returns the place of each cell's qualifier among the operands, and how many elements were computed."""
     table = cells_table(
         [b"%03d" % row for row in range(len(rows))],
         [[(qualifier, -1, -1, PUT, b"") for qualifier in qualifiers] for qualifiers in rows],
     )
     looked_at = 0
 
-    def judge(qualifiers: Column) -> npt.NDArray[np.int16]:
+    def compute(qualifiers: Column) -> npt.NDArray[np.int16]:
         nonlocal looked_at
         looked_at += len(qualifiers)
         return places_among(qualifiers, OPERANDS)
 
-    return by_qualifier(table, judge).tolist(), looked_at
+    return by_qualifier(table, compute).tolist(), looked_at
 
 
 def expected(rows: list[list[bytes]]) -> list[int]:
@@ -39,7 +39,7 @@ def expected(rows: list[list[bytes]]) -> list[int]:
 @pytest.mark.parametrize("qualifiers", [[b"", b"a", b"b"], [b"cc"], [b""], [b"b", b"cc", b"d", b"dd"]])
 def test_qualifiers_that_repeat_are_looked_at_once(qualifiers: list[bytes]) -> None:
     rows = [qualifiers] * 20
-    assert judged(rows) == (expected(rows), len(qualifiers))
+    assert computed(rows) == (expected(rows), len(qualifiers))
 
 
 @pytest.mark.parametrize(
@@ -53,15 +53,15 @@ def test_qualifiers_that_repeat_are_looked_at_once(qualifiers: list[bytes]) -> N
     ],
 )
 def test_others_are_looked_at_each(rows: list[list[bytes]]) -> None:
-    assert judged(rows) == (expected(rows), sum(map(len, rows)))
+    assert computed(rows) == (expected(rows), sum(map(len, rows)))
 
 
 def test_the_last_row_may_lack_columns() -> None:
     rows = [[b"a", b"b", b"cc"]] * 5 + [[b"a", b"b"]]
-    assert judged(rows) == (expected(rows), 3)
+    assert computed(rows) == (expected(rows), 3)
 
 
-def test_random_rows_are_judged_as_each_cell_alone() -> None:
+def test_random_rows_give_the_same_as_each_cell_alone() -> None:
     for seed in range(300):
         generator = generator_of(seed)
         names = [b"", b"a", b"b", b"c", b"cc"]
@@ -70,4 +70,4 @@ def test_random_rows_are_judged_as_each_cell_alone() -> None:
             first if generator.random() < 0.9 else sorted(generator.sample(names, generator.randint(1, 5)))
             for _ in range(generator.randint(1, 8))
         ]
-        assert judged(rows)[0] == expected(rows), f"seed {seed}"
+        assert computed(rows)[0] == expected(rows), f"seed {seed}"

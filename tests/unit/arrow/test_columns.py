@@ -29,7 +29,7 @@ from tests.seeds import drawn_seed
 
 
 def _rows(count: int) -> dict[bytes, list[Cell]]:
-    """Rows of 0 to 40 cells with values of many lengths, empty ones too."""
+    """Returns rows of 0 to 40 cells with values of many lengths, including empty ones."""
     return {
         b"row%05d" % number: [
             (b"q%02d" % place, -(1000 + place), -(number + 1), place % 4, b"v" * ((number * place) % 7))
@@ -103,7 +103,7 @@ def test_equals_previous_compares_whole_values_also_behind_an_offset() -> None:
         assert run_starts(equal).tolist() == [index for index, same in enumerate(expected) if not same]
 
 
-def test_repeated_values_stand_as_often_as_asked() -> None:
+def test_values_are_repeated_as_often_as_requested() -> None:
     assert repeated_binary_array([b"aa", b"", b"c"], [2, 3, 0]).to_pylist() == [b"aa", b"aa", b"", b"", b""]
 
 

@@ -1,4 +1,4 @@
-"""Sorted runs made one: order, ties, and what passes uncopied."""
+"""Merges of sorted runs: order, ties, and what is not copied."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_no_cells_merge_to_an_empty_run() -> None:
     assert merged(run(empty_cells())).table().schema.equals(CELL_SCHEMA)
 
 
-def test_runs_in_succession_are_put_together_uncopied() -> None:
+def test_runs_in_succession_are_concatenated_uncopied() -> None:
     first, second = table(a=[cell("q", 1, 1)], b=[cell("q", 1, 1)]), table(c=[cell("q", 1, 1)])
     together = merged(run(second, first)).table()
     assert together.column("row").to_pylist() == [b"a", b"b", b"c"]
@@ -81,18 +81,18 @@ def test_ties_keep_the_order_of_the_runs() -> None:
 
 
 def test_values_are_not_touched_before_they_are_taken() -> None:
-    """However large they are together: Arrow could not put them into one column."""
+    """Even if their total is larger than one Arrow column can be."""
     whole = table(a=[cell("q", 1, number) for number in range(9, 0, -1)])
     huge = AwayValue(1 << 40, never)
     versions = [SortedRun.of_table(whole.slice(place, 1), [(0, huge)]) for place in range(9)]
     versions[0] = SortedRun.of_table(whole.slice(0, 1))
     together = merged(versions)
     assert together.values.byte_counts().tolist() == [3, *[1 << 40] * 8]
-    assert together.kept(np.arange(9) < 1).table().column("value").to_pylist() == [b"q19"]
+    assert together.filter(np.arange(9) < 1).table().column("value").to_pylist() == [b"q19"]
 
 
 def never() -> bytes:
-    raise AssertionError("a value was read that nobody took")
+    raise AssertionError("a value was read that was not taken")
 
 
 def test_first_at_or_after_finds_the_cut() -> None:

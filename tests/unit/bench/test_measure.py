@@ -11,11 +11,11 @@ import pytest
 from bench.measure import (
     Measurement,
     Spread,
-    latencies_beside,
+    latencies_during,
     latencies_while,
-    once,
     percentile,
     rate,
+    rate_of_one_call,
     rate_of_threads,
     ratio,
 )
@@ -100,7 +100,7 @@ def test_a_caller_that_fails_is_not_taken_for_a_slow_one() -> None:
 
 def test_one_operation_may_do_many_things() -> None:
     ran: list[None] = []
-    assert once(lambda: ran.append(None), 1000) > 0
+    assert rate_of_one_call(lambda: ran.append(None), 1000) > 0
     assert len(ran) == 1
 
 
@@ -117,7 +117,7 @@ def test_latencies_are_taken_for_as_long_as_the_work_takes() -> None:
         if next(calls) == 3:
             may_end.set()
 
-    assert len(latencies_beside(operation, may_end.wait)) >= 3
+    assert len(latencies_during(operation, may_end.wait)) >= 3
 
 
 def test_work_that_fails_fails_the_measurement() -> None:
@@ -125,7 +125,7 @@ def test_work_that_fails_fails_the_measurement() -> None:
         raise ConnectionError("server gone")
 
     with pytest.raises(ConnectionError):
-        latencies_beside(lambda: None, fails)
+        latencies_during(lambda: None, fails)
 
 
 @pytest.mark.parametrize(

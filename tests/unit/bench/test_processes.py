@@ -27,7 +27,7 @@ def test_a_server_is_ready_when_it_has_said_its_address(tmp_path: Path) -> None:
         assert 0 < server.ready_seconds < 60
         assert 0 <= server.ready_cpu_seconds < 60
         assert psutil.pid_exists(server.pid)
-        assert 0 < server.resident_mib_most() < 1000
+        assert 0 < server.peak_resident_mib() < 1000
     assert not psutil.pid_exists(server.pid)
 
 
@@ -58,7 +58,7 @@ def test_a_server_that_does_not_stop_is_killed_and_told_of(tmp_path: Path) -> No
         assert not psutil.pid_exists(server.pid)
 
 
-def test_the_last_words_of_a_server_that_ended_are_shown(tmp_path: Path) -> None:
+def test_the_end_of_the_log_of_a_server_that_ended_is_shown(tmp_path: Path) -> None:
     with pytest.raises(ServerFailedError, match=r"ended before it was ready\nno room"):
         ServerProcess(_command("import sys; sys.exit('no room')"), tmp_path / "log")
 
@@ -66,13 +66,13 @@ def test_the_last_words_of_a_server_that_ended_are_shown(tmp_path: Path) -> None
 def test_a_server_that_says_nothing_is_killed(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     code = f"import os, signal; open({str(pid)!r}, 'w').write(str(os.getpid())); signal.pause()"
-    with pytest.raises(ServerFailedError, match="said nothing in time"):
+    with pytest.raises(ServerFailedError, match="printed no address in time"):
         ServerProcess(_command(code), tmp_path / "log", ready_seconds_max=1.0)
     assert not psutil.pid_exists(int(pid.read_text()))
 
 
 def test_a_first_line_without_an_address_is_no_server(tmp_path: Path) -> None:
-    with pytest.raises(ServerFailedError, match="names no address"):
+    with pytest.raises(ServerFailedError, match="has no address"):
         ServerProcess(_command("print('hello', flush=True); import signal; signal.pause()"), tmp_path / "log")
 
 
@@ -86,8 +86,8 @@ def test_a_server_is_ended_when_the_block_raises(tmp_path: Path) -> None:
 def test_a_program_that_is_told_to_end_takes_its_server_with_it(tmp_path: Path) -> None:
     code = (
         "import pathlib, signal, sys\n"
-        "from bench.processes import ServerProcess, end_in_order_when_told\n"
-        "end_in_order_when_told()\n"
+        "from bench.processes import ServerProcess, exit_on_sigterm\n"
+        "exit_on_sigterm()\n"
         f"with ServerProcess([sys.executable, '-c', {_SERVES!r}], pathlib.Path({str(tmp_path / 'log')!r})) as server:\n"
         "    print(f'{server.pid} serves at 127.0.0.1:1', flush=True)\n"
         "    signal.pause()\n"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from bench.spark.attendant import AttendantError
 from bench.spark.hbase import HBasePeer, write_plain_rows
 from bench.spark.rows import ParquetRows
+from bench.spark.side_process import SideProcessError
 
 # Stands for happybase, and notes what is done with it.
 _HAPPYBASE = """
@@ -64,7 +64,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_row_is_put_with_all_of_its_columns(rows: Path, notes: Path) -> None:
     with HBasePeer("127.0.0.1:9090", sys.executable).writer(rows) as writer:
-        rate = writer.ask("put")["rows_a_second"]
+        rate = writer.call("put")["rows_a_second"]
         assert isinstance(rate, float)
         assert rate > 0
     done = [json.loads(line) for line in notes.read_text().splitlines()]
@@ -82,6 +82,6 @@ def test_a_failed_put_is_told_and_the_table_goes_all_the_same(
 ) -> None:
     monkeypatch.setenv("FAILS", "yes")
     peer = HBasePeer("127.0.0.1:9090", sys.executable)
-    with peer.writer(rows) as writer, pytest.raises(AttendantError, match="OSError: no such table"):
-        writer.ask("put")
+    with peer.writer(rows) as writer, pytest.raises(SideProcessError, match="OSError: no such table"):
+        writer.call("put")
     assert json.loads(notes.read_text().splitlines()[-1]) == ["delete", True]

@@ -60,7 +60,7 @@ def test_what_a_process_computed_before_is_not_counted_also_when_it_ends(parent:
 def test_what_a_process_computes_counts_also_when_nobody_waits_for_it(parent: subprocess.Popen[str]) -> None:
     with Trees(parent.pid) as trees:
         assert _said(parent) == "computed"
-        trees.look()
+        trees.sample()
         _end_child(parent)
     [seconds] = trees.seconds
     assert seconds >= 0.4

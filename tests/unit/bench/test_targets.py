@@ -60,7 +60,7 @@ def test_a_raw_scan_gives_every_cell(echo: Echo) -> None:
 def test_wide_rows_are_the_same_cells(tmp_path: Path) -> None:
     rows = cell_tables.wide_rows(7)
     cells = cell_tables.cells_of(rows)
-    assert cells.schema == cell_tables.CELL_SCHEMA
+    assert cells.schema == cell_tables.PUT_SCHEMA
     found = {(cell["row"], cell["qualifier"]): cell["value"] for cell in cells.to_pylist()}
     expected = {
         (row["key"].encode(), name.encode()): row[name]

@@ -85,7 +85,7 @@ def test_a_flush_thread_that_meets_the_unexpected_ends_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = running(tmp_path, config=Config(memstore_flush_bytes=10_000))
-    monkeypatch.setattr(flush, "kept_tables", no_memory)
+    monkeypatch.setattr(flush, "retained_tables", no_memory)
     with contextlib.suppress(RegionServerError):  # It ends in the middle of them.
         for i in range(200):
             engine.change(b"%d" % i, Put(b"f", b"q", b"v" * 100))

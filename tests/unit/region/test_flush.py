@@ -20,7 +20,7 @@ from rowlock_regionserver.memstore.row_segment import PRUNE_CELLS_MIN
 from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Put, ScanPlan, Selection
 from rowlock_regionserver.region import flush
 from rowlock_regionserver.region.background_pacing import Permit
-from rowlock_regionserver.scan.kept_tables import Judge, kept_tables
+from rowlock_regionserver.scan.retained_tables import RetentionRule, retained_tables
 from rowlock_regionserver.sources import Source
 
 from .conftest import WAIT_S, Engine, bulk_batch
@@ -308,12 +308,17 @@ def test_a_flush_reads_windows_of_the_configured_size_and_yields(
     monkeypatch.setattr(Permit, "yield_now", lambda turn: given_way.append(turn))
 
     def recorded(
-        sources: Sequence[Source], judge: Judge, bytes_max: int, merge_bytes_max: int, *, between: Callable[[], None]
+        sources: Sequence[Source],
+        judge: RetentionRule,
+        bytes_max: int,
+        merge_bytes_max: int,
+        *,
+        between: Callable[[], None],
     ) -> Iterator[pa.Table]:
         asked.append((bytes_max, merge_bytes_max))
-        return kept_tables(sources, judge, bytes_max, merge_bytes_max, between=between)
+        return retained_tables(sources, judge, bytes_max, merge_bytes_max, between=between)
 
-    monkeypatch.setattr(flush, "kept_tables", recorded)
+    monkeypatch.setattr(flush, "retained_tables", recorded)
     config = Config(flush_window_bytes=4000, flush_merge_window_bytes=10_000, bulk_file_bytes_min=0)
     engine = Engine(tmp_path, config, Clock(), Files(), Durability.OS)
     engine.change(b"r", Put(b"f", b"q", b"v"))

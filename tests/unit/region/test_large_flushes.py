@@ -19,7 +19,7 @@ from rowlock_regionserver.config import MIB, Config
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.operations import Put, ScanPlan
-from rowlock_regionserver.scan.kept_tables import kept_tables
+from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.versions.visibility_columns import retained
 
 from .conftest import Engine
@@ -41,8 +41,8 @@ def sealed(row: bytes, cells: Sequence[Cell]) -> RowSegment:
 def flushed(segments: Sequence[RowSegment], family: Family = FAMILY) -> Iterator[pa.Table]:
     """Returns what a flush with default settings writes of the segments, without readers at older read points."""
     config = Config()
-    judge = partial(retained, spans=from_then_on(NEWEST), family=family)
-    for table in kept_tables(segments, judge, config.flush_window_bytes, config.flush_merge_window_bytes):
+    retain = partial(retained, protected=from_then_on(NEWEST), family=family)
+    for table in retained_tables(segments, retain, config.flush_window_bytes, config.flush_merge_window_bytes):
         # No more than a window, or a cell, and what comes with its last cell.
         assert table.num_rows == 1 or table.get_total_buffer_size() < 4 * config.flush_merge_window_bytes
         yield table

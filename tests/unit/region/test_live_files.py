@@ -159,7 +159,7 @@ def test_files_of_a_dropped_family_are_removed_after_their_last_reader(region: R
     assert region.stored() == ["1-1.store", "2-2.store"], "a reader has it still"
     del reader
     gc.collect()
-    region.open_files.tidy()
+    region.open_files.close_released()
     assert region.stored() == ["1-1.store"]
 
 

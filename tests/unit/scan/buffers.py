@@ -1,4 +1,4 @@
-"""Where Arrow columns stand in memory: equal addresses say that nothing was copied."""
+"""The memory addresses of Arrow columns: equal addresses prove that nothing was copied."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from rowlock_regionserver.arrow.columns import Column
 
 
 def address(column: Column) -> int:
-    """Where the column's bytes or numbers stand."""
+    """Returns the address of the column's bytes or numbers."""
     buffer = column.buffers()[-1]
     assert buffer is not None
     return buffer.address
 
 
 def addresses(table: pa.Table) -> dict[str, list[int]]:
-    """The same of each chunk of each column."""
+    """Returns the addresses of each chunk of each column."""
     return {
         name: [address(chunk) for chunk in column.chunks]
         for name, column in zip(table.column_names, table.columns, strict=True)

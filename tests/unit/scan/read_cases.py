@@ -30,7 +30,7 @@ READ_POINT = ReadPoint(NEWEST, 0)
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Families, each with the writes of one source."""
+    """Returns a view of families, each with the writes of one source."""
 
     families: tuple[Family, ...]
     writes: tuple[Write, ...]
@@ -50,7 +50,7 @@ class Table:
         return written(cells)
 
     def answer_count(self, plan: ScanPlan) -> int:
-        """How many cells a scan answers; reads none of them into Python."""
+        """Returns how many cells a scan answers, without converting them to Python."""
         stores = self.stores()
         return sum(answer.table.num_rows for answer in scan(lambda: stores, plan, b"", b"", READ_POINT))
 

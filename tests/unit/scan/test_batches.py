@@ -1,4 +1,4 @@
-"""How windows of whole rows are cut to batches."""
+"""Windows of whole rows are cut into batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.scan.buffers import addresses
 
 
 def window(rows: list[tuple[str, list[int]]]) -> tuple[pa.Table, Integers]:
-    """Rows with cells of so many bytes each, CELL_BYTES and one byte of the row not counted."""
+    """Returns rows with cells of these sizes, without CELL_BYTES and one byte of the row."""
     names = [row.encode() for row, cells in rows for _ in cells]
     sizes = [size for _, cells in rows for size in cells]
     empty = binary_array([b""] * len(names))
@@ -28,11 +28,11 @@ def window(rows: list[tuple[str, list[int]]]) -> tuple[pa.Table, Integers]:
 
 def cut(batches: Batches, *windows: list[tuple[str, list[int]]]) -> list[ScanAnswer]:
     answers = [answer for rows in windows for answer in batches.add(*window(rows))]
-    return answers + list(batches.rest())
+    return answers + list(batches.drain())
 
 
 def shown(answers: list[ScanAnswer]) -> list[str]:
-    """The rows of each batch's cells; + for a row that goes on."""
+    """Returns the rows of each batch's cells, and + for a row that continues."""
     return [
         "".join(cell["row"].decode() for cell in answer.table.to_pylist()) + ("+" if answer.row_continues else "")
         for answer in answers
@@ -51,7 +51,7 @@ def test_batches_hold_whole_rows_within_their_bytes() -> None:
 def test_full_batch_is_given_at_once() -> None:
     batches = Batches(2 * CELL, 100)
     assert shown(list(batches.add(*window([("a", [10]), ("b", [10])])))) == ["ab"]
-    assert list(batches.rest()) == []
+    assert list(batches.drain()) == []
     batches = Batches(1 << 20, 2)
     assert shown(list(batches.add(*window([("a", [10]), ("b", [10])])))) == ["ab"]
 
@@ -61,7 +61,7 @@ def test_rows_are_counted_over_windows() -> None:
     assert shown(cut(Batches(1 << 20, 3), [("a", [1]), ("b", [1])], [("c", [1]), ("d", [1])])) == ["abc", "d"]
 
 
-def test_row_larger_than_a_batch_goes_on_in_the_next() -> None:
+def test_row_larger_than_a_batch_continues_in_the_next() -> None:
     answers = cut(Batches(2 * CELL, 100), [("a", [10]), ("b", [10] * 5), ("c", [10])])
     assert shown(answers) == ["a", "bb+", "bb+", "bc"]
     assert [answer.row_count for answer in answers] == [1, 0, 0, 2]
@@ -78,7 +78,7 @@ def test_batches_are_cut_alike_however_many_chunks_the_window_has() -> None:
         answers = []
         for same in (table, padded, chunked):
             batches = Batches(200, 100)
-            answers.append(shown([*batches.add(same, starts), *batches.rest()]))
+            answers.append(shown([*batches.add(same, starts), *batches.drain()]))
         assert answers[0] == answers[1] == answers[2]
 
 
@@ -108,7 +108,7 @@ def test_cells_come_out_as_they_went_in() -> None:
             stop = start + generator.randint(1, 6)
             answers += batches.add(*window(rows[start:stop]))
             start = stop
-        answers += batches.rest()
+        answers += batches.drain()
         cells = [(cell["row"].decode(), len(cell["value"])) for answer in answers for cell in answer.table.to_pylist()]
         assert cells == [(row, size) for row, sizes in rows for size in sizes], f"seed {seed}"
         for answer in answers:

@@ -1,4 +1,4 @@
-"""Which filters are refused, and how one row is judged where the table of HBase's cases doesn't reach."""
+"""Filters that are refused, and filters on one row that the table of HBase's cases does not cover."""
 
 from __future__ import annotations
 

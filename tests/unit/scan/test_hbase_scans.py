@@ -1,4 +1,4 @@
-"""HBase's recorded answers to scans of ranges, directions, limits and wide rows, and the order of what is answered."""
+"""HBase's recorded answers to scans of ranges, directions, limits and wide rows, and the order of answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scans in row form, case by case; on random tables they are compared with a model in tests/property."""
+"""Scans in row form, case by case; tests/property compares random tables with a model."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_form_without_columns_gives_the_keys() -> None:
     assert scanned([]) == []
 
 
-def test_columns_that_nobody_has_and_families_without_cells_are_null() -> None:
+def test_columns_that_no_row_has_and_families_without_cells_are_null() -> None:
     absent = FormColumn(b"g", b"p")
     assert scanned(SPARSE[:2], absent, FormColumn(b"f", b"zz"), timestamp_of(absent)) == [(b"a", None, None, None)]
 
@@ -207,7 +207,7 @@ def test_cell_filters_leave_out_cells_before_they_are_laid_out() -> None:
 
 
 def failing(view: View, plan: ScanPlan, line_bytes_max: int = 1 << 20) -> tuple[list[Line], RegionServerError]:
-    """The lines before the failure, and the failure."""
+    """Returns the lines before the failure, and the failure."""
     given: list[ScanAnswer] = []
     try:
         for answer in scan(lambda: view, plan, b"", b"", READ_POINT, line_bytes_max=line_bytes_max):
@@ -250,14 +250,14 @@ def test_a_row_larger_than_an_answer_may_be_is_refused_when_the_scan_comes_to_it
     given, error = failing(view, plan, line_bytes_max=1008)
     assert given == [(b"a", b"1")]
     assert isinstance(error, LimitExceededError)
-    assert "row b'b' takes 1009 bytes in the row form" in error.message
+    assert "row b'b' takes 1009 bytes in row form" in error.message
     assert (error.limit, error.found, error.row) == ("request_bytes_max", 1009, b"b")
     assert len(list(scan(lambda: view, plan, b"", b"", READ_POINT, line_bytes_max=1009))) == 3
 
 
 @pytest.mark.parametrize("in_chunks", [False, True])
 def test_random_tables_of_one_shape_come_out_as_they_went_in(in_chunks: bool) -> None:
-    """Windows of many rows and chunks, which the property test's tables are too small for."""
+    """Covers windows of many rows and chunks, for which the tables of the property test are too small."""
     for seed in range(60):
         generator = generator_of(seed)
         names = generator.sample(["", "a", "ab", "b", "c", "d"], generator.randint(1, 6))

@@ -1,4 +1,4 @@
-"""What a get reads; what it answers is compared with a model in tests/property."""
+"""The reads of a get; tests/property compares its answers with a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.property.scan_model import ListSource, Write
 
 
 class Untouchable(ListSource):
-    """A source that must not be asked."""
+    """A source that must not be read."""
 
     def __init__(self) -> None:
         super().__init__([])
@@ -39,7 +39,7 @@ def test_families_are_answered_by_name_whatever_their_numbers() -> None:
     assert answer == [(b"B", b"q", 1, b"2"), (b"a", b"q", 1, b"3"), (b"z", b"q", 1, b"1")]
 
 
-def test_families_that_are_neither_asked_nor_judged_are_not_read() -> None:
+def test_families_that_are_neither_requested_nor_filtered_by_are_not_read() -> None:
     stores: Stores = {
         1: (Family(1, b"f"), [one_put(b"f", b"1")]),
         2: (Family(2, b"g"), [one_put(b"g", b"2")]),
@@ -55,14 +55,14 @@ def test_newest_source_need_not_come_first() -> None:
     assert read_row(stores, b"r", Selection(), ReadPoint(2, 0)) == [(b"f", b"q", 2, b"new")]
 
 
-def test_family_tombstone_hides_single_columns_that_are_asked() -> None:
+def test_family_tombstone_hides_single_columns_that_are_requested() -> None:
     tombstone = ListSource([Write(b"r", b"f", b"", 9, 9, DELETE_FAMILY, b"")])
     stores: Stores = {1: (Family(1, b"f"), [one_put(b"f", b"1"), tombstone])}
     assert read_row(stores, b"r", Selection(columns=(ColumnSelector(b"f", b"q"),)), ReadPoint(NEWEST, 0)) == []
     assert len(read_row(stores, b"r", Selection(columns=(ColumnSelector(b"f", b"q"),)), ReadPoint(8, 0))) == 1
 
 
-def test_condition_is_not_judged_on_a_row_that_answers_nothing() -> None:
+def test_filter_is_not_evaluated_on_a_row_that_answers_nothing() -> None:
     stores: Stores = {1: (Family(1, b"f"), [one_put(b"f", b"odd")]), 2: (Family(2, b"g"), [])}
     judged = ColumnComparison(b"f", b"q", CompareOp.EQUAL, b"2", ValueType.TEXT_INT)
     selection = Selection(columns=(ColumnSelector(b"g"),), where=judged)

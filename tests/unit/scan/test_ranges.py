@@ -1,4 +1,4 @@
-"""Ranges of rows: prefixes, joining, clipping, and what of a filter narrows a scan."""
+"""Ranges of rows: prefixes, joining, clipping, and the filters that narrow a scan."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_row_comparison_narrows_to_exactly_its_rows(op: CompareOp, operand: byte
         (PRESENT, EVERYTHING),
         (AllOf((RowPrefix(b"a"), PRESENT)), (b"a", b"b")),
         (AllOf((RowPrefix(b"a"), RowComparison(CompareOp.LESS, b"ab"), PRESENT)), (b"a", b"ab")),
-        # A row behind the column's part may be an error that must be met.
+        # A row outside of the later row condition may have an error that must be raised.
         (AllOf((PRESENT, RowPrefix(b"a"))), EVERYTHING),
         (AllOf((AllOf((PRESENT,)), RowPrefix(b"a"))), EVERYTHING),
         (AllOf((AllOf((RowPrefix(b"a"), PRESENT)), RowPrefix(b"ab"))), (b"a", b"b")),

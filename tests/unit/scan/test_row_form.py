@@ -1,4 +1,4 @@
-"""Which row forms are refused, and what is made of the others."""
+"""Row forms that are refused, and the layout of the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rowlock_regionserver.errors import (
     RegionServerError,
 )
 from rowlock_regionserver.operations import ColumnSelector, FormColumn, FormPart
-from rowlock_regionserver.scan.row_form import RowForm, check_row_form
+from rowlock_regionserver.scan.row_form import RowLayout, check_row_form
 
 CONFIG = Config(qualifier_bytes_max=5)
 FAMILIES = (b"f", b"g")
@@ -35,10 +35,10 @@ STAMP = FormPart.TIMESTAMP
             [FormColumn(b"f", b"q"), FormColumn(b"f", b"r")],
             [ColumnSelector(b"f", b"q")],
             InvalidRequestError,
-            "column 1 of the row form is b'f':b'r', which the scan's columns do not ask for",
+            "column 1 of the row form is b'f':b'r', which is not among the scan's columns",
         ),
-        ([FormColumn(b"g", b"q")], [ColumnSelector(b"f")], InvalidRequestError, "do not ask for"),
-        ([FormColumn(b"f", b"")], [ColumnSelector(b"f", b"q")], InvalidRequestError, "do not ask for"),
+        ([FormColumn(b"g", b"q")], [ColumnSelector(b"f")], InvalidRequestError, "is not among"),
+        ([FormColumn(b"f", b"")], [ColumnSelector(b"f", b"q")], InvalidRequestError, "is not among"),
     ],
 )
 def test_a_form_that_can_not_be_made_is_refused(
@@ -63,13 +63,13 @@ def test_every_other_form_is_taken(form: list[FormColumn], columns: list[ColumnS
 
 
 def test_each_familys_columns_know_their_places_in_the_form() -> None:
-    form = RowForm(
+    form = RowLayout(
         [FormColumn(b"g", b"x"), FormColumn(b"f", b"q", STAMP), FormColumn(b"f", b"r"), FormColumn(b"f", b"r", STAMP)]
     )
     assert form.schema.names == ["row", "0", "1", "2", "3"]
     assert form.schema.types == [pa.binary(), pa.binary(), pa.int64(), pa.binary(), pa.int64()]
     of_f = form.families[b"f"]
-    # Those with values stand first.
+    # Those with values come first.
     assert (of_f.qualifiers.to_pylist(), of_f.valued_count) == ([b"r", b"q"], 1)
     assert (of_f.values, of_f.timestamps) == (((0, 2),), ((1, 1), (0, 3)))
     assert set(form.families) == {b"f", b"g"}

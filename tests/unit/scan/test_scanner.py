@@ -1,4 +1,4 @@
-"""What a scan reads, holds, copies and refuses; what it answers is compared with a model in tests/property."""
+"""What a scan reads, holds, copies and refuses; tests/property compares its answers with a model."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def scanned(view: View, plan: ScanPlan, *, window_bytes: int = 1 << 20) -> list[
 
 
 class TableSource:
-    """One table, given whole."""
+    """A source that returns one table whole."""
 
     write_number_min = 1
     write_number_max = 1
@@ -124,7 +124,7 @@ def test_small_limit_reads_a_small_window(reverse: bool) -> None:
     view: View = [(FAMILY, [source])]
     assert len(scanned(view, ScanPlan(row_limit=10, reverse=reverse))) == 10
     assert source.asked == [FIRST_LIMITED_WINDOW_BYTES]
-    # A limit that takes long to meet is read for in ever larger windows.
+    # Windows grow while the limit is not reached.
     source.asked.clear()
     scanned(view, ScanPlan(row_limit=400, reverse=reverse))
     assert source.asked[0] == FIRST_LIMITED_WINDOW_BYTES
@@ -150,7 +150,7 @@ def test_sources_that_overlap_share_the_bytes_of_a_window() -> None:
         assert source.cells_read == 5000
 
 
-def test_only_families_that_are_asked_or_judged_are_read() -> None:
+def test_only_families_that_are_requested_or_filtered_by_are_read() -> None:
     sources = {name: ListSource([put("a", family=name)]) for name in (b"f", b"g", b"h")}
     view: View = [(Family(number, name), [source]) for number, (name, source) in enumerate(sources.items())]
     judged = ColumnComparison(b"g", b"q", CompareOp.EQUAL, b"v")
@@ -197,7 +197,7 @@ def test_error_of_the_view_ends_the_scan() -> None:
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("form", [None, (FormColumn(b"f", b"q"),)])
-def test_each_time_the_turn_is_over_it_says_from_where_the_rest_is_found(
+def test_at_the_end_of_each_time_slice_it_gives_a_resume_key(
     reverse: bool, form: tuple[FormColumn, ...] | None
 ) -> None:
     wanted = {b"0007", b"0008", b"0031", b"0059"}
@@ -223,23 +223,23 @@ def test_each_time_the_turn_is_over_it_says_from_where_the_rest_is_found(
         assert rows_of(list(scan(lambda: view, rest, b"", b"", READ_POINT))) == rows_of(given[place + 1 :])
 
 
-def test_windows_become_smaller_when_they_take_longer_than_a_turn() -> None:
+def test_windows_become_smaller_when_they_take_longer_than_a_time_slice() -> None:
     source = ListSource(numbered(100), cells_at_once=10)
     asked = source.asked
     view: View = [(FAMILY, [source])]
     list(scan(lambda: view, ScanPlan(), b"", b"", READ_POINT, is_slice_over=lambda: asked[-1] > 1 << 20))
     first = FIRST_WINDOW_BYTES
-    # Of the first window a little is read before it is known that no other source comes in.
+    # The first read is small, before it is known that no other source has rows there.
     assert asked[:8] == [SOURCE_BYTES_MIN, first, 4 * first, 16 * first, 4 * first, 16 * first, 4 * first, 16 * first]
 
 
-def test_while_the_turn_lasts_batches_are_as_large_as_asked() -> None:
+def test_during_a_time_slice_batches_have_the_requested_size() -> None:
     view: View = [(FAMILY, [ListSource(numbered(100))])]
     given = list(scan(lambda: view, ScanPlan(batch_rows=10), b"", b"", READ_POINT, window_bytes=3))
     assert [(answer.row_count, answer.resume_key) for answer in given] == [(10, b"")] * 10
 
 
-def test_a_row_cut_in_two_is_whole_with_the_row_reached() -> None:
+def test_a_row_cut_in_two_is_complete_at_its_resume_key() -> None:
     view: View = [(FAMILY, [ListSource([put("a", b"1" * 20), Write(b"a", b"f", b"r", 100, 1, PUT, b""), put("b")])])]
     plan = ScanPlan(batch_bytes=50)
     given = list(scan(lambda: view, plan, b"", b"", READ_POINT, window_bytes=2, is_slice_over=lambda: True))
@@ -257,7 +257,7 @@ BY_CELL = Selection(cells=CellFilter(value_op=TYPED.op, value_operand=b"0", valu
 
 @pytest.mark.parametrize("selection", [BY_ROW, BY_CELL])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_misfit_is_met_only_when_the_scan_comes_to_it(selection: Selection, reverse: bool) -> None:
+def test_type_mismatch_is_raised_only_when_the_scan_reaches_it(selection: Selection, reverse: bool) -> None:
     values = [b"1", b"2", b"three", b"4", b"five"]
     if reverse:
         values.reverse()
@@ -271,7 +271,7 @@ def test_misfit_is_met_only_when_the_scan_comes_to_it(selection: Selection, reve
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_error_is_that_of_the_first_misfit_over_cells_and_conditions(reverse: bool) -> None:
+def test_error_is_that_of_the_first_mismatch_over_cells_and_conditions(reverse: bool) -> None:
     view: View = [
         (FAMILY, [ListSource([put("1", b"1"), put("2", b"odd"), put("3", b"1")])]),
         (
@@ -288,12 +288,12 @@ def test_error_is_that_of_the_first_misfit_over_cells_and_conditions(reverse: bo
         return raised.value.row, raised.value.family
 
     assert first_error(b"", b"") == ((b"3", b"g") if reverse else (b"1", b"g"))
-    # The cell's misfit in row 2 comes before the condition's that is left.
+    # The cell's mismatch in row 2 comes before that of the filter.
     assert (first_error(b"", b"3") if reverse else first_error(b"2", b"")) == (b"2", b"f")
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_misfits_of_cells_in_several_families_are_met_in_the_order_of_rows(reverse: bool) -> None:
+def test_mismatches_of_cells_in_several_families_are_raised_in_the_order_of_rows(reverse: bool) -> None:
     view: View = [
         (FAMILY, [ListSource([put("1", b"1"), put("3", b"odd"), put("5", b"5")])]),
         (OTHER, [ListSource([put("2", b"odd", family=b"g"), put("4", b"odd", family=b"g")])]),
@@ -303,7 +303,7 @@ def test_misfits_of_cells_in_several_families_are_met_in_the_order_of_rows(rever
     assert raised.value.row == (b"4" if reverse else b"2")
 
 
-def test_condition_is_not_judged_on_rows_that_answer_nothing() -> None:
+def test_filter_is_not_evaluated_on_rows_that_answer_nothing() -> None:
     view: View = [
         (FAMILY, [ListSource([put("a", b"odd"), put("b", b"1")])]),
         (OTHER, [ListSource([put("b", family=b"g")])]),
@@ -317,7 +317,7 @@ def test_plain_sources_that_share_a_column_answer_its_newest_version() -> None:
     assert answer.table.column("value").to_pylist() == [b"new"]
 
 
-def test_family_tombstone_hides_single_columns_that_are_asked() -> None:
+def test_family_tombstone_hides_single_columns_that_are_requested() -> None:
     tombstone = Write(b"a", b"f", b"", 100, 2, DELETE_FAMILY, b"")
     view: View = [(FAMILY, [ListSource([put("a"), put("b")]), ListSource([tombstone])])]
     assert scanned(view, ScanPlan(Selection(columns=(ColumnSelector(b"f", b"q"),)))) == ["b"]

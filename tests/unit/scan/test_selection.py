@@ -1,4 +1,4 @@
-"""Which selections and plans are refused, and which columns a selection asks."""
+"""Selections and plans that are refused, and the columns that a selection requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rowlock_regionserver.operations import (
     Selection,
     ValueType,
 )
-from rowlock_regionserver.scan.selection import check_plan, check_selection, qualifiers_asked
+from rowlock_regionserver.scan.selection import check_plan, check_selection, requested_qualifiers
 
 CONFIG = Config(qualifier_bytes_max=4)
 
@@ -78,7 +78,7 @@ def test_ordinary_plan_passes() -> None:
 
 def test_whole_family_includes_single_columns_in_either_order() -> None:
     family, single, other = ColumnSelector(b"f"), ColumnSelector(b"f", b"q"), ColumnSelector(b"g", b"p")
-    assert qualifiers_asked((family, single, other)) == {b"f": None, b"g": frozenset({b"p"})}
-    assert qualifiers_asked((single, other, family)) == {b"f": None, b"g": frozenset({b"p"})}
-    assert qualifiers_asked((single, ColumnSelector(b"f", b"r"))) == {b"f": frozenset({b"q", b"r"})}
-    assert qualifiers_asked(()) is None
+    assert requested_qualifiers((family, single, other)) == {b"f": None, b"g": frozenset({b"p"})}
+    assert requested_qualifiers((single, other, family)) == {b"f": None, b"g": frozenset({b"p"})}
+    assert requested_qualifiers((single, ColumnSelector(b"f", b"r"))) == {b"f": frozenset({b"q", b"r"})}
+    assert requested_qualifiers(()) is None

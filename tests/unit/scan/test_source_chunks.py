@@ -1,4 +1,4 @@
-"""How a merge reads its sources ahead: which, how much, what it holds, and that each row comes once."""
+"""How a merge reads ahead: which sources, how much, what it buffers, and that each row comes once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rows_of(chunks: Sequence[Chunk]) -> list[int]:
 def steps(
     chunks: SourceChunks, sources: Sequence[ListSource], bytes_max: int, row_bytes_max: int = 1 << 40
 ) -> list[set[int]]:
-    """The rows of each step."""
+    """Returns the rows of each step."""
     found = []
     while not chunks.is_exhausted:
         step = chunks.advance(sources, bytes_max, row_bytes_max)
@@ -38,7 +38,7 @@ def steps(
 
 
 def given(chunks: SourceChunks, sources: Sequence[ListSource], bytes_max: int) -> dict[int, list[Chunk]]:
-    """The next step, which is no wide row."""
+    """Returns the next step, which is not a wide row."""
     step = chunks.advance(sources, bytes_max, 1 << 40)
     assert not isinstance(step, bytes)
     return step
@@ -94,8 +94,8 @@ def test_each_row_is_given_once_and_in_order(reverse: bool) -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_what_is_held_is_bounded(reverse: bool) -> None:
-    """Each source has all of a step's rows between them, so without a bound all would be held."""
+def test_the_buffers_are_bounded(reverse: bool) -> None:
+    """The sources' rows interleave, so without a bound all would be buffered."""
     sources = [rows(*range(number, 5000, 100)) for number in range(100)]
     bound = 10_000
     chunks = SourceChunks((b"", b""), reverse=reverse, bytes_held_max=bound)
@@ -132,7 +132,7 @@ def test_a_wide_row_is_one_step_between_those_of_other_rows(reverse: bool) -> No
         assert found == [([[1], [1]], b"00002"), (b"00002", b"00002\x00"), ([[3], [3]], b"")]
 
 
-def test_a_source_that_left_is_forgotten_and_one_that_came_is_read_from_there() -> None:
+def test_the_buffer_of_a_removed_source_is_dropped_and_a_new_source_is_read_from_there() -> None:
     first, second = rows(*range(100)), rows(*range(100))
     chunks = SourceChunks((b"", b""), reverse=False, bytes_held_max=MIB)
     before = rows_of([chunk for of_source in given(chunks, [first], 1).values() for chunk in of_source])

@@ -1,4 +1,4 @@
-"""How bytes are read and compared by each type."""
+"""Each type's reading and comparison of bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows and values that are too large to be held: what a scan reads of them, and what it leaves."""
+"""Rows and values that are too large to hold: what a scan reads of them, and what it skips."""
 
 from __future__ import annotations
 
@@ -145,16 +145,16 @@ def test_a_range_of_qualifiers_is_read_alone() -> None:
     assert source.cells_read == 50
 
 
-def test_a_filter_is_judged_before_a_wide_row_is_given() -> None:
+def test_a_filter_is_evaluated_before_a_wide_row_is_answered() -> None:
     judged = ColumnComparison(b"f", b"009999", CompareOp.EQUAL, b"no")
     source = ListSource(wide(b"a", 10_000))
     assert list(begun([(FAMILY, [source])], ScanPlan(Selection(where=judged)))) == []
     assert source.cells_read < 500
     matching = replace(judged, operand=b"v")
     assert len(cells(list(begun([(FAMILY, [source])], ScanPlan(Selection(where=matching)))))) == 10_000
-    misfit = replace(judged, type=ValueType.TEXT_INT, operand=b"1")
+    mismatch = replace(judged, type=ValueType.TEXT_INT, operand=b"1")
     with pytest.raises(FilterTypeError):
-        list(begun([(FAMILY, [source])], ScanPlan(Selection(where=misfit))))
+        list(begun([(FAMILY, [source])], ScanPlan(Selection(where=mismatch))))
 
 
 def test_tombstones_of_the_family_reach_every_part() -> None:
@@ -166,10 +166,10 @@ def test_tombstones_of_the_family_reach_every_part() -> None:
 
 @pytest.mark.parametrize("versions", [1, 3, 1000])
 @pytest.mark.parametrize("asked", [1, 2, 1000])
-def test_a_column_that_is_larger_than_a_part_is_judged_whole(versions: int, asked: int) -> None:
+def test_visibility_of_a_column_that_is_larger_than_a_part_considers_all_of_it(versions: int, asked: int) -> None:
     family = Family(1, b"f", versions=versions)
     writes = [*wide(b"a", 20), *[put(b"a", b"000010x", b"%d" % number, number) for number in range(1, 901)]]
-    # With room for all but one, it makes the oldest version visible that was there when it was written.
+    # With all but one version requested, it makes the oldest version visible that existed when it was written.
     writes.append(Write(b"a", b"f", b"000010x", 100 + 899, 901, DELETE_VERSION, b""))
     sources = [ListSource(writes[start::2]) for start in range(2)]
     for selection in (Selection(versions=asked), Selection((ColumnSelector(b"f", b"000010x"),), versions=asked)):
@@ -196,7 +196,7 @@ def test_a_time_range_of_a_long_column() -> None:
     assert [value for _, _, value in found] == [b"200", b"199", b"198"]
 
 
-def test_a_line_of_a_wide_row_has_what_the_form_asks_for() -> None:
+def test_a_line_of_a_wide_row_has_the_columns_of_the_form() -> None:
     source = ListSource([put(b"a", 1), *wide(b"b", 10_000), put(b"c", 9999, b"c")], away_from=0)
     form = (FormColumn(b"f", b"009999"), FormColumn(b"f", b"000001"), FormColumn(b"f", b"none"))
     for reverse in (False, True):

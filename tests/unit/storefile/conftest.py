@@ -1,4 +1,4 @@
-"""Fixtures of the store file's tests."""
+"""Fixtures for the tests of store files."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Flips bits of a store file and reads it: run as a program, so that a death by signal is seen by the test.
+"""Flips bits of a store file and reads it; a program, so that a test notices if a signal kills it.
 
     python -m tests.unit.storefile.flipping FOLDER SEED FLIP_COUNT
 
 writes a store file, then flips one bit at a time, before the file is opened or while it is open, spread evenly over
-every structure; reads it by gets of all rows, gets of absent rows, and scans both ways; and verifies it. Prints how
-often each structure was hit and what came of it, as JSON.
+every structure; reads it by gets of all rows, gets of absent rows, and scans in both directions; and verifies it.
+Prints how often each structure was hit, and the outcomes, as JSON.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.unit.storefile.store_file_case import Case, RowCell, cells_of, chunks
 
 @dataclass
 class Bench:
-    """The file under test and what it must answer."""
+    """The file under test and its expected contents."""
 
     path: Path
     info: StoreFileInfo
@@ -54,7 +54,7 @@ def make(folder: Path) -> Bench:
 
 
 def structures(bench: Bench) -> dict[str, list[tuple[int, int]]]:
-    """The parts of the file by name, each as ranges of bytes."""
+    """Returns the parts of the file by name, each as ranges of bytes."""
     files = Files()
     descriptor = files.open(bench.path, 0)
     index = read_metadata(bench.path, bench.info, files, descriptor).index
@@ -68,8 +68,8 @@ def structures(bench: Bench) -> dict[str, list[tuple[int, int]]]:
         "block headers": _header(extents[:-1]),
         "block payloads": _payload(extents[:-1]),
     }
-    covered = sorted(span for spans in found.values() for span in spans)
-    found["rest: lmdb branch and leaf pages, free pages, padding"] = list(_gaps(covered, bench.info.file_bytes))
+    covered = sorted(byte_range for ranges in found.values() for byte_range in ranges)
+    found["other: lmdb branch and leaf pages, free pages, padding"] = list(_gaps(covered, bench.info.file_bytes))
     return found
 
 
@@ -92,7 +92,7 @@ def _gaps(covered: list[tuple[int, int]], file_bytes: int) -> Iterator[tuple[int
 
 
 def read_everything(bench: Bench, store_file: StoreFile) -> str:
-    """What came of reading it: "right", or "corruption" when one read at least said so. AssertionError if wrong."""
+    """Reads all: returns "right", or "corruption" if a read raised that. AssertionError for a wrong answer."""
     outcome = "right"
     for row in [*bench.rows, *bench.absent]:
         try:

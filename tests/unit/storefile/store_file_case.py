@@ -1,4 +1,4 @@
-"""Store files for tests: cells to fill them with, and a folder with one file whose blocks hold few cells."""
+"""Store files for tests: generated cells, and a folder with one file whose blocks hold few cells."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SMALL_FAMILY = Family(1, b"f", block_bytes=250)
 
 
 def simple_cells(row_count: int, column_count: int = 1, value_bytes: int = 20) -> list[RowCell]:
-    """Rows r00000, r00001, ... with one put a column."""
+    """Returns rows r00000, r00001, ... with one put a column."""
     return [
         (
             f"r{row:05}".encode(),
@@ -39,7 +39,7 @@ def simple_cells(row_count: int, column_count: int = 1, value_bytes: int = 20) -
 
 
 def random_cells(chance: random.Random, cell_count: int) -> list[RowCell]:
-    """Rows of very different widths, empty and large values, versions and all kinds, in store order."""
+    """Returns rows of very different widths, with empty and large values, versions and all kinds, in store order."""
     cells = set()
     for _ in range(cell_count):
         row = chance.choice([b"a", b"b\0", b"b", bytes([chance.randrange(256)]) * chance.choice([1, 2, 40])])
@@ -47,24 +47,24 @@ def random_cells(chance: random.Random, cell_count: int) -> list[RowCell]:
         qualifier = b"" if kind == Kind.DELETE_FAMILY else chance.choice([b"", b"q", b"q\0", b"x" * 30])
         value = chance.choice([b"", b"v", b"w" * 100, b"z" * 700]) if kind == PUT else b""
         cells.add((row, (qualifier, -chance.randrange(1, 50), -chance.randrange(1, 1000), int(kind), value)))
-    # One cell at most a row, qualifier, timestamp and write number, as the engine makes them.
+    # At most one cell for each row, qualifier, timestamp and write number, as the engine writes them.
     unique = {(row, cell[:3]): (row, cell) for row, cell in cells}
     return sorted(unique.values())
 
 
 def rows_of(cells: Iterable[RowCell]) -> dict[bytes, list[Cell]]:
-    """The cells of each row, rows ascending."""
+    """Returns the cells of each row, rows ascending."""
     return {row: [cell for _, cell in group] for row, group in groupby(cells, key=lambda cell: cell[0])}
 
 
 def table_of(cells: Sequence[RowCell]) -> pa.Table:
-    """The cells, which are sorted, as one table."""
+    """Returns sorted cells as one table."""
     rows = rows_of(cells)
     return cells_table(list(rows), list(rows.values()))
 
 
 def cells_of(table: pa.Table) -> list[RowCell]:
-    """The cells of a table."""
+    """Returns the cells of a table."""
     return [
         (row, (qualifier, -timestamp, -write_number, kind, value))
         for row, qualifier, timestamp, write_number, kind, value in zip(
@@ -74,13 +74,13 @@ def cells_of(table: pa.Table) -> list[RowCell]:
 
 
 def loaded_cells(cells: Sequence[FoundCell]) -> list[Cell]:
-    """The cells with their values, also those that were away."""
+    """Returns the cells with all values loaded."""
     return [(*cell[:4], loaded(cell[4])) for cell in cells]
 
 
 @dataclass
 class Case:
-    """A folder, and how the test's store files are made in it."""
+    """A folder for a test's store file, which it writes and opens."""
 
     folder: Path
     files: Files
@@ -109,14 +109,14 @@ class Case:
 
 
 def chunks_of(source: StoreFile, start: bytes, stop: bytes, bytes_max: int, *, reverse: bool = False) -> list[Chunk]:
-    """All of a range, chunk by chunk, as a scan reads it; in the order of reading."""
+    """Reads a range chunk by chunk, as a scan does; returns the chunks in the order of reading."""
     chunks = []
     while True:
         chunk = source.read_rows(start, stop, bytes_max, reverse=reverse)
         chunks.append(chunk)
         if chunk.frontier is None:
             return chunks
-        assert chunk.table.num_rows, "a chunk that is not the last one holds a row at least"
+        assert chunk.table.num_rows, "a chunk that is not the last one must hold a row"
         if reverse:
             stop = chunk.frontier
         else:

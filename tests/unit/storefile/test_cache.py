@@ -1,4 +1,4 @@
-"""The block cache keeps what was used last, within its bytes."""
+"""The block cache keeps the blocks that were used last, within its bound."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def block(cell_count: int = 1) -> Block:
     return Block(batch)
 
 
-def test_the_least_recently_used_block_goes_first() -> None:
+def test_the_least_recently_used_block_is_evicted_first() -> None:
     one = block()
     cache = BlockCache(3 * one.bytes_held)
     reader = cache.new_reader()
@@ -30,7 +30,7 @@ def test_the_least_recently_used_block_goes_first() -> None:
     assert cache.statistics().evicted_count == 1
 
 
-def test_a_block_over_the_bound_is_not_kept_and_pushes_nothing_out() -> None:
+def test_a_block_over_the_bound_is_not_cached_and_evicts_nothing() -> None:
     cache = BlockCache(block().bytes_held + 100)
     reader = cache.new_reader()
     cache.put(reader, 0, block())
@@ -67,7 +67,7 @@ def test_readers_do_not_see_each_others_blocks_and_leave_nothing_behind() -> Non
     cache.put(first, 0, block())
     assert cache.get(second, 0) is None
     cache.put(second, 0, block())
-    cache.reader_is_gone(first)
+    cache.release_reader(first)
     assert cache.statistics().block_count == 1
     assert cache.holds(second, 0)
     cache._check()
@@ -91,7 +91,7 @@ def test_many_threads_keep_the_cache_within_its_bound() -> None:
             if cache.get(reader, place) is None:
                 cache.put(reader, place, block(1 + place % 4))
             if chance.random() < 0.01:
-                cache.reader_is_gone(chance.choice(readers))
+                cache.release_reader(chance.choice(readers))
 
     threads = [threading.Thread(target=use, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -103,12 +103,12 @@ def test_many_threads_keep_the_cache_within_its_bound() -> None:
     assert cache.statistics().hit_count + cache.statistics().miss_count == 2000
 
 
-def test_what_indexes_hold_is_counted_until_their_readers_are_gone() -> None:
+def test_memory_of_indexes_is_counted_until_their_readers_are_released() -> None:
     cache = BlockCache(1 << 20)
     first, second = cache.new_reader(1000), cache.new_reader(20)
     cache.put(first, 0, block())
     assert cache.index_bytes_held == 1020
-    cache.reader_is_gone(first)
+    cache.release_reader(first)
     cache.put(second, 0, block())
     assert cache.index_bytes_held == 20
     cache._check()

@@ -1,4 +1,4 @@
-"""Blocks are cut near their size, never inside a cell, and where a row ends if that fits."""
+"""Blocks are cut near their size, never inside a cell, and at the end of a row if possible."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 from rowlock_regionserver.cells import PUT
+from rowlock_regionserver.storefile.cell_properties import CellProperties
 from rowlock_regionserver.storefile.cutter import Cutter, cell_ends
-from rowlock_regionserver.storefile.sorting import Facts
 
 from tests.unit.storefile.store_file_case import RowCell, cells_of, random_cells, simple_cells, table_of
 
 
 def cut(cells: list[RowCell], block_bytes: int, table_cells: int) -> list[list[RowCell]]:
-    cutter, facts = Cutter(block_bytes), Facts(hash_rows=False)
+    cutter, properties = Cutter(block_bytes), CellProperties(hash_rows=False)
     blocks: list[pa.RecordBatch] = []
     for start in range(0, len(cells), table_cells):
         (batch,) = table_of(cells[start : start + table_cells]).to_batches()
-        blocks += cutter.add(batch, facts.add(batch))
-    blocks += cutter.rest()
+        blocks += cutter.add(batch, properties.add(batch))
+    blocks += cutter.finish()
     return [cells_of(pa.Table.from_batches([block])) for block in blocks]
 
 

@@ -1,4 +1,4 @@
-"""A damaged store file is a CorruptionError or was never needed: never a wrong answer, never death by signal."""
+"""Damage in a store file raises CorruptionError or is not read: no wrong answer, and no death by a signal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FLIP_COUNT = 1050
 
 
 def flipped(folder: Path, seed: int, flip_count: int) -> dict[str, dict[str, int]]:
-    """What tests/unit/storefile/flipping.py prints, run as a process of its own."""
+    """Runs tests/unit/storefile/flipping.py as a process and returns its output."""
     child = subprocess.run(
         [sys.executable, "-m", "tests.unit.storefile.flipping", str(folder), str(seed), str(flip_count)],
         capture_output=True,
@@ -45,9 +45,9 @@ def test_no_flipped_bit_gives_a_wrong_answer_or_kills_the_process(tmp_path: Path
     assert sum(sum(counts.values()) for counts in outcomes.values()) == FLIP_COUNT
     for name, counts in outcomes.items():
         if "lmdb" in name:
-            assert set(counts) == {"right"}, f"{name}: LMDB's pages take part in a read"
+            assert set(counts) == {"right"}, f"{name}: LMDB's pages were read"
         else:
-            # A flip of the metadata while the file is open is not noticed before the next opening.
+            # A flip of the metadata of an open file is noticed when it is opened again.
             assert set(counts) - {"right"}, f"{name}: no damage was noticed"
             assert "block" not in name or set(counts) == {"corruption"}
 
@@ -98,10 +98,10 @@ def test_damage_of_one_block_leaves_the_others_readable(tmp_path: Path) -> None:
 
 def test_a_block_in_the_place_of_another_is_noticed(tmp_path: Path) -> None:
     bench = flipping.make(tmp_path)
-    spans = flipping.structures(bench)
+    ranges = flipping.structures(bench)
     raw = bytearray(bench.path.read_bytes())
-    (first, second) = (header[0] for header in spans["block headers"][2:4])
-    length = spans["block payloads"][2][1] - first
+    (first, second) = (header[0] for header in ranges["block headers"][2:4])
+    length = ranges["block payloads"][2][1] - first
     raw[second : second + length] = raw[first : first + length]
     bench.path.write_bytes(raw)
     assert flipping.read_everything(bench, bench.open()) == "corruption"
@@ -110,7 +110,7 @@ def test_a_block_in_the_place_of_another_is_noticed(tmp_path: Path) -> None:
 def test_zeroed_pages_are_noticed(tmp_path: Path) -> None:
     bench = flipping.make(tmp_path)
     whole = bench.path.read_bytes()
-    assert google_crc32c.value(b"\0" * 100) != 0, "zeros must not vouch for themselves"
+    assert google_crc32c.value(b"\0" * 100) != 0, "zeros must not have a valid checksum"
     for page in range(2, len(whole) // 4096):
         raw = bytearray(whole)
         raw[page * 4096 : (page + 1) * 4096] = bytes(4096)

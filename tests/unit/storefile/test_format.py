@@ -1,4 +1,4 @@
-"""Headers, keys, metadata and the Bloom filter come back as they were made, or not at all."""
+"""Headers, keys, metadata and the Bloom filter round-trip, and damaged ones are refused."""
 
 from __future__ import annotations
 

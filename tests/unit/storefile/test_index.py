@@ -1,4 +1,4 @@
-"""The block index: which neighbours a bulk read takes together."""
+"""The block index: the contiguous blocks of one bulk read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rowlock_regionserver.storefile.index import BlockIndex
 
 
 def index(*places: tuple[int, int]) -> BlockIndex:
-    """Blocks at (offset, bytes of header and payload)."""
+    """Returns an index of blocks at (offset, bytes of header and payload)."""
     count = len(places)
     rows = [b"%03d" % number for number in range(count)]
     return BlockIndex(

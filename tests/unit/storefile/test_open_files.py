@@ -1,4 +1,4 @@
-"""Descriptors of store files: opened when needed, bounded, always of the same file; and when a file is removed."""
+"""Descriptors of store files are opened on demand, bounded, and always of the same file; and removal of files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CELLS = simple_cells(50)
 
 
 def written(folder: Path, count: int, open_files: OpenFiles) -> list[StoreFile]:
-    """Store files with the same cells. Nothing of them is cached."""
+    """Returns store files with the same cells, and no block cache."""
     files = []
     for number in range(count):
         path = folder / f"{number}.store"
@@ -40,7 +40,7 @@ def reads_right(file: StoreFile) -> bool:
 
 
 def descriptors_of(folder: Path) -> int:
-    """How many the process has of files below the folder."""
+    """Returns how many descriptors the process has for files below the folder."""
     count = 0
     for link in Path("/proc/self/fd").iterdir():
         try:
@@ -84,7 +84,7 @@ def test_many_threads_read_more_files_than_may_be_open(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", ["another file", "cut", "gone"])
 def test_a_file_that_is_another_one_when_it_is_opened_again_is_damage(tmp_path: Path, change: str) -> None:
-    """Also if it has the same bytes: what was verified of the index need not hold of it."""
+    """Even with the same bytes, because the index was verified only for the first file."""
     open_files = OpenFiles(Files())
     (file,) = written(tmp_path, 1, open_files)
     open_files.close_idle()
@@ -112,7 +112,7 @@ def test_the_event_loop_opens_no_file(case: Case) -> None:
 
 @contextmanager
 def no_descriptor_left() -> Iterator[None]:
-    """The process may open no more files than it has open now."""
+    """Lets the process open no more files than it has open now."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest = os.open("/dev/null", os.O_RDONLY)
     os.close(lowest)
@@ -134,7 +134,7 @@ def test_without_a_free_descriptor_an_idle_one_is_closed(tmp_path: Path) -> None
     with no_descriptor_left():
         assert reads_right(third)
         assert reads_right(first)
-        # So does whatever else needs one, or two: a folder is opened, and listed by another descriptor.
+        # Listing a folder needs two descriptors: one is opened, and another lists it.
         assert files.read(first.path)
         assert reads_right(second)
         assert files.list_folder(tmp_path) == ["0.store", "1.store", "2.store"]
@@ -176,14 +176,14 @@ def test_a_file_is_removed_with_its_last_reference_and_can_be_read_until_then(tm
     held = files[0]
     del files, file
     gc.collect()
-    open_files.tidy()
+    open_files.close_released()
     assert [path.name for path in folder.iterdir()] == ["0.store"]
     open_files.close_idle()
     assert reads_right(held), "its name was needed to open it again"
     del held
     gc.collect()
     assert folder.exists(), "a finalizer may run anywhere, so it does no work"
-    open_files.tidy()
+    open_files.close_released()
     assert not folder.exists()
     assert open_files.statistics().removed_count == 2
 
@@ -195,10 +195,10 @@ def test_a_value_that_is_away_keeps_its_file(case: Case) -> None:
     file.remove_when_unused()
     del file
     gc.collect()
-    case.open_files.tidy()
+    case.open_files.close_released()
     assert not isinstance(cell[4], bytes)
     assert cell[4].load() == large[0][1][4]
     del cell
     gc.collect()
-    case.open_files.tidy()
+    case.open_files.close_released()
     assert not case.path.exists()

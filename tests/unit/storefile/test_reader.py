@@ -1,4 +1,4 @@
-"""What a store file answers is what was written into it."""
+"""A store file returns the cells that were written into it."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_flags_of_chunks_tell_of_tombstones_and_versions(case: Case) -> None:
 
 
 def must_wait(*_: object) -> None:
-    """Files.pread_into_at_once of a system that has nothing in memory."""
+    """Replaces Files.pread_into_at_once of a system with an empty page cache."""
 
 
 def test_a_row_is_in_memory_when_it_was_read_or_is_certainly_not_there(
@@ -181,7 +181,7 @@ def test_a_row_is_in_memory_when_it_was_read_or_is_certainly_not_there(
 
 
 @pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="only Linux tells what it has in memory")
-def test_a_row_that_the_system_has_in_memory_is_brought_into_the_cache(case: Case) -> None:
+def test_a_row_in_the_page_cache_is_loaded_into_the_block_cache(case: Case) -> None:
     store_file = case.written(simple_cells(50))
     assert store_file.is_row_in_memory(b"r00030")
     assert store_file.statistics().block_read_count == 1
@@ -189,8 +189,8 @@ def test_a_row_that_the_system_has_in_memory_is_brought_into_the_cache(case: Cas
     assert store_file.statistics().block_read_count == 1
 
 
-def test_a_row_of_many_blocks_is_left_to_who_may_wait(case: Case) -> None:
-    """The event loop asks: a row of megabytes would keep it from everybody else."""
+def test_a_row_of_many_blocks_is_left_to_a_thread_that_may_block(case: Case) -> None:
+    """Because the event loop asks, and reading megabytes would block all other requests."""
     store_file = case.written(wide_row(b"s", 2000))
     assert len(store_file._index.blocks_of_row(b"s")) > 2
     assert not store_file.is_row_in_memory(b"s")
@@ -198,7 +198,7 @@ def test_a_row_of_many_blocks_is_left_to_who_may_wait(case: Case) -> None:
 
 
 @pytest.mark.parametrize("count", [None, 10])
-def test_what_is_not_in_memory_whole_is_left_to_who_may_wait(
+def test_a_block_not_all_in_the_page_cache_is_left_to_a_thread_that_may_block(
     case: Case, monkeypatch: pytest.MonkeyPatch, count: int | None
 ) -> None:
     store_file = case.written(simple_cells(50))
@@ -207,7 +207,7 @@ def test_what_is_not_in_memory_whole_is_left_to_who_may_wait(
     assert store_file.statistics().block_read_count == 0
 
 
-def test_damage_that_is_met_at_once_is_told_by_the_read(case: Case) -> None:
+def test_damage_found_by_a_nonblocking_read_is_raised_by_the_blocking_read(case: Case) -> None:
     store_file = case.written(simple_cells(50))
     (offset, *_) = store_file._index.offsets
     data = bytearray(case.path.read_bytes())
@@ -250,7 +250,7 @@ def open_descriptors(path: Path) -> int:
     return sum(os.path.samefile(link, path) for link in links.iterdir() if link.exists())
 
 
-def test_the_descriptor_goes_with_the_last_reference_and_what_was_read_stays(case: Case) -> None:
+def test_the_descriptor_is_released_with_the_last_reference_and_cells_stay_valid(case: Case) -> None:
     cells = simple_cells(50)
     store_file = case.written(cells)
     other = case.open(store_file.info)
@@ -258,14 +258,14 @@ def test_the_descriptor_goes_with_the_last_reference_and_what_was_read_stays(cas
     chunk = store_file.read_rows(b"", b"", 1 << 30)
     del store_file
     gc.collect()
-    case.open_files.tidy()
+    case.open_files.close_released()
     assert open_descriptors(case.path) == 1
     case.path.unlink()
     assert cells_of(chunk.table) == cells
     assert list(other.row_cells(b"r00003")) == [cells[3][1]]
 
 
-def test_blocks_of_a_store_file_that_is_gone_leave_the_cache(case: Case) -> None:
+def test_blocks_of_a_released_store_file_leave_the_cache(case: Case) -> None:
     cache = BlockCache(1 << 20)
     info = case.write(simple_cells(50))
     store_file = StoreFile.open(case.path, info, cache, case.open_files)
@@ -316,7 +316,7 @@ def test_an_info_that_does_not_fit_the_file_is_refused(case: Case) -> None:
 
 
 class UnreadableSector(Files):
-    """A disk that can't read from a place on."""
+    """A disk that can't read from an offset on."""
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -328,7 +328,7 @@ class UnreadableSector(Files):
 
 
 class ShortReads(Files):
-    """A disk that gives at most 100 bytes a call."""
+    """A disk that returns at most 100 bytes a call."""
 
     def pread_into(self, descriptor: int, buffers: Sequence[memoryview], offset: int) -> int:
         return super().pread_into(descriptor, [buffers[0][:100]], offset)

@@ -1,4 +1,4 @@
-"""verify names every damage of a file; salvage gives every block that is whole."""
+"""verify reports all damage of a file; salvage returns every intact block."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def test_a_missing_file_is_named(case: Case) -> None:
     assert damage.path == case.path
 
 
-def test_facts_that_do_not_fit_the_cells_are_found(case: Case) -> None:
+def test_properties_that_do_not_fit_the_cells_are_found(case: Case) -> None:
     info = case.write(simple_cells(20))
-    # As if the manifest named a file with the same bytes but other facts.
+    # As if the manifest named a file with the same bytes but other properties.
     (damage,) = verify_store_file(case.path, replace(info, row_count=19), case.files)
     assert damage.path == case.path
 

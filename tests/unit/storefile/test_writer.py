@@ -1,4 +1,4 @@
-"""A store file is written whole and durably, or not at all."""
+"""A store file is written completely and durably, or not at all."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.storefile import container
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile.cache import BlockCache
+from rowlock_regionserver.storefile.cell_properties import OutOfOrderError
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
-from rowlock_regionserver.storefile.sorting import OutOfOrderError
 from rowlock_regionserver.storefile.verify import verify_store_file
 from rowlock_regionserver.storefile.writer import write_store_file
 
@@ -44,7 +44,7 @@ def read_all(path: Path, info: StoreFileInfo) -> list[RowCell]:
 
 
 def run_python(program: str, folder: Path) -> str:
-    """What the program prints, run in a process of its own with the folder as its argument."""
+    """Runs the program as a process, with the folder as its argument; returns its output."""
     child = subprocess.run(
         [sys.executable, "-c", program, str(folder)],
         capture_output=True,
@@ -76,7 +76,7 @@ def test_the_info_tells_what_was_written(case: Case) -> None:
 
 
 @pytest.mark.parametrize("table_cells", [1, 2, 7, 1000])
-def test_tables_of_any_size_make_the_same_cells_and_facts(case: Case, table_cells: int) -> None:
+def test_tables_of_any_size_make_the_same_cells_and_properties(case: Case, table_cells: int) -> None:
     cells = simple_cells(40, 3)
     cells += [(b"s", (b"q", -10 - age, -1 - age, PUT, b"v" * 50)) for age in reversed(range(30))]
     whole = case.write(cells)
@@ -126,7 +126,7 @@ def test_a_description_that_is_not_an_info_is_refused(case: Case, change: dict[s
 
 def test_a_description_may_say_more_and_not_less(case: Case) -> None:
     info = case.write(simple_cells(1))
-    # As manifests of before had it.
+    # As in manifests of earlier versions.
     assert StoreFileInfo.from_json({**info.to_json(), "first_row": "00", "last_row": "00"}) == info
     for name in info.to_json():
         less = {other: value for other, value in info.to_json().items() if other != name}

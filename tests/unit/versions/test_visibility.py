@@ -1,4 +1,4 @@
-"""Both forms of visibility against the hand-written table of cases, and what they leave uncopied."""
+"""Both forms of the visibility rules against the hand-written table of cases, and what they do not copy."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from rowlock_regionserver.cells import NEWEST, Cell, Family, ReadPoint, from_the
 from rowlock_regionserver.versions.visibility import retained_cells, visible_cells
 
 from tests.property.visibility_model import cells_by_row, literal_visible_cells, table_of
-from tests.unit.versions.judged import retained, visible
+from tests.unit.versions.masked_tables import retained, visible
 from tests.unit.versions.visibility_cases import CASES, Case, answer_of
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
 @every_case
-def test_the_plain_machine_answers_as_written(case: Case) -> None:
+def test_the_state_machine_answers_as_written(case: Case) -> None:
     assert answer_of(visible_cells(case.cells(), case.moment, case.family)) == case.answer
 
 
@@ -34,7 +34,7 @@ def test_the_model_of_the_random_tests_answers_as_written(case: Case) -> None:
 
 @every_case
 def test_the_answer_does_not_depend_on_what_was_flushed(case: Case) -> None:
-    """Whatever prefix of the writes a flush has kept only what it must of, the answer is the same."""
+    """For every prefix of the writes that was flushed with retention, the answer is the same."""
     cells = case.cells()
     for flushed_up_to in range(1, 1 + max(-cell[2] for cell in cells)):
         oldest_read_point = min(flushed_up_to, case.read_point)
@@ -67,7 +67,7 @@ def test_a_table_in_which_everything_is_visible_is_not_copied() -> None:
     assert visible(empty_cells(), ReadPoint(2, 0), FAMILY).num_rows == 0
 
 
-def test_a_table_of_which_flush_keeps_everything_is_not_copied() -> None:
+def test_a_table_of_which_flush_retains_everything_is_not_copied() -> None:
     table = table_of(PLAIN)
     assert retained(table, from_then_on(NEWEST), FAMILY) is table
     assert retained(empty_cells(), from_then_on(NEWEST), FAMILY).num_rows == 0

@@ -54,7 +54,7 @@ class Case:
         return ReadPoint(self.read_point, self.now_ms)
 
     def cells(self) -> list[Cell]:
-        """The row's cells in store order."""
+        """Returns the row's cells in store order."""
         cells: list[Cell] = []
         for write_number, mutation in enumerate(self.changes.split(";"), start=1):
             atomic = mutation.strip().removeprefix("rm[").removesuffix("]")
@@ -63,7 +63,7 @@ class Case:
 
 
 def _cell(change: str, write_number: int) -> Cell:
-    """The cell of one change, like `put q=a@100` or `delf@200`."""
+    """Returns the cell of one change, such as `put q=a@100` or `delf@200`."""
     what, at, timestamp = change.partition("@")
     assert at, f"{change!r} has no timestamp"
     verb, _, column = what.partition(" ")
@@ -72,7 +72,7 @@ def _cell(change: str, write_number: int) -> Cell:
 
 
 def answer_of(visible: list[Cell]) -> str:
-    """Visible cells in the notation of the cases."""
+    """Returns visible cells in the notation of the cases."""
     shown = [cell[4].decode() if cell[0] == b"q" else f"{cell[0].decode()}={cell[4].decode()}" for cell in visible]
     return " ".join(shown) or "-"
 

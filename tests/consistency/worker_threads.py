@@ -1,4 +1,4 @@
-"""The threads of a campaign: they work side by side until they are told to stop, and none fails unseen."""
+"""The threads of a campaign, which run until they are stopped; their failures are recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.crash.account import Account
 JOIN_SECONDS = 120.0
 
 
-class Crew:
+class WorkerThreads:
     """A context: leaving it stops and joins all threads. Their counts and problems then stand in the account.
 
     What a thread raises is a problem, and stops the others. `count`, `problem` and `has_work` are thread-safe.
@@ -31,17 +31,17 @@ class Crew:
 
     @property
     def has_work(self) -> bool:
-        """The threads go on."""
+        """Whether the threads should continue."""
         return not self._stop.is_set()
 
     def start(self, name: str, work: Callable[[], None]) -> None:
-        """Has a thread do the work, once; the work looks at `has_work`."""
+        """Starts a thread that runs the work once; the work must watch `has_work`."""
         thread = threading.Thread(target=self._run, args=(name, work), name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 
     def repeat(self, name: str, turn: Callable[[], None]) -> None:
-        """Has a thread take one turn after the other, as long as there is work."""
+        """Starts a thread that runs one turn after the other while `has_work`."""
 
         def work() -> None:
             while self.has_work:
@@ -58,22 +58,22 @@ class Crew:
             return self._counts[what]
 
     def problem(self, text: str) -> None:
-        """Something was not as promised."""
+        """Records a broken promise."""
         with self._lock:
             self._problems.append(text)
 
     def wait(self, seconds: float) -> bool:
-        """Lets the threads work for so long; False when one of them failed before."""
+        """Waits while the threads work, at most `seconds`; returns False when one failed before."""
         return not self._stop.wait(seconds)
 
     def wait_until(self, is_enough: Callable[[], bool], seconds_max: float) -> None:
-        """Lets the threads work until it is enough, but no longer than so long."""
+        """Waits until the condition holds, at most `seconds_max`."""
         deadline = time.monotonic() + seconds_max
         while not is_enough() and time.monotonic() < deadline and self.wait(0.02):
             pass
 
     def stop(self) -> None:
-        """Tells the threads to end, and waits until they have."""
+        """Stops the threads, and waits until they have ended."""
         self._stop.set()
         deadline = time.monotonic() + JOIN_SECONDS
         for thread in self._threads:
@@ -82,7 +82,7 @@ class Crew:
                 self.problem(f"thread {thread.name} did not end within {JOIN_SECONDS:.0f} s")
         self._threads.clear()
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> WorkerThreads:
         return self
 
     def __exit__(

@@ -1,7 +1,7 @@
-"""What the writer learns of sorted cells as they pass: their order, their rows, and the facts for the metadata.
+"""Collects the properties of sorted cells for the metadata, and checks their order, as the writer passes them on.
 
-Everything is a vector operation over one record batch; what spans two batches is judged by the last cell of one and
-the first of the next.
+Everything is a vector operation over one record batch. Across two batches the last cell of one is compared with the
+first of the next.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _Place = tuple[bytes, bytes, int, int]
 
 
 class OutOfOrderError(AssertionError):
-    """Cells are not in store order: a mistake of whoever sorted them."""
+    """Cells are not in store order: a mistake of the caller, which sorts them."""
 
 
 @dataclass(slots=True)
-class Facts:
-    """What is known of the cells that were added so far. Not thread-safe."""
+class CellProperties:
+    """The properties of the cells that were added so far. Not thread-safe."""
 
     hash_rows: bool
     cell_count: int = 0
@@ -58,9 +58,9 @@ class Facts:
     _hashes: list[bloom.Words] | None = None
 
     def add(self, batch: pa.RecordBatch) -> columns.Integers:
-        """Takes in the next cells (at least one) and gives where in them a row begins that did not begin before.
+        """Adds the next cells, at least one, and returns the places in them where a new row begins.
 
-        OutOfOrderError when the cells are not in store order.
+        Raises OutOfOrderError when the cells are not in store order.
         """
         first, last = _place(batch, 0), _place(batch, batch.num_rows - 1)
         if self._last is not None and self._last > first:
@@ -83,11 +83,11 @@ class Facts:
         return row_starts
 
     def counted(self) -> dict[str, int]:
-        """All of it, by the names that StoreFileInfo has for it."""
+        """Returns the properties by their names in StoreFileInfo."""
         return {name: getattr(self, name) for name in _COUNTED}
 
     def bloom_words(self) -> bloom.Words:
-        """The Bloom filter of the rows; empty when none is wanted."""
+        """Returns the Bloom filter of the rows; empty without `hash_rows`."""
         if not self.hash_rows:
             return np.empty(0, np.uint64)
         return bloom.build(np.concatenate(self._hashes or [np.empty(0, np.uint64)]))
@@ -111,9 +111,9 @@ def _place(batch: pa.RecordBatch, cell: int) -> _Place:
 
 
 def _same_as_before(batch: pa.RecordBatch) -> tuple[columns.Mask, columns.Mask]:
-    """For every cell but the first: whether its row, and whether its row and qualifier, are those of the one before.
+    """Returns for every cell but the first whether its row, and its row and qualifier, equal those of the previous.
 
-    OutOfOrderError when a cell belongs before the one before it.
+    Raises OutOfOrderError when the cells are not in store order.
     """
     row_order, same_row = _compared(batch.column(ROW))
     qualifier_order, same_qualifier = _compared(batch.column(QUALIFIER))
@@ -130,6 +130,6 @@ def _same_as_before(batch: pa.RecordBatch) -> tuple[columns.Mask, columns.Mask]:
 
 
 def _compared(column: columns.Column) -> tuple[columns.Mask, columns.Mask]:
-    """For every element but the first: whether it is greater than, and whether it equals, the one before it."""
+    """Returns for every element but the first whether it is greater than the previous one, and whether it is equal."""
     greater = pc.greater(column.slice(1), column.slice(0, len(column) - 1))
     return numpy_mask(greater), columns.equals_previous(column)[1:]

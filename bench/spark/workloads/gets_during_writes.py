@@ -1,4 +1,4 @@
-"""A point reader beside a job that writes into its server, and beside the same job writing Parquet."""
+"""Gets during a job that writes into their server, and during the same job writing Parquet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import cast
 
 from bench.measure import Measurement, Spread, percentile
 from bench.spark import usage
-from bench.spark.attendant import Attendant
+from bench.spark.side_process import SideProcess
 from bench.spark.stage import LOADED, Stage, create_table, running_server
 from bench.spark.usage import Job
 from bench.spark.workloads.writes import job_into_files, job_into_table
@@ -16,57 +16,57 @@ from bench.spark.workloads.writes import job_into_files, job_into_table
 _TABLE = "written"
 
 
-def gets_beside(stage: Stage) -> Mapping[str, Measurement]:
-    """The 99th percentile of gets from a table in files, while another table of the same server is written or not.
+def gets_during_writes(stage: Stage) -> Mapping[str, Measurement]:
+    """Measures the 99th percentile of gets from a table in files, while a job writes another table or Parquet.
 
-    The reader is a process of its own, and does the same in both.
+    The reader is a separate process, and does the same in both cases.
     """
-    beside: list[tuple[list[float], list[float]]] = []
+    latencies: list[tuple[list[float], list[float]]] = []
     with running_server(stage.loaded_data) as (server, client):
         create_table(client, _TABLE)
         command = [sys.executable, "-m", "bench.spark.point_reader", server.address, LOADED, str(stage.row_count)]
-        with Attendant(command) as reader:
+        with SideProcess(command) as reader:
             meter = _WatchedMeter(stage.meter(server), reader)
 
-            def gets_beside_table() -> list[float]:
+            def gets_during_table_writes() -> list[float]:
                 job_into_table(stage, meter, client, server.address, _TABLE)
                 return meter.latencies_ms
 
-            def gets_beside_files() -> list[float]:
+            def gets_during_file_writes() -> list[float]:
                 job_into_files(stage, meter)
                 return meter.latencies_ms
 
             for number in range(stage.warm_up_rounds + stage.rounds):
                 if number % 2:
-                    ours, baseline = gets_beside_table(), gets_beside_files()
+                    ours, baseline = gets_during_table_writes(), gets_during_file_writes()
                 else:
-                    baseline, ours = gets_beside_files(), gets_beside_table()
+                    baseline, ours = gets_during_file_writes(), gets_during_table_writes()
                 if number >= stage.warm_up_rounds:
-                    beside.append((ours, baseline))
-    p99s = [(percentile(mine, 99), percentile(theirs, 99)) for mine, theirs in beside]
+                    latencies.append((ours, baseline))
+    p99s = [(percentile(mine, 99), percentile(theirs, 99)) for mine, theirs in latencies]
     return {
         "get-while-writing": Measurement(
             Spread.of([mine / theirs for mine, theirs in p99s]),
             {
                 "ms beside a job into rowlock": Spread.of([mine for mine, _ in p99s]),
                 "ms beside a job into Parquet": Spread.of([theirs for _, theirs in p99s]),
-                "median ms beside rowlock": Spread.of([percentile(taken, 50) for taken, _ in beside]),
-                "median ms beside Parquet": Spread.of([percentile(taken, 50) for _, taken in beside]),
+                "median ms beside rowlock": Spread.of([percentile(mine, 50) for mine, _ in latencies]),
+                "median ms beside Parquet": Spread.of([percentile(theirs, 50) for _, theirs in latencies]),
             },
         )
     }
 
 
 class _WatchedMeter(usage.Meter):
-    """A meter with a reader that gets rows while a job is measured, and at no other time."""
+    """A meter with a reader that gets rows only while a job is measured."""
 
-    def __init__(self, meter: usage.Meter, reader: Attendant) -> None:
+    def __init__(self, meter: usage.Meter, reader: SideProcess) -> None:
         self._meter = meter
         self._reader = reader
         self.latencies_ms: list[float] = []
 
     def usage(self, job: Job) -> usage.Usage:
-        self._reader.ask("begin")
+        self._reader.call("begin")
         used = self._meter.usage(job)
-        self.latencies_ms = cast("list[float]", self._reader.ask("end")["ms"])
+        self.latencies_ms = cast("list[float]", self._reader.call("end")["ms"])
         return used

@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
-from bench.spark.attendant import Attendant, AttendantError
 from bench.spark.point_reader import PacedCalls
+from bench.spark.side_process import SideProcess, SideProcessError
 
 _SERVES = """
-from bench.spark.attendant import serve
+from bench.spark.side_process import serve
 
 def wrong():
     raise LookupError("no such row")
@@ -28,20 +28,20 @@ def _command() -> list[str]:
 
 
 def test_questions_are_answered_in_order_and_a_mistake_is_an_answer(capfd: pytest.CaptureFixture[str]) -> None:
-    with Attendant(_command()) as attendant:
-        assert attendant.ask("count") == {"count": 3}
-        with pytest.raises(AttendantError, match="LookupError: no such row"):
-            attendant.ask("wrong")
-        assert attendant.ask("count") == {"count": 3}
+    with SideProcess(_command()) as process:
+        assert process.call("count") == {"count": 3}
+        with pytest.raises(SideProcessError, match="LookupError: no such row"):
+            process.call("wrong")
+        assert process.call("count") == {"count": 3}
     assert "Traceback" in capfd.readouterr().err
 
 
 def test_a_process_that_ends_is_told_of() -> None:
-    with Attendant(_command()) as attendant:
-        with pytest.raises(AttendantError, match="ended when it was asked to gone"):
-            attendant.ask("gone")
-        with pytest.raises(AttendantError, match="ended"):
-            attendant.ask("count")
+    with SideProcess(_command()) as process:
+        with pytest.raises(SideProcessError, match="ended during the command 'gone'"):
+            process.call("gone")
+        with pytest.raises(SideProcessError, match="ended"):
+            process.call("count")
 
 
 def test_every_call_counts_with_what_it_took() -> None:

@@ -1,4 +1,4 @@
-"""The cells that stay of several sources come in small pieces, with a pause between them."""
+"""The retained cells of several sources come in small tables, with a pause between them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rowlock_regionserver.cells import Cell, from_then_on
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
 from rowlock_regionserver.memstore.row_segment import RowSegment
 from rowlock_regionserver.scan import source_chunks
-from rowlock_regionserver.scan.kept_tables import kept_tables
+from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.sources import NO_LIMIT, Chunk
 
 
@@ -35,7 +35,7 @@ def test_a_pause_stands_between_windows_of_all_cells_in_order() -> None:
     written.seal()
     bulk = [ArrowSegment(cells_table(rows[first::3], [[cell(first + 1)]] * 30)) for first in (1, 2)]
     events: list[object] = []
-    windows = kept_tables([written, *bulk], everything, 500, 500, between=lambda: events.append("pause"))
+    windows = retained_tables([written, *bulk], everything, 500, 500, between=lambda: events.append("pause"))
     for window in windows:
         events.append(window)
     tables = [event for event in events if isinstance(event, pa.Table)]
@@ -64,7 +64,7 @@ def test_sources_that_are_merged_are_read_in_smaller_pieces_and_later_ones_only_
 
     alone = segment(0, 40, 1)
     three = [segment(40, 80, number) for number in (2, 3, 4)]
-    tables = list(kept_tables([*three, alone], everything, 1200, 1500))
+    tables = list(retained_tables([*three, alone], everything, 1200, 1500))
     assert [row for table in tables for row in rows_of(table)] == sorted(
         [*(b"%03d" % number for number in range(40)), *3 * [b"%03d" % number for number in range(40, 80)]]
     )

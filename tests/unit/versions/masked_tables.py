@@ -1,4 +1,4 @@
-"""What visibility's masks leave of a table."""
+"""Applies the masks of the visibility rules to tables."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rowlock_regionserver.versions import visibility_columns as visibility
 
 
 def visible(table: pa.Table, read_point: ReadPoint, family: Family) -> pa.Table:
-    """The cells that a read sees; the table itself when that is all."""
+    """Returns the cells that a read sees; the table itself when that is all."""
     return keep(table, visibility.visible(table, read_point, family))
 
 
-def retained(table: pa.Table, spans: ProtectedReadPoints, family: Family) -> pa.Table:
-    """The cells that a flush keeps; the table itself when that is all."""
-    return keep(table, visibility.retained(SortedCells.of(table), 0, spans=spans, family=family))
+def retained(table: pa.Table, protected: ProtectedReadPoints, family: Family) -> pa.Table:
+    """Returns the cells that a flush retains; the table itself when that is all."""
+    return keep(table, visibility.retained(SortedCells.of(table), 0, protected=protected, family=family))
