@@ -20,7 +20,7 @@ from bench.demo.flights import evenly, read_flights, sorted_by_key
 from bench.demo.output import Output
 from bench.demo.state import CALL_SECONDS, DemoState, Stopwatch
 from bench.demo.steps import STEPS
-from bench.processes import end_in_order_when_told, start_rowlock
+from bench.processes import exit_on_sigterm, start_rowlock
 
 # With fewer flights too few are late, and there is nothing to correct.
 SPARK_FLIGHTS_MIN = 100
@@ -84,5 +84,5 @@ def main(given: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    end_in_order_when_told()
+    exit_on_sigterm()
     sys.exit(main(sys.argv[1:]))

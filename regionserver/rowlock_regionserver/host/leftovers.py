@@ -50,7 +50,7 @@ def lost_catalog(
         if region_id >= state.next_region_id:
             return _lost_generation(folder, generation + 1, f"the log knows region {region_id}")
     for region_id, path in region_folders(folder, files):
-        if region_id >= state.next_region_id and _has_served(path, files):
+        if region_id >= state.next_region_id and _is_folder(path, files) and _has_served(path, files):
             return _lost_generation(folder, generation + 1, f"{path} holds data")
     return None
 
@@ -69,6 +69,9 @@ def unnamed_region_folders(folder: Path, files: Files, state: CatalogState, reco
     is_proven = recovered.catalog_generation > 0 and not recovered.gaps
     for region_id, path in region_folders(folder, files):
         if region_id in named:
+            continue
+        if not _is_folder(path, files):
+            yield Unnamed(path, "it is not a folder, so no region made it", is_leftover=False)
             continue
         if region_id < state.next_region_id:
             yield Unnamed(path, "its table was dropped or truncated", is_leftover=True)
@@ -99,6 +102,14 @@ def region_folders(folder: Path, files: Files) -> Iterator[tuple[int, Path]]:
     names = [name for name in files.list_folder(folder / "regions") if name.isdigit() and str(int(name)) == name]
     for name in sorted(names, key=int):
         yield int(name), folder / "regions" / name
+
+
+def _is_folder(path: Path, files: Files) -> bool:
+    try:
+        files.list_folder(path)
+    except NotADirectoryError:
+        return False
+    return True
 
 
 def holds_what_a_create_makes(path: Path, files: Files) -> bool:

@@ -9,6 +9,7 @@ Not thread-safe. Must not be open across a fork.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import struct
@@ -55,15 +56,16 @@ class Container:
         self._pending_bytes = 0
         self._environment: Any = files.with_descriptor(path, lambda: self._opened(map_bytes))  # Any: lmdb has no types
         try:
-            self._blocks = self._environment.open_db(layout.BLOCKS_DATABASE)
-            self._metadata = self._environment.open_db(layout.METADATA_DATABASE)
-            self.page_bytes: int = self._environment.stat()["psize"]
-        except lmdb.Error as error:
+            with self._os_errors():
+                self._blocks = self._environment.open_db(layout.BLOCKS_DATABASE)
+                self._metadata = self._environment.open_db(layout.METADATA_DATABASE)
+                self.page_bytes: int = self._environment.stat()["psize"]
+        except OSError:
             self._environment.close()
-            raise self._os_error(error) from error
+            raise
 
     def _opened(self, map_bytes: int) -> Any:  # Any: as above
-        try:
+        with self._os_errors():
             return lmdb.open(
                 os.fsencode(self._path),
                 subdir=False,
@@ -74,8 +76,6 @@ class Container:
                 metasync=False,
                 lock=False,
             )
-        except lmdb.Error as error:
-            raise self._os_error(error) from error
 
     def __enter__(self) -> Container:
         return self
@@ -114,23 +114,25 @@ class Container:
         return offset
 
     def _write(self, database: object, entries: list[_Entry]) -> None:
-        while True:
-            try:
-                with self._environment.begin(write=True, db=database) as transaction:
-                    for key, value in entries:
-                        # LMDB returns False for a key that is out of order or exists.
-                        added = transaction.put(key, value, append=True)
-                        assert added, f"LMDB refused the key {key!r} of {self._path}: out of order, or it exists"
-                return
-            except lmdb.MapFullError:
-                # The transaction was rolled back and no other is open, so the map may grow.
-                self._environment.set_mapsize(2 * self._environment.info()["map_size"])
-            except lmdb.Error as error:
-                raise self._os_error(error) from error
+        with self._os_errors():
+            while True:
+                try:
+                    self._write_once(database, entries)
+                    return
+                except lmdb.MapFullError:
+                    # The transaction was rolled back and no other is open, so the map may grow.
+                    self._environment.set_mapsize(2 * self._environment.info()["map_size"])
+
+    def _write_once(self, database: object, entries: list[_Entry]) -> None:
+        with self._environment.begin(write=True, db=database) as transaction:
+            for key, value in entries:
+                # LMDB returns False for a key that is out of order or exists.
+                added = transaction.put(key, value, append=True)
+                assert added, f"LMDB refused the key {key!r} of {self._path}: out of order, or it exists"
 
     def _offsets(self, database: object) -> Iterator[int]:
         first_start: int | None = None
-        with self._environment.begin(db=database, buffers=True) as transaction:
+        with self._os_errors(), self._environment.begin(db=database, buffers=True) as transaction:
             for _, value in transaction.cursor():
                 address = pa.py_buffer(value).address
                 # Every page is inside the map, so its start is too, and this reads no memory outside of it.
@@ -144,8 +146,13 @@ class Container:
                     forget_pages(first_start, start - first_start)
                     first_start = start
 
-    def _os_error(self, error: lmdb.Error) -> OSError:
-        number = error.code if error.code in NO_DESCRIPTOR else errno.EIO
-        if error.code in _FAILED_WRITE:
-            number = errno.ENOSPC
-        return OSError(number, f"LMDB: {error}", str(self._path))
+    @contextlib.contextmanager
+    def _os_errors(self) -> Iterator[None]:
+        """Raises LMDB's errors as OSError, which callers handle like any other error of the disk."""
+        try:
+            yield
+        except lmdb.Error as error:
+            number = error.code if error.code in NO_DESCRIPTOR else errno.EIO
+            if error.code in _FAILED_WRITE:
+                number = errno.ENOSPC
+            raise OSError(number, f"LMDB: {error}", str(self._path)) from error

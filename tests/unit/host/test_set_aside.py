@@ -105,6 +105,21 @@ def test_a_folder_that_holds_more_than_a_create_makes_is_set_aside(tmp_path: Pat
     server.stop()
 
 
+def test_a_file_with_the_name_of_a_regions_folder_is_set_aside(tmp_path: Path) -> None:
+    """A start ended with NotADirectoryError, whatever the id."""
+    server = opened(tmp_path)
+    server.create_table("t", FAMILIES)
+    server.create_table("u", FAMILIES)
+    server.drop_table("u")
+    server.stop()
+    for region_id in (2, 99):
+        (tmp_path / "regions" / str(region_id)).write_bytes(b"my notes")
+    assert [remark.endswith("the next start sets it aside") for remark in remarks_on(tmp_path)] == [True, True]
+    server = opened(tmp_path)
+    assert [aside.path.read_bytes() for aside in server.set_aside] == [b"my notes", b"my notes"]
+    server.stop()
+
+
 def test_a_new_region_sets_aside_a_folder_of_its_name(tmp_path: Path) -> None:
     """The start could not move it, or an operator put it there later."""
     server = opened(tmp_path)

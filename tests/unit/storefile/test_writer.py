@@ -274,6 +274,15 @@ def test_a_write_that_lmdb_could_not_make_whole_leaves_nothing_and_the_next_try_
     ]
 
 
+def test_an_error_of_lmdb_when_it_reads_back_names_the_file(case: Case) -> None:
+    """It escaped as lmdb.Error, which no caller expects of a disk."""
+    with container.Container(case.path, case.files) as written:
+        written.put_block(b"key", b"v" * (written.page_bytes + 1))
+        written.commit_blocks()
+    with pytest.raises(OSError, match=rf"LMDB: .*closed.*{case.path.name}"):
+        written.block_offsets()
+
+
 def test_a_leftover_temporary_file_is_not_added_to(case: Case) -> None:
     leftover = case.path.with_name(case.path.name + TEMPORARY_SUFFIX)
     leftover.write_bytes(b"garbage" * 10_000)
