@@ -25,7 +25,7 @@ def check_table_name(name: str) -> None:
         )
 
 
-def flush_goes_on(table: str, address: str, seconds: float, error: DeadlineError) -> DeadlineError:
+def flush_continues(table: str, address: str, seconds: float, error: DeadlineError) -> DeadlineError:
     """What a flush ends with that was not answered in time."""
     return DeadlineError(
         f"the flush of table {table!r} was not done within {seconds:g} s ({error.message}); if the server at {address} "

@@ -248,7 +248,7 @@ def test_changes_in_doubt_stay_so_when_the_client_is_closed_before_they_are_sent
 def test_what_was_not_awaited_says_so(fake_server: FakeServer) -> None:
     async def body(db: rowlock.aio.Client) -> None:
         for unfinished in (rowlock.aio.connect(fake_server.address), db.snapshot("t")):
-            with pytest.raises(AttributeError, match=r"await it, or .* 'async with' \('tables' was asked of it\)"):
+            with pytest.raises(AttributeError, match=r"await it, or .* 'async with' \(it has no attribute 'tables'\)"):
                 unfinished.tables()  # type: ignore[union-attr]
             with pytest.raises(TypeError, match=r"await it, .* 'async with'\Z"), unfinished:  # type: ignore[union-attr]
                 pass
