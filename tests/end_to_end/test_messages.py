@@ -88,7 +88,7 @@ def test_a_server_that_is_not_there_is_told_once() -> None:
         assert told.startswith(f"no rowlock server answers at {address}: {why}")
         assert told.count("answers at") == 1
         assert "was lost" not in told
-        assert ("there is no host 'host.invalid'" in told) is (not why)
+        assert ("the host name 'host.invalid' does not resolve" in told) is (not why)
 
 
 def test_a_folder_that_becomes_read_only_ends_the_server_in_one_line(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_folder_that_becomes_read_only_ends_the_server_in_one_line(tmp_path: P
         table.put(b"r", {"f:a": b"1"})
         (data / "catalog").chmod(0o500)
         try:
-            with pytest.raises(rowlock.UnknownOutcomeError, match="Look at the list of tables"):
+            with pytest.raises(rowlock.UnknownOutcomeError, match="List the tables"):
                 db.create_table("u", ["f"])
         finally:
             (data / "catalog").chmod(0o700)

@@ -1,4 +1,4 @@
-"""Requests to the catalog, checked before they are sent."""
+"""Requests to the catalog; arguments are checked before they are sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 
 
 def check_table_name(name: str) -> None:
-    """Raises InvalidArgumentError unless it can be a table's name, TypeError if it is no str."""
+    """Raises InvalidArgumentError unless the name is a valid table name, TypeError if it is no str."""
     if not isinstance(name, str):
         raise TypeError(f"a table's name is str, not {type(name).__name__}")
     if TABLE_NAME.fullmatch(name) is None:
@@ -26,9 +26,9 @@ def check_table_name(name: str) -> None:
 
 
 def flush_continues(table: str, address: str, seconds: float, error: DeadlineError) -> DeadlineError:
-    """What a flush ends with that was not answered in time."""
+    """Returns the error of a flush that was not answered in time."""
     return DeadlineError(
-        f"the flush of table {table!r} was not done within {seconds:g} s ({error.message}); if the server at {address} "
+        f"the flush of table {table!r} did not end within {seconds:g} s ({error.message}); if the server at {address} "
         "has begun it, it continues, and a later flush of the table waits for it",
         table=table,
     )
@@ -43,7 +43,7 @@ def create_request(
             "families is a mapping of names to rowlock.Family, or a list of names, as in ['f'], and not "
             f"{families!r:.100}"
         )
-    # By the encoded name: what can't be hashed is told as what it is.
+    # By the encoded name: then an unhashable name raises the error of encoded_family.
     named = families if isinstance(families, Mapping) else {encoded_family(family): Family() for family in families}
     if not named:
         raise InvalidArgumentError("a table has at least one column family")

@@ -139,7 +139,7 @@ def test_a_batch_that_a_busy_server_refuses_comes_again_long_after_the_timeout(
         send.answered(region_pb2.BulkAnswer(error=error(code, "a flush is under way")), float(now))
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 199
-    told = "put_arrow into 't' has waited 18 s for the server at 127.0.0.1:1, and waits 3582 s more at most: a flush"
+    told = "put_arrow into 't' has waited 18 s for the server at 127.0.0.1:1 and will wait at most 3582 s more: a flush"
     assert said[0].startswith(told)
     put_on_stream(send)
     send.answered(region_pb2.BulkAnswer(error=error(code, "a flush is under way")), 3601.0)
@@ -369,7 +369,10 @@ def test_batches_of_cells_are_as_large_as_asked_and_declare_what_they_hold() -> 
         ({"k": ["a"], "v": ["b"]}, "Without a mapping put_arrow takes cells"),
         ({"row": [None], "family": ["f"], "qualifier": ["q"], "value": ["v"]}, "'row' of cells has nulls"),
         ({"row": [1.5], "family": ["f"], "qualifier": ["q"], "value": ["v"]}, "'row' of cells is not binary"),
-        ({"row": ["a"], "family": ["f"], "qualifier": ["q"], "value": ["v"], "timestamp": [1]}, "leave timestamp out"),
+        (
+            {"row": ["a"], "family": ["f"], "qualifier": ["q"], "value": ["v"], "timestamp": [1]},
+            "leave out the argument timestamp",
+        ),
     ],
 )
 def test_data_that_is_no_cells_is_refused(columns: dict[str, list[object]], words: str) -> None:

@@ -104,7 +104,7 @@ def test_a_change_in_doubt_stays_so_when_the_client_is_closed_before_it_is_sent_
     table = connected(db)
     in_each_pause(monkeypatch, close)
     fake_server.script.append(Mishap.ANSWER_IS_LOST)
-    with pytest.raises(rowlock.UnknownOutcomeError, match="met last: the client was closed") as caught:
+    with pytest.raises(rowlock.UnknownOutcomeError, match="last error: the client was closed") as caught:
         table.increment("row", "f:n")
     assert isinstance(caught.value.__cause__, rowlock.ClosedError)
     assert fake_server.rows[b"row"][(b"f", b"n")] == (1).to_bytes(8, "big")

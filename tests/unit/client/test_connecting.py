@@ -50,9 +50,9 @@ def test_it_is_tried_until_the_time_is_over(met: RowlockError) -> None:
     assert "at a:1" in str(given_up)
 
 
-def test_a_name_that_nobody_knows_is_told_as_that() -> None:
+def test_the_error_names_a_host_that_does_not_resolve() -> None:
     given_up = ended_at(Search(("a:1",), 0.0, 10.0), UNKNOWN)[1]
-    assert "there is no host 'a'" in str(given_up)
+    assert "the host name 'a' does not resolve" in str(given_up)
 
 
 def test_what_is_no_server_is_told_at_once() -> None:
@@ -139,7 +139,7 @@ def test_a_server_that_recovers_for_longer_is_told_as_that(
 ) -> None:
     server = FakeServer(f"unix:{tmp_path / 'socket'}", [RECOVERING_ANSWER] * 1000)
     try:
-        with pytest.raises(rowlock.ServerRecoveringError, match="still reading its log"):
+        with pytest.raises(rowlock.ServerRecoveringError, match="still replaying its log"):
             connect(server.address, 0.2)
     finally:
         server.stop()

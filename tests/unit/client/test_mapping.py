@@ -226,7 +226,7 @@ def test_values_that_a_cast_would_change_are_refused(mapping_type: str, column: 
     assert became in str(caught.value)
 
 
-_AS_TIME = "say TIMESTAMP in the mapping, or make the column a number"
+_AS_TIME = "use TIMESTAMP in the mapping, or make the column a number"
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ _AS_TIME = "say TIMESTAMP in the mapping, or make the column a number"
         ("BIGINT", pa.array([1, None], pa.timestamp("ns")), _AS_TIME),
         ("BIGINT", pa.array([None], pa.timestamp("us", "UTC")), _AS_TIME),
         ("BIGINT", pa.array([1], pa.timestamp("s")).dictionary_encode(), _AS_TIME),
-        ("BIGINT", pa.array([86_400_000], pa.date64()), "say DATE in the mapping, or make the column a number"),
+        ("BIGINT", pa.array([86_400_000], pa.date64()), "use DATE in the mapping, or make the column a number"),
         ("BIGINT", pa.array([1], pa.duration("ms")), "; make the column a number"),
         ("STRING", pa.array([1], pa.duration("ms")), "; make the column a number"),
         ("BIGINT", pa.array([1], pa.time64("us")), "; make the column a number"),
@@ -245,7 +245,7 @@ _AS_TIME = "say TIMESTAMP in the mapping, or make the column a number"
     ids=range(9),
 )
 def test_a_time_is_no_number_for_it_has_a_unit(mapping_type: str, column: Array, advice: str) -> None:
-    said = f"and does not fit {mapping_type}: its number depends on the unit in which the column is kept"
+    said = f"and does not fit {mapping_type}: its number depends on the unit of the column"
     with pytest.raises(MappingError, match=said) as caught:
         cast_to(mapping_type, column)
     assert advice in str(caught.value)
@@ -418,7 +418,7 @@ def test_of_several_versions_the_newest_is_read_and_unmapped_columns_are_left_ou
         ("k STRING :key, v INT f:v text", (b"a", b"v", b"x"), "f:v of row b'a' can't be read as INT text"),
         ("k STRING :key, v STRING f:v", (b"a", b"v", b"\xff"), "not UTF-8"),
         ("k STRING :key, v DECIMAL(4,1) f:v", (b"a", b"v", b"\0\0\0\x02\x05"), "another scale"),
-        ("k STRING :key, v DECIMAL(4,1) f:v", (b"a", b"v", b"\0\0\0\x01"), "no decimal"),
+        ("k STRING :key, v DECIMAL(4,1) f:v", (b"a", b"v", b"\0\0\0\x01"), "not a decimal"),
         ("k STRING :key, v DECIMAL(2,0) f:v", (b"a", b"v", b"\0\0\0\0\x7f"), "does not fit"),
         ("k STRING :key, v TIMESTAMP f:v millis", (b"a", b"v", (1 << 62).to_bytes(8, "big")), "f:v of row b'a'"),
         ("k STRING :key, v TIMESTAMP f:v millis", (b"a", b"v", b"\x80" + bytes(7)), "more milliseconds"),

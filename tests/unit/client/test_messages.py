@@ -119,24 +119,24 @@ def test_of_several_values_that_can_not_be_read_the_first_is_told_with_its_own_r
         (
             "INT f:a",
             "5",
-            r"f:a .* a value has 1 byte instead of 4; it is INT as text: say 'text' behind f:a in the mapping$",
+            r"f:a .* a value has 1 byte instead of 4; it is INT as text: write 'text' after f:a in the mapping$",
         ),
         ("INT f:a", "-12", "a value has 3 bytes instead of 4; it is INT as text"),
         ("INT f:a", "12x", "a value has 3 bytes instead of 4$"),
         ("TINYINT f:a", "300", "a value has 3 bytes instead of 1$"),
         ("BIGINT f:a", "", "a value has 0 bytes instead of 8$"),
         ("BOOLEAN f:a", "false", "it is BOOLEAN as text"),
-        ("DECIMAL(4,2) f:a", "1.25", r"no decimal.*; it is DECIMAL\(4,2\) as text"),
+        ("DECIMAL(4,2) f:a", "1.25", r"not a decimal.*; it is DECIMAL\(4,2\) as text"),
         ("DECIMAL(4,2) f:a", "-11.25", r"another scale than 2; it is DECIMAL\(4,2\) as text"),
         (
             "DATE f:a millis",
             "2013-01-31",
-            "it is DATE as text: say 'text' behind f:a in the mapping instead of 'millis'$",
+            "it is DATE as text: write 'text' after f:a in the mapping instead of 'millis'$",
         ),
         (
             "INT :key ordered",
             "5",
-            "'a' .* it is INT as text: say 'text' behind :key in the mapping instead of 'ordered'$",
+            "'a' .* it is INT as text: write 'text' after :key in the mapping instead of 'ordered'$",
         ),
         ("STRING f:a", "\xff", "a value is not UTF-8"),
     ],
@@ -155,5 +155,5 @@ def test_a_change_of_a_table_in_doubt_points_to_the_tables() -> None:
     attempts = Attempts(0.0, 10.0, Kind.PLAIN_CHANGE)
     with pytest.raises(rowlock.UnknownOutcomeError) as told:
         attempts.failed(rowlock.ServerUnavailableError("lost"), 0.5, was_sent=True)
-    assert "Look at the list of tables" in str(told.value)
+    assert "List the tables" in str(told.value)
     assert "within" not in str(told.value)

@@ -189,7 +189,7 @@ def test_a_number_is_not_repeated_after_servers_may_have_forgotten_it(monkeypatc
     attempts.failed(lost, 1.0, was_sent=True)
     assert attempts.age_ms() == 99_000
     moment[0] += 2
-    with pytest.raises(UnknownOutcomeError, match="met last: cut") as caught:
+    with pytest.raises(UnknownOutcomeError, match="last error: cut") as caught:
         attempts.age_ms()
     assert caught.value.__cause__ is lost
     with pytest.raises(UnknownOutcomeError):
@@ -217,7 +217,7 @@ def test_a_wait_that_timed_out_is_in_doubt_if_it_was_a_change_that_was_sent() ->
 
 def test_only_a_change_whose_time_is_over_is_told_as_not_answered_in_time() -> None:
     ended = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE)
-    with pytest.raises(UnknownOutcomeError, match=r"no answer came: .* met last: the client was closed"):
+    with pytest.raises(UnknownOutcomeError, match=r"no answer came: .* last error: the client was closed"):
         ended.failed(ClosedError("the client was closed"), 0.3, was_sent=True)
     late = Attempts(0.0, 10.0, Kind.NUMBERED_CHANGE)
     with pytest.raises(UnknownOutcomeError, match="no answer came within 10 s"):

@@ -142,7 +142,7 @@ async def test_a_change_that_left_before_the_server_died_is_in_doubt(fake_server
     async with rowlock.aio.connect(fake_server.address, timeout=60) as db:
         table = await connected(db)
         fake_server.script.extend([Mishap.ANSWER_IS_LOST] * 50)
-        with pytest.raises(rowlock.UnknownOutcomeError, match="met last: the connection") as caught:
+        with pytest.raises(rowlock.UnknownOutcomeError, match="last error: the connection") as caught:
             await table.with_options(timeout=1).put("row", {"f:q": "1"})
         assert isinstance(caught.value.__cause__, rowlock.ServerUnavailableError)
 
@@ -152,7 +152,7 @@ async def test_a_change_whose_last_attempt_is_not_answered_tells_what_it_met_bef
 ) -> None:
     table = await connected(db)
     fake_server.script.extend([Mishap.ANSWER_IS_LOST, Mishap.NO_ANSWER])
-    with pytest.raises(rowlock.UnknownOutcomeError, match="met last: the connection") as caught:
+    with pytest.raises(rowlock.UnknownOutcomeError, match="last error: the connection") as caught:
         await table.with_options(timeout=1).put("row", {"f:q": "1"})
     assert isinstance(caught.value.__cause__, rowlock.ServerUnavailableError)
 
@@ -253,18 +253,18 @@ async def test_an_admin_change_whose_answer_is_lost_is_never_sent_again(
 async def test_what_is_done_with_a_whole_table_may_take_longer_than_other_calls(fake_server: FakeServer) -> None:
     async with rowlock.aio.connect(fake_server.address, timeout=5) as db:
         assert (await db.flush("t")).cell_count == 1
-        with pytest.raises(rowlock.UnknownOutcomeError, match="may still be at it"):
+        with pytest.raises(rowlock.UnknownOutcomeError, match="may still be working on it"):
             await db.drop_table("t")
         await db.flush("t", timeout=50)
     assert [round(work_s or 0, -1) for work_s in fake_server.work_s] == [600, 600, 50]
 
 
-async def test_who_stops_waiting_for_a_flush_is_told_that_it_goes_on(
+async def test_a_flush_that_times_out_raises_an_error_that_says_it_continues(
     db: rowlock.aio.Client, fake_server: FakeServer
 ) -> None:
     fake_server.goes_on.clear()
     with pytest.raises(
-        rowlock.DeadlineError, match=r"not done within 0\.2 s .* a later flush of the table waits for it"
+        rowlock.DeadlineError, match=r"did not end within 0\.2 s .* a later flush of the table waits for it"
     ):
         await db.flush("t", timeout=0.2)
     fake_server.goes_on.set()

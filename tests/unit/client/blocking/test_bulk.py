@@ -103,10 +103,10 @@ def test_of_columns_that_can_not_be_written_no_row_is_told(
     assert "row" not in str(caught.value)
 
 
-def test_data_that_is_no_arrow_data_is_told_how_to_become_it(db: rowlock.Client) -> None:
-    with pytest.raises(TypeError, match=r"met dict; of a list of dicts pyarrow\.Table\.from_pylist\(\) makes"):
+def test_data_that_is_no_arrow_data_raises_an_error_that_names_the_conversion(db: rowlock.Client) -> None:
+    with pytest.raises(TypeError, match=r"not dict; to write a list of dicts, convert it with pyarrow\.Table"):
         db.table("t").put_arrow([{"k": "a"}], MAPPING)  # type: ignore[list-item]
-    with pytest.raises(TypeError, match=r"not dict; pyarrow\.table\(\) makes a table of a dict"):
+    with pytest.raises(TypeError, match=r"not dict; to write a dict of columns, convert it with pyarrow\.table\(\)"):
         db.table("t").put_arrow({"k": ["a"]}, MAPPING)  # type: ignore[dict-item]
 
 
