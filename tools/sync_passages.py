@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 PASSAGES: Mapping[str, Mapping[str, str]] = {
     "_transport/bulk.py": {
-        "            # Making cells takes long enough to hold up the loop.\n": "",
+        "            # In a thread: making cells takes long enough to block the event loop.\n": "",
     },
     "_transport/servers.py": {
         "For tasks of one event loop. Close it before a fork, see rowlock._transport.fork.": "Thread-safe.",
         "on one row and waits for its answer": "on one row and blocks for its answer",
-        "holds all its rows, and waits until": "holds all its rows, and blocks until",
+        "with all its rows, and waits until": "with all its rows, and blocks until",
         # A fork waits until no call is under way.
         """\
         try:
@@ -34,7 +34,7 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
             "from rowlock._transport.fork import gate\nfrom rowlock._transport.methods import Method\n"
         ),
         # A plain change passes the gate in another way; and a client that is closed has not sent it.
-        "asked, method, request, remaining)": "asked, method, request, remaining, kind=kind)",
+        "server, method, request, remaining)": "server, method, request, remaining, kind=kind)",
         """\
             except ClosedError as closed:
                 error, is_in_doubt = closed, has_arrived

@@ -130,7 +130,7 @@ def test_put_arrow_to_a_server_that_takes_no_batch_ends_in_time(
     async def body(db: rowlock.aio.Client) -> None:
         data = pa.table({"k": ["x"], "v": ["1"]})
         async with asyncio.timeout(60):
-            with pytest.raises(rowlock.BulkError, match="no batch was taken") as caught:
+            with pytest.raises(rowlock.BulkError, match="no batch was accepted") as caught:
                 await db.table("t", timeout=0.2).put_arrow(data, "k STRING :key, v STRING f:v")
         assert [span for span, _ in caught.value.unknown] == [range(1)]
 

@@ -1,4 +1,4 @@
-"""The package itself: its names, what importing it costs, addresses, the watch, and forks."""
+"""The package itself: its names, what importing it costs, addresses, time limits, and forks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import rowlock
 from rowlock._transport.channels import given_addresses, parse_addresses
-from rowlock._transport.watch import Watch
+from rowlock._transport.timeouts import Timeouts
 
 
 def test_every_public_name_is_found_where_it_is_said_to_be() -> None:
@@ -113,26 +113,26 @@ def test_malformed_addresses_are_refused(text: str) -> None:
 
 
 def test_a_watch_strikes_once_and_only_what_is_late() -> None:
-    watch = Watch()
+    timeouts = Timeouts()
     struck = threading.Event()
-    with watch.limit(60, lambda: pytest.fail("it was not late")) as early, watch.limit(0.05, struck.set) as late:
+    with timeouts.limit(60, lambda: pytest.fail("it was not late")) as early, timeouts.limit(0.05, struck.set) as late:
         assert struck.wait(60)
-    assert late.has_struck
-    assert not early.has_struck
-    with watch.limit(60, struck.clear):
+    assert late.has_expired
+    assert not early.has_expired
+    with timeouts.limit(60, struck.clear):
         pass
     assert struck.is_set()
 
 
 def test_a_watch_keeps_nothing_of_waits_that_are_over_behind_a_long_one() -> None:
-    watch = Watch()
-    with watch.limit(3600, lambda: pytest.fail("it was not late")):
+    timeouts = Timeouts()
+    with timeouts.limit(3600, lambda: pytest.fail("it was not late")):
         for _ in range(1000):
-            with watch.limit(7200, lambda: pytest.fail("it was not late")):
-                assert len(watch) <= 4
-    assert len(watch) == 0
+            with timeouts.limit(7200, lambda: pytest.fail("it was not late")):
+                assert len(timeouts) <= 4
+    assert len(timeouts) == 0
     struck = threading.Event()
-    with watch.limit(0.01, struck.set):
+    with timeouts.limit(0.01, struck.set):
         assert struck.wait(60)
 
 

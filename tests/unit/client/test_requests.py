@@ -152,7 +152,7 @@ REFUSED: list[tuple[str, BadCall]] = [
     ("compression", lambda db, t: rowlock.Family(compression="rar")),  # type: ignore[arg-type]
     ("nothing to alter", lambda db, t: db.alter_table("t")),
     ("not the address", lambda db, t: rowlock.connect("host:port")),
-    ("no address", lambda db, t: rowlock.connect(", ,")),
+    ("no server address", lambda db, t: rowlock.connect(", ,")),
 ]
 
 
