@@ -36,7 +36,7 @@ class Limit:
 
 
 class Timeouts:
-    """The time limits of a client's waits. Thread-safe. Its daemon thread never ends; it sleeps while there are none."""
+    """The time limits of a client's waits. Thread-safe. Its daemon thread never ends; without limits it sleeps."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
