@@ -20,7 +20,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(rowlock_server: RowlockServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command line; gives (exit code, standard output, standard error)."""
+    """Runs a command line. Returns (exit code, standard output, standard error)."""
     monkeypatch.setenv("ROWLOCK_SERVER", rowlock_server.address)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
 
@@ -183,7 +183,7 @@ MAPPING = (
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_what_is_exported_is_imported_as_the_same_rows(
+def test_exported_rows_are_imported_unchanged(
     run: Run, orders: rowlock.Table[bytes], rowlock_client: rowlock.Client, tmp_path: Path, suffix: str
 ) -> None:
     source = tmp_path / "source.csv"
@@ -232,7 +232,7 @@ def test_an_export_has_every_row_whatever_columns_it_maps(
     assert target.read_text().splitlines()[1:] == ['"a",1']
 
 
-def test_an_import_says_which_rows_are_not_in_the_table_for_want_of_a_value(
+def test_an_import_reports_rows_that_are_not_in_the_table_because_they_have_no_value(
     run: Run, orders: rowlock.Table[bytes], tmp_path: Path
 ) -> None:
     source = tmp_path / "rows.csv"
@@ -266,7 +266,7 @@ def test_a_file_that_does_not_fit_is_refused(
     assert list(orders.scan()) == []
 
 
-def test_a_file_that_is_wrong_in_the_middle_is_told_with_what_was_written(
+def test_a_file_that_is_wrong_in_the_middle_is_reported_with_what_was_written(
     run: Run, orders: rowlock.Table[bytes], tmp_path: Path
 ) -> None:
     source = tmp_path / "source.csv"
@@ -288,7 +288,7 @@ def test_a_file_that_is_wrong_in_the_middle_is_told_with_what_was_written(
     )
 
 
-def test_fields_are_separated_as_told(run: Run, orders: rowlock.Table[bytes], tmp_path: Path) -> None:
+def test_fields_are_separated_by_the_given_separator(run: Run, orders: rowlock.Table[bytes], tmp_path: Path) -> None:
     orders.put(b"a;b", {b"info:n": b"1"})
     target = tmp_path / "out.csv"
     mapping = ("-m", "key STRING :key, n STRING info:n")
@@ -314,7 +314,7 @@ def test_an_export_does_not_replace_a_device(run: Run, many: rowlock.Table[bytes
     assert pipe.is_fifo()
 
 
-def test_a_file_that_cannot_be_imported_is_told(run: Run, many: rowlock.Table[bytes], tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_imported_is_reported(run: Run, many: rowlock.Table[bytes], tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     file.write_text('id,other,"a, b"\n1,2,3\n')
     mapping = ("-m", "id STRING :key, n STRING f:n")
@@ -335,7 +335,7 @@ def test_an_export_that_fails_leaves_no_file(run: Run, many: rowlock.Table[bytes
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_that_can_not_be_are_refused(run: Run, orders: rowlock.Table[bytes], tmp_path: Path) -> None:
+def test_invalid_files_are_refused(run: Run, orders: rowlock.Table[bytes], tmp_path: Path) -> None:
     mapping = "key STRING :key"
     for words, message in [
         (["import", "orders", str(tmp_path / "nosuch.csv")], "there is no file"),

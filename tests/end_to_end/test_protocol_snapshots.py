@@ -1,4 +1,4 @@
-"""Snapshots and parts of a scan, as a client of another language would ask for them."""
+"""Snapshots and parts of a scan, as a client in another language would use them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def region_id(client: RawClient, table: str) -> int:
 
 
 def write(client: RawClient, region_id: int, row: bytes, value: bytes) -> int:
-    """The stamp of the write."""
+    """Writes a row and returns its timestamp."""
     conversation = RawConversation(client)
     (result,) = conversation.ask(mutate(1, region_id, put(row, value))).mutate.results
     conversation.end()
@@ -60,7 +60,7 @@ def refused(call: Callable[[], object]) -> types_pb2.Error:
     return evidence(failed.value)
 
 
-def test_a_snapshot_says_what_it_is_and_a_scan_of_it_at_which_read_point_it_reads(
+def test_a_snapshot_has_its_attributes_and_a_scan_of_it_has_its_read_point(
     client: RawClient, table: str, region_id: int, clock: ManualClock
 ) -> None:
     write(client, region_id, b"r", b"old")
@@ -89,7 +89,7 @@ def test_a_snapshot_says_what_it_is_and_a_scan_of_it_at_which_read_point_it_read
         assert (error.code, error.table, error.can_retry) == (Error.SNAPSHOT_ENDED, table, False)
 
 
-def test_ids_that_are_none_are_refused(client: RawClient, table: str, region_id: int) -> None:
+def test_invalid_ids_are_refused(client: RawClient, table: str, region_id: int) -> None:
     for nonsense in (b"x", b"x" * 17):
         calls: list[Callable[[], object]] = [
             lambda: client.catalog.MakeSnapshot(

@@ -1,4 +1,4 @@
-"""A server that recovers answers that it does, and clients wait for it."""
+"""A recovering server answers that it is recovering, and clients wait for it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_clients_wait_until_it_has_recovered(tmp_path: Path) -> None:
             server.process.wait()
             again, let_it_end = recovering_server(tmp_path, "--data", tmp_path / "data", "--listen", address)
             with again:
-                # What the client begins while it recovers is done when it has, and once.
+                # A change that the client starts during the recovery is applied after it, once.
                 counted = threads.submit(table.with_options(timeout=180).increment, "r", "f:n")
                 with pytest.raises(rowlock.DeadlineError):
                     table.with_options(timeout=0.2).row("r")
@@ -74,7 +74,7 @@ def test_clients_wait_until_it_has_recovered(tmp_path: Path) -> None:
                 assert table.row("r")[b"f:a"] == b"1"
 
 
-def test_who_opens_a_folder_waits_for_a_server_that_recovers(tmp_path: Path) -> None:
+def test_opening_a_folder_waits_for_a_server_that_recovers(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     server, let_it_end = recovering_server(tmp_path, "--data", folder, "--embedded", "--linger", "600")
     with server, ThreadPoolExecutor(2) as threads:

@@ -1,4 +1,4 @@
-"""The gate between calls and forks: forks together, calls in between, and no wait without an end."""
+"""The gate between calls and forks: concurrent forks, calls between forks, and waits that all end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 
 class Call:
-    """A call of a thread of its own, which ends when it may or when it is cut off."""
+    """A call in its own thread, which ends when it is released or cut off."""
 
     def __init__(self, gate: ForkGate, threads: ThreadPoolExecutor, *, is_repeatable: bool = True) -> None:
         self.began, self.may_end = threading.Event(), threading.Event()
@@ -34,7 +34,7 @@ class Call:
 
 
 class Fork:
-    """A fork of a thread of its own, which takes place when it may."""
+    """A fork in its own thread, which takes place when it is released."""
 
     def __init__(self, gate: ForkGate, threads: ThreadPoolExecutor, quiesce: Callable[[], None]) -> None:
         self.closed, self.may_end = threading.Event(), threading.Event()
@@ -58,7 +58,7 @@ def nothing() -> None:
 
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits for calls waits until they end."""
+    """Makes every wait for calls last until they end."""
     for name in ("_END_S_MAX", "_UNREPEATABLE_END_S_MAX", "_CUT_S_MAX", "_JOIN_S_MAX"):
         monkeypatch.setattr(fork_gate, name, 60.0)
 
@@ -122,7 +122,7 @@ def test_calls_that_wait_pass_before_the_next_fork(
     next_fork.may_end.set()
 
 
-def test_a_call_that_takes_long_is_cut_off_but_for_one_that_must_not_be_repeated(
+def test_a_long_call_is_cut_off_unless_it_must_not_be_repeated(
     threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fork_gate, "_END_S_MAX", 0.01)
@@ -155,7 +155,7 @@ def test_a_call_that_takes_long_is_cut_off_but_for_one_that_must_not_be_repeated
     fork.may_end.set()
 
 
-def test_a_thread_that_forks_in_its_own_call_or_in_its_own_fork_does_not_wait_for_itself(
+def test_a_thread_that_forks_in_its_own_call_or_fork_does_not_wait_for_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fork_gate, "_END_S_MAX", 0.01)
@@ -174,7 +174,7 @@ def test_a_thread_that_forks_in_its_own_call_or_in_its_own_fork_does_not_wait_fo
     assert reopened == [1]
 
 
-def test_a_call_that_is_interrupted_while_it_waits_leaves_the_gate_in_order(
+def test_an_interrupted_wait_leaves_the_gate_consistent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gate = ForkGate()

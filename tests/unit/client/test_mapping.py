@@ -1,4 +1,4 @@
-"""The grammar of mappings, and rows turned into cells and back."""
+"""The grammar of mappings, and the conversion of rows into cells and back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cells(mapping: str, columns: dict[str, list[object]], timestamp: int | None 
 
 
 def value_of(mapping_type: str, value: object) -> bytes:
-    """How one value of a type (and an encoding, if one is named) is stored."""
+    """Returns the stored bytes of one value of a type (and an encoding, if one is named)."""
     kind, _, encoding = mapping_type.partition(" ")
     (cell,) = cells(f"k STRING :key, v {kind} f:v {encoding}", {"k": ["r"], "v": [value]})
     stored: bytes = cell[4]
@@ -186,7 +186,7 @@ def test_inputs_are_cast_if_nothing_is_lost() -> None:
 
 
 def cast_to(mapping_type: str, column: Array) -> list[Any]:  # Any: a value of that type
-    """A column of the input as it is read back, without nulls, which are no cells."""
+    """Returns a column of the input as it is read back, without nulls, which give no cells."""
     mapping = Mapping(f"k STRING :key, v {mapping_type} f:v")
     batch = pa.record_batch({"k": pa.array([f"{place:04}" for place in range(len(column))]), "v": column})
     read = rows_from_cells(pa.Table.from_batches([cells_from_rows(batch, mapping, 1)]), mapping)
@@ -318,7 +318,7 @@ def test_rows_that_can_not_be_written_are_refused(
 
 @pytest.mark.parametrize("target", [":key", "f:v text"])
 def test_the_first_and_last_times_that_text_holds_are_read_back(target: str) -> None:
-    """One beyond them could be written and not be read, nor any table with it in a key."""
+    """A time beyond them could be written but not read, and neither could a table with it in a key."""
     other = "STRING f:other" if target == ":key" else "STRING :key"
     first, last = datetime.datetime(1, 1, 1, tzinfo=UTC), datetime.datetime.max.replace(tzinfo=UTC)
     for kind, times in (("DATE", [first.date(), last.date()]), ("TIMESTAMP", [first, last])):
@@ -362,7 +362,7 @@ _FAR_MICROS = 253402300800000000
         ("n DECIMAL(10,2) :key, v STRING f:v", pa.bool_(), [True] * 3, r"does not fit DECIMAL\(10,2\): [^;]*\Z"),
     ],
 )
-def test_the_first_value_that_can_not_be_written_is_told_with_its_row_and_key(
+def test_the_first_value_that_can_not_be_written_is_reported_with_its_row_and_key(
     text: str, column: pa.DataType, values: list[Any], said: str
 ) -> None:
     data = {"id": pa.array(["a", "b", "c"]), "n": pa.array(values, column), "v": pa.array(["v"] * 3)}
@@ -370,7 +370,7 @@ def test_the_first_value_that_can_not_be_written_is_told_with_its_row_and_key(
         cells_from_rows(pa.RecordBatch.from_pydict(data), Mapping(f"id STRING :key, {text}"), 1)
 
 
-def test_a_far_time_of_a_dictionary_is_told_as_any_other_value_that_can_not_be_written() -> None:
+def test_a_far_time_in_a_dictionary_is_reported_like_any_value_that_can_not_be_written() -> None:
     far = pa.array([_FAR_MICROS + 1], pa.timestamp("us")).dictionary_encode()
     with pytest.raises(MappingError, match=r"is row 0, with the key b'0000' and the value 253402300800000001 "):
         cast_to("DATE", far)
@@ -429,7 +429,7 @@ def test_of_several_versions_the_newest_is_read_and_unmapped_columns_are_left_ou
         ("k STRING :key ordered, l STRING :key, v STRING f:v", (b"abc", b"v", b""), "ends within 'k'"),
     ],
 )
-def test_cells_that_are_not_what_the_mapping_says_are_told(
+def test_cells_that_do_not_fit_the_mapping_are_reported(
     mapping: str, cell: tuple[bytes, bytes, bytes], words: str
 ) -> None:
     with pytest.raises(MappingError) as caught:

@@ -28,7 +28,7 @@ def test_every_public_name_is_found_where_it_is_said_to_be() -> None:
 
 
 def imported(code: str) -> set[str]:
-    """The modules that a fresh Python has after the code."""
+    """Returns the modules that a new Python process has imported after running the code."""
     code += "\nimport sys; sys.stdout.write(' '.join(sys.modules))"
     return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
 
@@ -112,7 +112,7 @@ def test_malformed_addresses_are_refused(text: str) -> None:
         parse_addresses(text)
 
 
-def test_a_watch_strikes_once_and_only_what_is_late() -> None:
+def test_a_limit_expires_once_and_only_if_the_wait_is_late() -> None:
     timeouts = Timeouts()
     struck = threading.Event()
     with timeouts.limit(60, lambda: pytest.fail("it was not late")) as early, timeouts.limit(0.05, struck.set) as late:
@@ -124,7 +124,7 @@ def test_a_watch_strikes_once_and_only_what_is_late() -> None:
     assert struck.is_set()
 
 
-def test_a_watch_keeps_nothing_of_waits_that_are_over_behind_a_long_one() -> None:
+def test_limits_of_waits_that_are_over_are_removed_behind_a_long_one() -> None:
     timeouts = Timeouts()
     with timeouts.limit(3600, lambda: pytest.fail("it was not late")):
         for _ in range(1000):

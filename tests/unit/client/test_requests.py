@@ -1,4 +1,4 @@
-"""What calls of a table become on the wire, and which are refused before anything is sent."""
+"""The messages that calls of a table send, and the calls that are refused before a message is sent."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_conditions_tell_absent_from_empty() -> None:
     assert len(condition.filter.all.filters) == 2
 
 
-def test_a_selection_is_written_as_asked() -> None:
+def test_a_selection_is_written_to_the_request() -> None:
     get = region_pb2.Get()
     Selection(["f", "f:", "f:q"], time_range=(5, None), versions=3, where=rowlock.row_key() > "a").write(get)
     assert [(c.family, c.HasField("qualifier"), c.qualifier) for c in get.columns] == [
@@ -158,16 +158,14 @@ REFUSED: list[tuple[str, BadCall]] = [
 
 @pytest.fixture(scope="module")
 def unreachable() -> rowlock.Client:
-    """A client that would hang or fail if anything were sent."""
+    """A client that hangs or fails if it sends a message."""
     from rowlock._transport.servers import Servers
 
     return rowlock.Client(Servers(("127.0.0.1:1",)), 0.01)
 
 
 @pytest.mark.parametrize(("words", "call"), REFUSED, ids=range(len(REFUSED)))
-def test_a_call_that_makes_no_sense_is_refused_before_it_is_sent(
-    unreachable: rowlock.Client, words: str, call: BadCall
-) -> None:
+def test_an_invalid_call_is_refused_before_it_is_sent(unreachable: rowlock.Client, words: str, call: BadCall) -> None:
     with pytest.raises(rowlock.InvalidArgumentError) as caught:
         call(unreachable, unreachable.table("t"))
     assert words in str(caught.value)
