@@ -264,7 +264,7 @@ class UnknownOutcomeError(RowlockError):
     """The change may or may not have been made.
 
     It was sent and no answer came, or the server does not know the outcome. Read the row to find out. `__cause__` is
-    the last error met.
+    the last error.
 
     reason: why the outcome is unknown, without advice; empty if the server reported it.
     """

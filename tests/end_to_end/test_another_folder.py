@@ -196,9 +196,9 @@ def test_no_call_of_a_folders_client_is_made_by_another_folders_server(places: P
         for method, request in calls:
             with pytest.raises(grpc.RpcError) as refused:
                 servers.call_once(places.address, method, request, 60)
-            told = servers.error_for(refused.value, places.address)
-            assert type(told) is rowlock.AnotherFolderError
-            assert "meant for that of" in str(told)
+            error = servers.error_for(refused.value, places.address)
+            assert type(error) is rowlock.AnotherFolderError
+            assert "meant for that of" in str(error)
     with rowlock.connect(places.address, timeout=60) as db:
         assert db.tables() == ["t"]
 

@@ -113,9 +113,9 @@ def test_unread_answers_are_bounded_and_other_clients_are_served(server: Server)
             putting.send(large_put(number, region_id))
             assert putting.answer(number).HasField("mutate")
         rows = [b"%d" % number for number in range(3)]
-        asked = region_pb2.PointRequests(requests=[get(number, region_id, *rows) for number in range(200)])
+        message = region_pb2.PointRequests(requests=[get(number, region_id, *rows) for number in range(200)])
         may_end = threading.Event()
-        sent = iter([asked] * 5)
+        sent = iter([message] * 5)
 
         def messages() -> Iterator[region_pb2.PointRequests]:
             yield from sent

@@ -26,8 +26,8 @@ def run(rowlock_server: RowlockServer, capsys: pytest.CaptureFixture[str], monke
 
     def command(*words: str) -> tuple[int, str, str]:
         exit_code = main(words)
-        said = capsys.readouterr()
-        return exit_code, said.out, said.err
+        captured = capsys.readouterr()
+        return exit_code, captured.out, captured.err
 
     return command
 

@@ -146,8 +146,8 @@ def test_ctrl_c_in_the_client_does_not_reach_it(folder: Path) -> None:
         incarnation = db.server_info().incarnation_id
         # The terminal sends Ctrl-C to the whole group of the client.
         os.killpg(client.pid, signal.SIGINT)
-        _, told = client.communicate(timeout=180)
-        assert "KeyboardInterrupt" in told
+        _, stderr = client.communicate(timeout=180)
+        assert "KeyboardInterrupt" in stderr
         assert db.server_info().incarnation_id == incarnation
         assert db.tables() == ["t"]
 

@@ -148,12 +148,12 @@ def test_a_killed_servers_folder_is_whole(left: Left) -> None:
 
 def test_salvage_of_a_whole_folder_gives_every_cell(left: Left, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    exit_code, said, err = run_salvage(left.folder, out)
+    exit_code, report, err = run_salvage(left.folder, out)
     assert (exit_code, err) == (0, "")
     assert {name: salvaged(out, name) for name in left.cells} == left.cells
-    assert (out / "report.txt").read_text() == said
-    assert f"table young: 1003 rows, 1003 cells in {out / 'young.parquet'}\n" in said
-    assert said.endswith("nothing is damaged\n")
+    assert (out / "report.txt").read_text() == report
+    assert f"table young: 1003 rows, 1003 cells in {out / 'young.parquet'}\n" in report
+    assert report.endswith("nothing is damaged\n")
 
 
 def test_salvage_of_tables_with_the_longest_names_gives_one_file_each(tmp_path: Path) -> None:
@@ -218,9 +218,9 @@ def test_a_damaged_block_loses_its_own_rows_only(left: Left, tmp_path: Path) -> 
     largest = max(left.files("regions/*/*.store"), key=lambda path: path.stat().st_size)
     # Half way through 0.9 MB of blocks of 128 KiB, each with some 40 rows.
     flip(largest, largest.stat().st_size // 2)
-    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    exit_code, report, _ = run_salvage(left.folder, tmp_path / "out")
     assert exit_code == 1
-    assert f"damaged: {largest} at byte " in said
+    assert f"damaged: {largest} at byte " in report
     assert salvaged(tmp_path / "out", "young") == left.cells["young"]
     found = salvaged(tmp_path / "out", "old")
     # Only this file has the column a:text; salvage must not invent cells.
@@ -333,9 +333,9 @@ def test_without_the_newest_catalog_its_table_is_found_without_a_name(left: Left
     exit_code, out, _ = run_verify(left.folder)
     assert exit_code == 1
     assert f"damaged: {lost} at byte 0: " in out
-    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    exit_code, report, _ = run_salvage(left.folder, tmp_path / "out")
     assert exit_code == 1
-    assert f"damaged: {lost} at byte 0: " in said
+    assert f"damaged: {lost} at byte 0: " in report
     assert salvaged(tmp_path / "out", "old") == left.cells["old"]
     assert salvaged(tmp_path / "out", "region~2") == unnamed(left.cells["young"])
     with ServerCommand("--data", left.folder, "--listen", "127.0.0.1:0") as server:
@@ -347,9 +347,9 @@ def test_without_the_newest_catalog_its_table_is_found_without_a_name(left: Left
 def test_without_any_catalog_regions_are_found_without_names(left: Left, tmp_path: Path) -> None:
     for path in left.files("catalog/*"):
         flip(path, 40)
-    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    exit_code, report, _ = run_salvage(left.folder, tmp_path / "out")
     assert exit_code == 1
-    assert "a catalog that names the regions expected" in said
+    assert "a catalog that names the regions expected" in report
     assert salvaged(tmp_path / "out", "region~1") == unnamed(left.cells["old"])
     assert salvaged(tmp_path / "out", "region~2") == unnamed(left.cells["young"])
 
@@ -358,9 +358,9 @@ def test_a_damaged_record_loses_its_own_change_only(left: Left, tmp_path: Path) 
     [segment] = left.files("log/0*.wal")
     place = segment.read_bytes().index(b"counter")
     flip(segment, place)
-    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    exit_code, report, _ = run_salvage(left.folder, tmp_path / "out")
     assert exit_code == 1
-    assert f"damaged: {segment} at byte " in said
+    assert f"damaged: {segment} at byte " in report
     assert salvaged(tmp_path / "out", "young") == left.cells["young"]
     expected = [cell for cell in left.cells["old"] if cell[0] != b"counter"]
     assert salvaged(tmp_path / "out", "old") == expected
@@ -372,18 +372,18 @@ def test_a_segment_with_a_damaged_header_still_gives_its_records(left: Left, tmp
     segments = left.files("log/0*.wal")
     assert len(segments) > 2
     flip(segments[1], 20)
-    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    exit_code, report, _ = run_salvage(left.folder, tmp_path / "out")
     assert exit_code == 1
-    assert f"damaged: {segments[1]} at byte " in said
+    assert f"damaged: {segments[1]} at byte " in report
     assert salvaged(tmp_path / "out", "old") == expected
 
 
 def test_a_damaged_bulk_file_loses_its_own_batch_only(left: Left, tmp_path: Path) -> None:
     [bulk_file] = left.files("bulk/*.bulk")
     flip(bulk_file, 1000)
-    exit_code, said, _ = run_salvage(left.folder, tmp_path / "out")
+    exit_code, report, _ = run_salvage(left.folder, tmp_path / "out")
     assert exit_code == 1
-    assert f"damaged: {bulk_file} at byte " in said
+    assert f"damaged: {bulk_file} at byte " in report
     assert salvaged(tmp_path / "out", "old") == left.cells["old"]
     assert salvaged(tmp_path / "out", "young") == left.cells["young"][1000:]
 

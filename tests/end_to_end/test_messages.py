@@ -84,11 +84,11 @@ def test_a_missing_server_is_reported_once() -> None:
     for address, why in (("127.0.0.1:1", "failed to connect"), ("host.invalid:7460", "")):
         with pytest.raises(rowlock.ServerUnavailableError) as refused:
             rowlock.connect(address, timeout=0.5)
-        told = str(refused.value)
-        assert told.startswith(f"no rowlock server answers at {address}: {why}")
-        assert told.count("answers at") == 1
-        assert "was lost" not in told
-        assert ("the host name 'host.invalid' does not resolve" in told) is (not why)
+        message = str(refused.value)
+        assert message.startswith(f"no rowlock server answers at {address}: {why}")
+        assert message.count("answers at") == 1
+        assert "was lost" not in message
+        assert ("the host name 'host.invalid' does not resolve" in message) is (not why)
 
 
 def test_a_folder_that_becomes_read_only_ends_the_server_in_one_line(tmp_path: Path) -> None:

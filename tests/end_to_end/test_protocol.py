@@ -261,19 +261,19 @@ def test_missing_and_existing_tables_have_their_own_errors(client: RawClient) ->
 
 
 @pytest.mark.parametrize(
-    ("family", "said"),
+    ("family", "expected"),
     [
         (types_pb2.Family(name=b"a:b"), "':'"),
         (types_pb2.Family(name=b"f", time_to_live_ms=(1 << 64) - 1), "longer than any timestamp"),
         (types_pb2.Family(name=b"f", block_bytes=1), "block_bytes"),
     ],
 )
-def test_invalid_families_are_refused(client: RawClient, family: types_pb2.Family, said: str) -> None:
+def test_invalid_families_are_refused(client: RawClient, family: types_pb2.Family, expected: str) -> None:
     descriptor = types_pb2.TableDescriptor(name="families", families=[family])
     with pytest.raises(grpc.RpcError) as failed:
         client.catalog.CreateTable(catalog_pb2.CreateTableRequest(table=descriptor))
     assert evidence(failed.value).code == Error.INVALID_ARGUMENT
-    assert said in evidence(failed.value).message
+    assert expected in evidence(failed.value).message
 
 
 def test_server_info_identifies_the_server(server: Server, client: RawClient) -> None:

@@ -39,8 +39,8 @@ def test_a_server_answers_while_it_recovers_and_is_healthy_when_it_has(tmp_path:
                 call()
             assert isinstance(refused.value, grpc.Call)
             assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
-            told = evidence(refused.value)
-            assert (told.code, told.can_retry, told.retry_after_ms > 0) == (Error.SERVER_RECOVERING, True, True)
+            error = evidence(refused.value)
+            assert (error.code, error.can_retry, error.retry_after_ms > 0) == (Error.SERVER_RECOVERING, True, True)
         let_it_end()
         assert server.ready() == address
         assert next(statuses).status == Health.SERVING

@@ -82,7 +82,7 @@ def region_of(db: rowlock.Client, table: rowlock.Table[bytes]) -> int:
     return db.regions(table.name)[0].region_id
 
 
-def told(call: Callable[[], object]) -> types_pb2.Error:
+def refusal(call: Callable[[], object]) -> types_pb2.Error:
     with pytest.raises(grpc.RpcError) as refused:
         call()
     return evidence(refused.value)
@@ -92,7 +92,7 @@ def told(call: Callable[[], object]) -> types_pb2.Error:
 def test_a_name_outside_the_pattern_is_refused_by_every_call_of_the_catalog(raw: RawClient, name: str) -> None:
     families = [types_pb2.Family(name=b"f")]
     create = catalog_pb2.CreateTableRequest(table=types_pb2.TableDescriptor(name=name, families=families))
-    assert told(lambda: raw.catalog.CreateTable(create)).code == Error.INVALID_ARGUMENT
+    assert refusal(lambda: raw.catalog.CreateTable(create)).code == Error.INVALID_ARGUMENT
     alter = catalog_pb2.AlterTableRequest(name=name, set_families=families)
     for call in (
         lambda: raw.catalog.AlterTable(alter),
@@ -102,7 +102,7 @@ def test_a_name_outside_the_pattern_is_refused_by_every_call_of_the_catalog(raw:
         lambda: raw.catalog.LocateRegions(catalog_pb2.LocateRegionsRequest(table=name)),
         lambda: raw.regions.Flush(region_pb2.FlushRequest(table=name)),
     ):
-        assert told(call).code in (Error.INVALID_ARGUMENT, Error.TABLE_NOT_FOUND)
+        assert refusal(call).code in (Error.INVALID_ARGUMENT, Error.TABLE_NOT_FOUND)
 
 
 def test_an_unknown_table_is_named_by_every_operation(db: rowlock.Client) -> None:
@@ -211,7 +211,7 @@ def test_a_deep_filter_is_refused_by_the_server_too(
     request = region_pb2.ScanRequest(region_id=region_of(db, table)).SerializeToString()
     request += b"\x32" + _varint(len(nested)) + nested  # ScanRequest.where
     scan: grpc.UnaryStreamMultiCallable[bytes, bytes] = raw.channel.unary_stream("/rowlock.v1.RegionService/Scan")
-    assert told(lambda: list(scan(request))).code == Error.INVALID_ARGUMENT
+    assert refusal(lambda: list(scan(request))).code == Error.INVALID_ARGUMENT
 
 
 def test_a_scan_whose_stop_is_before_its_start_is_refused(
@@ -220,7 +220,7 @@ def test_a_scan_whose_stop_is_before_its_start_is_refused(
     with pytest.raises(rowlock.InvalidArgumentError, match="before"):
         list(table.scan(b"b", b"a"))
     ranges = [region_pb2.RowRange(start=b"b", stop=b"a")]
-    assert told(lambda: raw.scan(region_of(db, table), ranges=ranges)).code == Error.INVALID_ARGUMENT
+    assert refusal(lambda: raw.scan(region_of(db, table), ranges=ranges)).code == Error.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize("byte_count", [REQUEST_BYTES_MAX + 1000, REQUEST_BYTES_MAX + (3 << 20)])

@@ -173,7 +173,7 @@ def test_a_row_larger_than_an_answer_is_refused_by_its_name(db: rowlock.Client) 
 
 
 @pytest.mark.parametrize(
-    ("columns", "asked", "code"),
+    ("columns", "requested", "code"),
     [
         ([(b"zz", b"q", VALUE)], [], Error.FAMILY_NOT_FOUND),
         ([(b"f", b"q", VALUE), (b"f", b"q", VALUE)], [], Error.INVALID_ARGUMENT),
@@ -187,11 +187,11 @@ def test_an_invalid_form_is_refused(
     table: rowlock.Table[bytes],
     raw: RawClient,
     columns: list[tuple[bytes, bytes, RowFormColumn.Part]],
-    asked: list[bytes],
+    requested: list[bytes],
     code: Error.Code,
 ) -> None:
     form = RowForm(columns=[RowFormColumn(family=name[0], qualifier=name[1], part=name[2]) for name in columns])
-    named = [types_pb2.Column(family=b"f", qualifier=qualifier) for qualifier in asked]
+    named = [types_pb2.Column(family=b"f", qualifier=qualifier) for qualifier in requested]
     with pytest.raises(grpc.RpcError) as failed:
         raw.scan(raw.region_id("t"), row_form=form, columns=named)
     assert evidence(failed.value).code == code

@@ -262,7 +262,7 @@ def test_a_lost_catalog_is_refused_rather_than_taken_for_an_empty_one(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         (("--listen", "192.0.2.1:7460"), "--insecure"),
         (("--listen", "0.0.0.0:0"), "--insecure"),
@@ -279,8 +279,8 @@ def test_a_lost_catalog_is_refused_rather_than_taken_for_an_empty_one(tmp_path: 
         (("--config", "memory=1GiB", "--config", "memstore_bytes_max=1GiB"), "more than memory = 1024 MiB"),
     ],
 )
-def test_an_invalid_address_or_setting_is_refused(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
-    assert said in refused("--data", tmp_path / "data", *arguments)
+def test_an_invalid_address_or_setting_is_refused(tmp_path: Path, arguments: tuple[str, ...], output: str) -> None:
+    assert output in refused("--data", tmp_path / "data", *arguments)
     assert not (tmp_path / "data").exists()
 
 
@@ -363,12 +363,12 @@ def test_a_stop_on_a_full_disk_ends_soon_says_what_it_left_and_loses_nothing(tmp
         assert b"late" not in errors
         server.signal(signal.SIGTERM)
         code = server.process.wait(timeout=200)  # Less than the late change would wait.
-        _, _, said = server.ended()
+        _, _, output = server.ended()
         late.join()
     assert sorted(errors) == [b"late", b"more"]
-    assert (code, said.count("\n")) == (0, 1)
-    assert "'t'" in said
-    assert "no space for the log" in said
+    assert (code, output.count("\n")) == (0, 1)
+    assert "'t'" in output
+    assert "no space for the log" in output
     full.unlink()
     with ServerCommand("--data", data, *ANY_PORT) as server, RawClient(server.ready()) as client:
         assert b"r" in client.rows(client.region_id("t"))

@@ -53,13 +53,13 @@ def as_type(array: Array, wanted: pa.DataType) -> Array:
     return result
 
 
-def _check_no_unit(given: pa.DataType) -> None:
+def _check_no_unit(kind: pa.DataType) -> None:
     """Raises MappingError for times and durations: as numbers they depend on a unit that the caller may not know."""
-    if pa.types.is_timestamp(given):
+    if pa.types.is_timestamp(kind):
         advice = "use TIMESTAMP in the mapping, or make the column"
-    elif pa.types.is_date64(given):
+    elif pa.types.is_date64(kind):
         advice = "use DATE in the mapping, or make the column"
-    elif pa.types.is_duration(given) or pa.types.is_time(given):
+    elif pa.types.is_duration(kind) or pa.types.is_time(kind):
         advice = "make the column"
     else:
         return

@@ -57,18 +57,18 @@ def encoded_rows(rows: Iterable[Name]) -> list[bytes]:
     return [encoded_row(row) for row in listed("rows", "rows", rows)]
 
 
-def listed(name: str, what: str, given: Iterable[T], one: type | UnionType = bytes | str) -> Iterable[T]:
+def listed(name: str, what: str, argument: Iterable[T], one: type | UnionType = bytes | str) -> Iterable[T]:
     """Returns the argument `name`. Raises TypeError unless it is iterable, or for a single `one` in place of a list."""
-    if isinstance(given, one):
-        raise TypeError(f"{name} is a list of {what}, not one: [{given!r:.200}]")
-    if not isinstance(given, Iterable):
-        raise TypeError(f"{name} is a list of {what}, not {type(given).__name__}")
-    return given
+    if isinstance(argument, one):
+        raise TypeError(f"{name} is a list of {what}, not one: [{argument!r:.200}]")
+    if not isinstance(argument, Iterable):
+        raise TypeError(f"{name} is a list of {what}, not {type(argument).__name__}")
+    return argument
 
 
-def is_pair(given: object) -> bool:
+def is_pair(value: object) -> bool:
     """Returns whether it is a sequence of two elements, but not a str or bytes of length 2."""
-    return isinstance(given, Sequence) and not isinstance(given, bytes | str) and len(given) == 2
+    return isinstance(value, Sequence) and not isinstance(value, bytes | str) and len(value) == 2
 
 
 def encoded_bound(bound: Name | None) -> bytes:
@@ -141,8 +141,8 @@ def encoded_family(name: Name) -> bytes:
     return family
 
 
-def check_family(family: bytes, given: bytes, what: str = "a column, 'family:qualifier'") -> None:
-    """Raises InvalidArgumentError unless the family's name is valid. given, what: the argument, for the message."""
+def check_family(family: bytes, argument: bytes, what: str = "a column, 'family:qualifier'") -> None:
+    """Raises InvalidArgumentError unless the family's name is valid. argument, what: for the message."""
     if not family:
         reason = "the family is empty"
     elif len(family) > FAMILY_BYTES_MAX:
@@ -153,7 +153,7 @@ def check_family(family: bytes, given: bytes, what: str = "a column, 'family:qua
         reason = "the family has a control character, ':', '/' or '\\'"
     else:
         return
-    raise InvalidArgumentError(f"{given[:200]!r} is not {what}: {reason}")
+    raise InvalidArgumentError(f"{argument[:200]!r} is not {what}: {reason}")
 
 
 def check_timestamp(timestamp: int | None) -> None:

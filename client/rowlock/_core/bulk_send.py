@@ -208,7 +208,7 @@ class BulkSend:
             self._is_draining = True
             self._judge(bulk, _as_busy(error_from(answer.error)), now, was_sent=False)
         else:
-            self._waiting.over()
+            self._waiting.progressed()
             self._end(bulk)
             self._outcome.part_applied(bulk.portion, answer.cell_count)
         self._resume_if_drained()
@@ -276,7 +276,7 @@ class BulkSend:
             self._failed(bulk, final)
         else:
             server = "" if bulk.region is None else bulk.region.server
-            self._waiting.met(error, server, now, bulk.attempts.given_up_at)
+            self._waiting.failed(error, server, now, bulk.attempts.ends_at)
             # By rows, not by sequence numbers: the part for another region got its number when the batch was split.
             start = bulk.portion.rows.start
             later = (i for i, other in enumerate(self._next) if other.portion.rows.start >= start)

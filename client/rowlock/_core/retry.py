@@ -132,7 +132,7 @@ class Attempts:
         self._last_error: RowlockError | None = None
 
     @property
-    def given_up_at(self) -> float:
+    def ends_at(self) -> float:
         """When the call ends if it keeps failing as it did last."""
         return self._busy_until if self._is_busy and self._busy_until is not None else self.deadline
 
@@ -150,7 +150,7 @@ class Attempts:
             self._raise(self.final_error(error, was_sent=was_sent), error)
         pause = max(self._policy.pause_s(self.count, random.random()), error.retry_after_ms / 1000)
         self._put_off(error, now, pause)
-        if now + pause >= self.given_up_at:
+        if now + pause >= self.ends_at:
             self._raise(self.out_of_time(error), error)
         if not self._is_in_doubt:  # A busy server may refuse for an hour; a refused change does not age.
             self._began_s = uptime_s()

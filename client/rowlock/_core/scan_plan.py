@@ -68,7 +68,7 @@ def scan_plan(
     selection.write(template)
     return ScanPlan(
         table=table,
-        ranges=_joined(_given_ranges(start, stop, prefix, ranges)),
+        ranges=_joined(_parsed_ranges(start, stop, prefix, ranges)),
         template=template,
         limit=limit,
         is_reverse=reverse,
@@ -77,7 +77,7 @@ def scan_plan(
     )
 
 
-def _given_ranges(
+def _parsed_ranges(
     start: Name | None,
     stop: Name | None,
     prefix: Name | None,
@@ -86,21 +86,21 @@ def _given_ranges(
     if sum((start is not None or stop is not None, prefix is not None, ranges is not None)) > 1:
         raise InvalidArgumentError("a scan takes start and stop, or a prefix, or ranges: only one of the three")
     if ranges is not None:
-        given = [_bounds(pair) for pair in listed("ranges", "pairs (start, stop)", ranges)]
-        if not given:
+        parsed = [_bounds(pair) for pair in listed("ranges", "pairs (start, stop)", ranges)]
+        if not parsed:
             raise InvalidArgumentError("the list of ranges is empty; leave it out to scan everything")
     elif prefix is not None:
         first = encoded_bound(prefix)
-        given = [(first, prefix_stop(first))]
+        parsed = [(first, prefix_stop(first))]
     else:
-        given = [(encoded_bound(start), encoded_bound(stop))]
-    for first, last in given:
+        parsed = [(encoded_bound(start), encoded_bound(stop))]
+    for first, last in parsed:
         if last and first > last:
             raise InvalidArgumentError(
                 f"the scan's stop {last[:100]!r} comes before its start {first[:100]!r}; to scan in descending order, "
                 "pass the smaller key as start, and reverse=True"
             )
-    return given
+    return parsed
 
 
 def _bounds(pair: tuple[Name | None, Name | None]) -> RowRange:

@@ -84,7 +84,7 @@ class ScanProgress:
         """Returns the rows that this batch completes; None if there are none. Raises ServerError if it is malformed."""
         self._region_has_answered = True
         self._attempts = None
-        self._waiting.over()
+        self._waiting.progressed()
         rows = self._complete_rows(batch)
         if batch.row_reached and not batch.row_continues:
             self._resume_at(batch.row_reached)
@@ -138,7 +138,7 @@ class ScanProgress:
             # Retried like a lost connection: a new request gets a new lease.
             error = ServerUnavailableError(error.message)
         pause_s = self._attempts.failed(error, now, was_sent=False)
-        self._waiting.met(error, self._server, now, self._attempts.given_up_at)
+        self._waiting.failed(error, self._server, now, self._attempts.ends_at)
         return pause_s
 
     def _check_is_next(self, region: Region) -> None:

@@ -22,8 +22,8 @@ class Waiting:
         self._since: float | None = None
         self._say_at = 0.0
 
-    def met(self, error: RowlockError, server: str, now: float, given_up_at: float) -> None:
-        """Records a failure after which the call waits. server: its address; empty if unknown."""
+    def failed(self, error: RowlockError, server: str, now: float, ends_at: float) -> None:
+        """Records a failure; the call waits until ends_at at most. server: its address; empty if unknown."""
         if self._since is None:
             self._since, self._say_at = now, now + EVERY_S
         if now < self._say_at:
@@ -34,10 +34,10 @@ class Waiting:
             self._what,
             now - self._since,
             f" at {server}" if server else "",
-            max(0.0, given_up_at - now),
+            max(0.0, ends_at - now),
             error.message,
         )
 
-    def over(self) -> None:
+    def progressed(self) -> None:
         """Ends the wait, because the call has made progress."""
         self._since = None

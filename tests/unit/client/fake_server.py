@@ -18,7 +18,7 @@ from google.protobuf import any_pb2
 from google.rpc import status_pb2
 from rowlock_proto.v1 import catalog_pb2, catalog_pb2_grpc, region_pb2, region_pb2_grpc, types_pb2
 
-from tests.unit.client.plain_row_form import as_asked
+from tests.unit.client.plain_row_form import as_requested
 
 
 class Mishap(enum.Enum):
@@ -87,7 +87,7 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
     def wait_until(self, holds: Callable[[FakeServer], bool]) -> None:
         """Blocks until the condition holds after a request; fails after a minute."""
         with self._changed:
-            assert self._changed.wait_for(lambda: holds(self), timeout=60), "the server was not asked what it should be"
+            assert self._changed.wait_for(lambda: holds(self), timeout=60), "the expected request did not come"
 
     # Catalog
 
@@ -258,7 +258,7 @@ class FakeServer(catalog_pb2_grpc.CatalogServicer, region_pb2_grpc.RegionService
         assert scan is not None, "the test says what scans answer"
         try:
             for batch in scan(request):
-                yield as_asked(request, batch)
+                yield as_requested(request, batch)
         except ConnectionError as error:
             context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
 

@@ -33,7 +33,7 @@ def rows_from_cells(cells: pa.Table, mapping: Mapping) -> pa.Table:
     return rows_from_form(laid_out(cells, form_of(mapping)), mapping)
 
 
-def as_asked(request: region_pb2.ScanRequest, batch: region_pb2.ScanBatch) -> region_pb2.ScanBatch:
+def as_requested(request: region_pb2.ScanRequest, batch: region_pb2.ScanBatch) -> region_pb2.ScanBatch:
     """Returns a batch of cells as the request asks for it: in row form if it has one."""
     if not request.HasField("row_form"):
         return batch

@@ -159,7 +159,7 @@ Calling = Callable[[rowlock.aio.Client], Awaitable[object]]
 
 
 @pytest.mark.parametrize(
-    ("call", "is_under_way", "told"),
+    ("call", "is_under_way", "expected"),
     [
         (lambda db: db.tables(), lambda server: server.list_count == 1, rowlock.ClosedError),
         (lambda db: db.drop_table("t"), lambda server: len(server.dropped) == 1, rowlock.UnknownOutcomeError),
@@ -177,7 +177,7 @@ def test_a_call_that_is_closed_in_the_middle_is_not_cancelled(
     fake_server: FakeServer,
     call: Calling,
     is_under_way: Callable[[FakeServer], bool],
-    told: type[Exception],
+    expected: type[Exception],
     is_cancelled: bool,
 ) -> None:
     def scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
@@ -191,7 +191,7 @@ def test_a_call_that_is_closed_in_the_middle_is_not_cancelled(
         if is_cancelled:
             task.cancel()
         await db.close()
-        with pytest.raises(asyncio.CancelledError if is_cancelled else told) as caught:
+        with pytest.raises(asyncio.CancelledError if is_cancelled else expected) as caught:
             await task
         if isinstance(caught.value, rowlock.BulkError):
             assert [span for span, _ in caught.value.unknown] == [range(1)]

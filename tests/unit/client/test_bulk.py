@@ -137,10 +137,12 @@ def test_a_batch_that_a_busy_server_refuses_is_repeated_long_after_the_timeout(
         [message] = put_on_stream(send)
         assert message.sequence == 1
         send.answered(region_pb2.BulkAnswer(error=error(code, "a flush is under way")), float(now))
-    said = [record.getMessage() for record in caplog.records]
-    assert len(said) == 199
-    told = "put_arrow into 't' has waited 18 s for the server at 127.0.0.1:1 and will wait at most 3582 s more: a flush"
-    assert said[0].startswith(told)
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 199
+    start = (
+        "put_arrow into 't' has waited 18 s for the server at 127.0.0.1:1 and will wait at most 3582 s more: a flush"
+    )
+    assert lines[0].startswith(start)
     put_on_stream(send)
     send.answered(region_pb2.BulkAnswer(error=error(code, "a flush is under way")), 3601.0)
     with pytest.raises(rowlock.BulkError, match="stayed busy for 3600 s: a flush is under way"):
@@ -265,8 +267,8 @@ def test_only_the_batch_that_ended_the_stream_by_its_size_has_failed() -> None:
     send.answered(applied(), 1.0)
     send.answered(applied(), 1.0)
     assert send.is_done
-    told = r"row b'bbb.*' takes \d+ bytes as one message, more than request_bytes_max = 4096 of .*: its cells in"
-    with pytest.raises(rowlock.BulkError, match=told) as caught:
+    message = r"row b'bbb.*' takes \d+ bytes as one message, more than request_bytes_max = 4096 of .*: its cells in"
+    with pytest.raises(rowlock.BulkError, match=message) as caught:
         send.finish()
     assert isinstance(caught.value.__cause__, rowlock.LimitExceededError)
     assert caught.value.__cause__.row == b"b" * 5000
@@ -279,8 +281,10 @@ def test_a_batch_of_several_rows_that_is_too_large_names_the_first() -> None:
     send, _ = send_of(["a", "b" * 5000])
     [sent] = put_on_stream(send)
     send.lost(rowlock.LimitExceededError("too large", limit_value=4096, found=sent.ByteSize()), 1.0)
-    told = r"the batch that begins with row b'a' takes \d+ bytes .* at 127.0.0.1:1; send less at once: smaller batches"
-    with pytest.raises(rowlock.LimitExceededError, match=told):
+    message = (
+        r"the batch that begins with row b'a' takes \d+ bytes .* at 127.0.0.1:1; send less at once: smaller batches"
+    )
+    with pytest.raises(rowlock.LimitExceededError, match=message):
         send.finish()
 
 

@@ -56,13 +56,13 @@ def test_the_error_names_a_host_that_does_not_resolve() -> None:
 
 
 def test_an_address_that_is_no_rowlock_server_fails_at_once() -> None:
-    for met, told in (
+    for met, expected in (
         (ServerUnavailableError("no server answers at a:1: Failed parsing HTTP/2 (http1.x)"), "does not speak gRPC"),
         (InvalidArgumentError("the server at a:1 does not speak the protocol rowlock.v1"), "does not speak the"),
     ):
         now, given_up = ended_at(Search(("a:1",), 0.0, 10.0), met)
         assert (now, type(given_up)) == (0.0, InvalidArgumentError)
-        assert told in str(given_up)
+        assert expected in str(given_up)
     with pytest.raises(InvalidArgumentError, match=r"protocol 2.*9\.9"):
         Search(("a:1",), 0.0, 10.0).answered("a:1", info(protocol=2))
 

@@ -56,10 +56,10 @@ def test_a_malformed_escape_is_refused_with_its_position(text: str, position: in
 
 
 def test_messages_quote_input_as_it_was_typed() -> None:
-    for text, told in ((r"\xZZ", r"'\xZZ'"), (r"a 'b\q", r'''"a 'b\q"'''), ("a\n\\", r"'a\n\\'")):
+    for text, quoted in ((r"\xZZ", r"'\xZZ'"), (r"a 'b\q", r'''"a 'b\q"'''), ("a\n\\", r"'a\n\\'")):
         with pytest.raises(EscapeError) as caught:
             unescaped(text)
-        assert f" of {told}: " in str(caught.value)
+        assert f" of {quoted}: " in str(caught.value)
 
 
 def test_a_lone_surrogate_is_refused_with_its_position() -> None:

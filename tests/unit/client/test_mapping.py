@@ -245,8 +245,8 @@ _AS_TIME = "use TIMESTAMP in the mapping, or make the column a number"
     ids=range(9),
 )
 def test_a_time_is_no_number_for_it_has_a_unit(mapping_type: str, column: Array, advice: str) -> None:
-    said = f"and does not fit {mapping_type}: its number depends on the unit of the column"
-    with pytest.raises(MappingError, match=said) as caught:
+    expected = f"and does not fit {mapping_type}: its number depends on the unit of the column"
+    with pytest.raises(MappingError, match=expected) as caught:
         cast_to(mapping_type, column)
     assert advice in str(caught.value)
     assert "row" not in str(caught.value)
@@ -333,7 +333,7 @@ _FAR_MICROS = 253402300800000000
 
 
 @pytest.mark.parametrize(
-    ("text", "column", "values", "said"),
+    ("text", "column", "values", "expected"),
     [
         ("n INT f:n", pa.int64(), [1, 2, 5000000000], "is row 2, with the key b'c' and the value 5000000000"),
         (
@@ -363,10 +363,10 @@ _FAR_MICROS = 253402300800000000
     ],
 )
 def test_the_first_value_that_can_not_be_written_is_reported_with_its_row_and_key(
-    text: str, column: pa.DataType, values: list[Any], said: str
+    text: str, column: pa.DataType, values: list[Any], expected: str
 ) -> None:
     data = {"id": pa.array(["a", "b", "c"]), "n": pa.array(values, column), "v": pa.array(["v"] * 3)}
-    with pytest.raises(MappingError, match=said):
+    with pytest.raises(MappingError, match=expected):
         cells_from_rows(pa.RecordBatch.from_pydict(data), Mapping(f"id STRING :key, {text}"), 1)
 
 

@@ -114,7 +114,7 @@ def test_the_first_of_several_values_that_can_not_be_read_is_reported_with_its_r
 
 
 @pytest.mark.parametrize(
-    ("target", "value", "said"),
+    ("target", "value", "expected"),
     [
         (
             "INT f:a",
@@ -141,19 +141,21 @@ def test_the_first_of_several_values_that_can_not_be_read_is_reported_with_its_r
         ("STRING f:a", "\xff", "a value is not UTF-8"),
     ],
 )
-def test_the_error_for_a_value_that_is_text_of_its_type_says_how_to_read_it(target: str, value: str, said: str) -> None:
+def test_the_error_for_a_value_that_is_text_of_its_type_says_how_to_read_it(
+    target: str, value: str, expected: str
+) -> None:
     other = "STRING f:other" if ":key" in target else "STRING :key"
     written = " ".join(["BINARY", *target.split()[1:2]])
     data: dict[str, Array] = {"a": pa.array([value.encode("latin-1")]), "other": pa.array(["k"])}
     cells = cells_from_rows(pa.record_batch(data), rowlock.Mapping(f"a {written}, other {other}"), None)
-    with pytest.raises(rowlock.MappingError, match=said) as refused:
+    with pytest.raises(rowlock.MappingError, match=expected) as refused:
         rows_from_cells(pa.table(cells), rowlock.Mapping(f"a {target}, other {other}"))
-    assert ("as text" in str(refused.value)) == ("as text" in said)
+    assert ("as text" in str(refused.value)) == ("as text" in expected)
 
 
 def test_a_change_of_a_table_in_doubt_points_to_the_tables() -> None:
     attempts = Attempts(0.0, 10.0, Kind.PLAIN_CHANGE)
-    with pytest.raises(rowlock.UnknownOutcomeError) as told:
+    with pytest.raises(rowlock.UnknownOutcomeError) as unknown:
         attempts.failed(rowlock.ServerUnavailableError("lost"), 0.5, was_sent=True)
-    assert "List the tables" in str(told.value)
-    assert "within" not in str(told.value)
+    assert "List the tables" in str(unknown.value)
+    assert "within" not in str(unknown.value)

@@ -87,8 +87,10 @@ def test_a_fork_with_a_client_open_warns_if_grpc_came_first(first: str) -> None:
         "os.waitpid(pid, 0)\n"
     )
     environment = {name: value for name, value in os.environ.items() if name != "GRPC_ENABLE_FORK_SUPPORT"}
-    told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert ("the child may hang" in told.stderr) == (first == "grpc")
+    completed = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert ("the child may hang" in completed.stderr) == (first == "grpc")
 
 
 def test_addresses_may_leave_out_the_port() -> None:

@@ -21,7 +21,7 @@ from rowlock.selection import Selection
 from rowlock_proto.v1 import region_pb2
 
 from tests.unit.client.fake_server import FakeServer
-from tests.unit.client.plain_row_form import as_asked, laid_out, stream_of
+from tests.unit.client.plain_row_form import as_requested, laid_out, stream_of
 
 WHOLE = Region(1, "t", b"", b"", "127.0.0.1:1")
 
@@ -77,7 +77,7 @@ def plan(
     )
 
 
-def asked(request: region_pb2.ScanRequest) -> list[tuple[bytes, bytes]]:
+def requested_ranges(request: region_pb2.ScanRequest) -> list[tuple[bytes, bytes]]:
     return [(item.start, item.stop) for item in request.ranges]
 
 
@@ -110,13 +110,13 @@ def test_each_region_gets_the_request_for_its_part_in_the_direction_of_the_scan(
             item for item in regions if (not stop or item.start < stop) and (not item.stop or start < item.stop)
         )
         region, request = progress.request_for(touching)
-        seen.append((region.region_id, asked(request)))
+        seen.append((region.region_id, requested_ranges(request)))
         progress.region_is_done(region)
     assert seen == [(1, [(b"b", b"g")]), (2, [(b"g", b"k"), (b"m", b"p")]), (3, [(b"p", b"x")])]
 
     backwards = ScanProgress(plan("b", "x", reverse=True), 10)
     region, request = backwards.request_for(regions)
-    assert (region.region_id, asked(request), request.reverse) == (3, [(b"p", b"x")], True)
+    assert (region.region_id, requested_ranges(request), request.reverse) == (3, [(b"p", b"x")], True)
     backwards.region_is_done(region)
     assert backwards.bounds == (b"b", b"p")
 
@@ -164,7 +164,7 @@ def test_after_a_loss_a_scan_resumes_after_the_last_complete_row() -> None:
     assert progress.failed(rowlock.ServerUnavailableError("cut"), 0.0) > 0
     assert progress.has_resumed
     _, request = progress.request_for((WHOLE,))
-    assert asked(request) == [(b"b\0", b"z")]
+    assert requested_ranges(request) == [(b"b\0", b"z")]
     assert request.row_limit == 9
     assert rows_of(progress.received(came(b"c"))) == [b"c"]
 
@@ -174,7 +174,7 @@ def test_a_reverse_scan_resumes_before_the_last_complete_row() -> None:
     progress.request_for((WHOLE,))
     progress.received(came(b"y", b"x"))
     progress.failed(rowlock.LeaseExpiredError("idle"), 0.0)
-    assert asked(progress.request_for((WHOLE,))[1]) == [(b"a", b"x")]
+    assert requested_ranges(progress.request_for((WHOLE,))[1]) == [(b"a", b"x")]
 
 
 @pytest.mark.parametrize("in_form", [False, True])
@@ -185,18 +185,18 @@ def test_after_a_loss_a_scan_resumes_at_the_resume_key(reverse: bool, in_form: b
     _, request = progress.request_for((WHOLE,))
 
     def sent(message: region_pb2.ScanBatch) -> ScanMessage:
-        return parse_scan_message(as_asked(request, message).SerializeToString())
+        return parse_scan_message(as_requested(request, message).SerializeToString())
 
     assert progress.received(sent(batch(row_reached=b"p" if reverse else b"e"))) is None
     progress.failed(rowlock.ServerUnavailableError("cut"), 0.0)
     assert progress.has_resumed
     rest = [(b"a", b"g"), (b"m", b"p")] if reverse else [(b"e", b"g"), (b"m", b"z")]
-    assert asked(progress.request_for((WHOLE,))[1]) == rest
+    assert requested_ranges(progress.request_for((WHOLE,))[1]) == rest
     # Rows may come with it.
     rows = (b"o", b"n") if reverse else (b"f", b"n")
     assert rows_of(progress.received(sent(batch(*rows, row_reached=b"b" if reverse else b"y")))) == list(rows)
     _, request = progress.request_for((WHOLE,))
-    assert (asked(request), request.row_limit) == ([(b"a", b"b")] if reverse else [(b"y", b"z")], 8)
+    assert (requested_ranges(request), request.row_limit) == ([(b"a", b"b")] if reverse else [(b"y", b"z")], 8)
 
 
 def test_a_heartbeat_restarts_the_time_for_retries() -> None:
@@ -286,11 +286,11 @@ def test_bytes_that_are_no_cells_are_not_believed(arrow: bytes) -> None:
         progress.received(parse_scan_message(region_pb2.ScanBatch(arrow=arrow).SerializeToString()))
 
 
-def columns_asked(request: region_pb2.ScanRequest) -> list[tuple[bytes, bytes]]:
+def requested_columns(request: region_pb2.ScanRequest) -> list[tuple[bytes, bytes]]:
     return [(item.family, item.qualifier) for item in request.columns]
 
 
-def form_asked(request: region_pb2.ScanRequest) -> list[tuple[bytes, bytes, int]]:
+def requested_form(request: region_pb2.ScanRequest) -> list[tuple[bytes, bytes, int]]:
     return [(item.family, item.qualifier, item.part) for item in request.row_form.columns]
 
 
@@ -298,16 +298,16 @@ def test_a_mapping_chooses_columns_and_no_rows() -> None:
     """Columns that a request names leave out the rows that have none of them."""
     mapping = rowlock.Mapping("k STRING :key, a INT f:a, b INT g:b")
     template = in_row_form(plan(), form_of(mapping)).template
-    assert columns_asked(template) == []
-    assert form_asked(template) == [(b"f", b"a", 0), (b"g", b"b", 0)]
+    assert requested_columns(template) == []
+    assert requested_form(template) == [(b"f", b"a", 0), (b"g", b"b", 0)]
     assert template.batch_bytes == 2 << 20
     chosen = plan()
     chosen.template.columns.add(family=b"f")
     chosen.template.batch_bytes = 5
     narrowed = in_row_form(chosen, form_of(mapping))
-    assert columns_asked(narrowed.template) == [(b"f", b"")]
+    assert requested_columns(narrowed.template) == [(b"f", b"")]
     # The server would refuse a column that the request does not read.
-    assert form_asked(narrowed.template) == [(b"f", b"a", 0)]
+    assert requested_form(narrowed.template) == [(b"f", b"a", 0)]
     assert narrowed.row_form == (FormColumn(b"f", b"a"), FormColumn(b"g", b"b"))
     assert narrowed.template.batch_bytes == 5
     assert not plan().template.columns
@@ -317,32 +317,34 @@ def test_a_mapping_chooses_columns_and_no_rows() -> None:
 def test_a_form_without_columns_asks_for_the_keys_of_all_rows() -> None:
     template = in_row_form(plan(), ()).template
     assert template.HasField("row_form")
-    assert columns_asked(template) == []
-    assert form_asked(template) == []
+    assert requested_columns(template) == []
+    assert requested_form(template) == []
 
 
 def test_value_and_timestamp_of_a_column_are_requested() -> None:
     columns = [FormColumn(b"f", b"a", is_timestamp=True), FormColumn(b"f", b"a")]
     template = in_row_form(plan(), columns).template
-    assert form_asked(template) == [(b"f", b"a", 1), (b"f", b"a", 0)]
+    assert requested_form(template) == [(b"f", b"a", 1), (b"f", b"a", 0)]
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_in_row_form_a_scan_resumes_after_the_last_row(reverse: bool) -> None:
     progress = ScanProgress(in_row_form(plan("a", "z", limit=10, reverse=reverse), [FormColumn(b"f", b"q")]), 10)
     _, request = progress.request_for((WHOLE,))
-    two = parse_scan_message(as_asked(request, batch(*((b"c", b"b") if reverse else (b"b", b"c")))).SerializeToString())
+    two = parse_scan_message(
+        as_requested(request, batch(*((b"c", b"b") if reverse else (b"b", b"c")))).SerializeToString()
+    )
     assert rows_of(progress.received(two)) == ([b"c", b"b"] if reverse else [b"b", b"c"])
     assert progress.failed(rowlock.ServerUnavailableError("cut"), 0.0) > 0
     _, request = progress.request_for((WHOLE,))
-    assert asked(request) == ([(b"a", b"b")] if reverse else [(b"c\0", b"z")])
-    assert (request.row_limit, form_asked(request)) == (8, [(b"f", b"q", 0)])
+    assert requested_ranges(request) == ([(b"a", b"b")] if reverse else [(b"c\0", b"z")])
+    assert (request.row_limit, requested_form(request)) == (8, [(b"f", b"q", 0)])
 
 
 def test_batches_without_rows_are_passed_over_in_row_form() -> None:
     progress = ScanProgress(in_row_form(plan(), [FormColumn(b"f", b"q")]), 10)
     _, request = progress.request_for((WHOLE,))
-    assert progress.received(parse_scan_message(as_asked(request, batch()).SerializeToString())) is None
+    assert progress.received(parse_scan_message(as_requested(request, batch()).SerializeToString())) is None
 
 
 @pytest.mark.parametrize("column", [FormColumn(b"f", b"q"), FormColumn(b"f", b"q", is_timestamp=True)])
@@ -365,7 +367,7 @@ def test_bytes_that_are_no_rows_are_not_believed(column: FormColumn) -> None:
 def test_batches_are_not_copied() -> None:
     progress = ScanProgress(in_row_form(plan(), [FormColumn(b"f", b"q")]), 10)
     _, request = progress.request_for((WHOLE,))
-    data = as_asked(request, batch(b"a", b"b")).SerializeToString()
+    data = as_requested(request, batch(b"a", b"b")).SerializeToString()
     whole = pa.py_buffer(data)
     table = progress.received(parse_scan_message(data))
     assert table is not None
@@ -386,8 +388,8 @@ def test_a_scan_is_an_iterator_that_continues_where_it_stopped(db: rowlock.Clien
 
 def test_a_scan_retries_a_busy_server_for_its_busy_timeout(caplog: pytest.LogCaptureFixture) -> None:
     for busy_timeout, waits in ((0.0, False), (100.0, True)):
-        asked = dataclasses.replace(plan(), busy_timeout_s=busy_timeout)
-        progress = ScanProgress(asked, 10.0)
+        waiting_plan = dataclasses.replace(plan(), busy_timeout_s=busy_timeout)
+        progress = ScanProgress(waiting_plan, 10.0)
         progress.request_for((WHOLE,))
         progress.failed(rowlock.RegionTooBusyError("too many scans"), 0.0)
         if waits:

@@ -137,7 +137,7 @@ class Servers(Connections):
         the server may work on the call, if that is longer.
         """
         attempts = Attempts(time.monotonic(), timeout_s, kind)
-        given_up_at = attempts.deadline + work_s
+        ends_at = attempts.deadline + work_s
         while True:
             server = address or self.catalog_address
             has_arrived = False
@@ -156,7 +156,7 @@ class Servers(Connections):
             except ClosedError as closed:
                 error, is_in_doubt = closed, has_arrived
             now = time.monotonic()
-            if kind is Kind.READ and timeout_s < now - began and now < given_up_at:
+            if kind is Kind.READ and timeout_s < now - began and now < ends_at:
                 # The server was reached and worked on the call: the time to reach it starts again.
                 attempts = Attempts(now, timeout_s, kind)
             await asyncio.sleep(attempts.failed(error, now, was_sent=is_in_doubt))

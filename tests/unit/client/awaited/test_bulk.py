@@ -53,10 +53,10 @@ async def test_put_arrow_without_an_answer_has_an_unknown_outcome(
     with pytest.raises(rowlock.BulkError) as caught:
         await db.table("t", timeout=0.3).put_arrow(rows("a"), MAPPING)
     assert [span for span, _ in caught.value.unknown] == [range(1)]
-    told = str(caught.value)
-    assert told.startswith("0 rows were written; rows 0 to 0 may or may not have been written: no answer came")
-    assert told.count("may or may not") == 1
-    assert told.endswith(". Read them to find out.")
+    message = str(caught.value)
+    assert message.startswith("0 rows were written; rows 0 to 0 may or may not have been written: no answer came")
+    assert message.count("may or may not") == 1
+    assert message.endswith(". Read them to find out.")
 
 
 async def test_put_arrow_to_an_unknown_family_fails_whole(db: rowlock.aio.Client, fake_server: FakeServer) -> None:

@@ -13,7 +13,7 @@ from rowlock._core.scan_progress import CELL_SCHEMA
 from rowlock_proto.v1 import region_pb2
 
 from tests.unit.client.fake_server import FakeServer
-from tests.unit.client.test_scans import asked, batch, form_asked
+from tests.unit.client.test_scans import batch, requested_form, requested_ranges
 
 
 async def test_the_row_form_has_one_arrow_row_per_row(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
@@ -34,7 +34,7 @@ async def test_columns_that_were_not_chosen_are_null_in_row_form(
     [read] = [item async for item in db.table("t").scan(columns=["f"]).form_batches(columns)]
     assert read.schema == form_schema(columns)
     assert read.to_pylist() == [{"row": b"a", "0": None, "1": b"a", "2": None}]
-    assert form_asked(fake_server.scans[0]) == [(b"f", b"q", 0)]
+    assert requested_form(fake_server.scans[0]) == [(b"f", b"q", 0)]
 
 
 async def test_rows_come_as_dicts_cells_and_arrow(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
@@ -84,7 +84,7 @@ async def test_a_scan_that_finds_no_row_resumes_at_the_resume_key(
 
     fake_server.scan = scan
     assert [row async for row, _ in db.table("t").scan()] == [b"z"]
-    assert [asked(request) for request in fake_server.scans] == [[(b"", b"")], [(b"k", b"")]]
+    assert [requested_ranges(request) for request in fake_server.scans] == [[(b"", b"")], [(b"k", b"")]]
     fake_server.scans.clear()
     assert [batch.num_rows async for batch in db.table("t").scan().to_batches("k STRING :key, v STRING f:q")] == [1]
 
@@ -102,7 +102,7 @@ async def test_a_scan_resumes_after_a_lost_connection_and_says_so(
     scanning = db.table("t").scan()
     assert [row async for row, _ in scanning] == [b"a", b"b", b"c"]
     assert scanning.resumed
-    assert asked(fake_server.scans[1]) == [(b"a\0", b"")]
+    assert requested_ranges(fake_server.scans[1]) == [(b"a\0", b"")]
     fake_server.scans.clear()
     strict = db.table("t").scan(strict=True)
     assert (await anext(strict))[0] == b"a"

@@ -13,7 +13,7 @@ async def test_a_lost_answer_makes_no_second_snapshot(db: rowlock.aio.Client, fa
     fake_server.snapshot_script.extend([Mishap.ANSWER_IS_LOST, Mishap.ANSWER_IS_LOST])
     snapshot = await db.snapshot("t", lease_s=2.5)
     assert snapshot.made_ms == 7
-    assert [(asked.snapshot_id, asked.lease_ms) for asked in fake_server.snapshots] == [(snapshot.id, 2500)] * 3
+    assert [(request.snapshot_id, request.lease_ms) for request in fake_server.snapshots] == [(snapshot.id, 2500)] * 3
     assert (await db.snapshot("t")).id != snapshot.id
 
 

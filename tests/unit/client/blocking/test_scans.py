@@ -13,7 +13,7 @@ from rowlock._core.scan_progress import CELL_SCHEMA
 from rowlock_proto.v1 import region_pb2
 
 from tests.unit.client.fake_server import FakeServer
-from tests.unit.client.test_scans import asked, batch, form_asked
+from tests.unit.client.test_scans import batch, requested_form, requested_ranges
 
 
 def test_the_row_form_has_one_arrow_row_per_row(db: rowlock.Client, fake_server: FakeServer) -> None:
@@ -32,7 +32,7 @@ def test_columns_that_were_not_chosen_are_null_in_row_form(db: rowlock.Client, f
     [read] = list(db.table("t").scan(columns=["f"]).form_batches(columns))
     assert read.schema == form_schema(columns)
     assert read.to_pylist() == [{"row": b"a", "0": None, "1": b"a", "2": None}]
-    assert form_asked(fake_server.scans[0]) == [(b"f", b"q", 0)]
+    assert requested_form(fake_server.scans[0]) == [(b"f", b"q", 0)]
 
 
 def test_rows_come_as_dicts_cells_and_arrow(db: rowlock.Client, fake_server: FakeServer) -> None:
@@ -80,7 +80,7 @@ def test_a_scan_that_finds_no_row_resumes_at_the_resume_key(db: rowlock.Client, 
 
     fake_server.scan = scan
     assert [row for row, _ in db.table("t").scan()] == [b"z"]
-    assert [asked(request) for request in fake_server.scans] == [[(b"", b"")], [(b"k", b"")]]
+    assert [requested_ranges(request) for request in fake_server.scans] == [[(b"", b"")], [(b"k", b"")]]
     fake_server.scans.clear()
     assert [batch.num_rows for batch in db.table("t").scan().to_batches("k STRING :key, v STRING f:q")] == [1]
 
@@ -96,7 +96,7 @@ def test_a_scan_resumes_after_a_lost_connection_and_says_so(db: rowlock.Client, 
     scanning = db.table("t").scan()
     assert [row for row, _ in scanning] == [b"a", b"b", b"c"]
     assert scanning.resumed
-    assert asked(fake_server.scans[1]) == [(b"a\0", b"")]
+    assert requested_ranges(fake_server.scans[1]) == [(b"a\0", b"")]
     fake_server.scans.clear()
     strict = db.table("t").scan(strict=True)
     assert next(strict)[0] == b"a"
