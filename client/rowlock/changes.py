@@ -127,7 +127,7 @@ def add_changes(changes: Changes, given: Iterable[Change], name: str = "changes"
             append.suffix = encoded_value(change.suffix)
         else:
             raise TypeError(
-                f"a change is a rowlock.Put, Delete, Increment or Append, as in [rowlock.Put('f:q', b'1')], and not "
+                f"a change is a rowlock.Put, Delete, Increment or Append, as in [rowlock.Put('f:q', b'1')], not "
                 f"{type(change).__name__}"
             )
 

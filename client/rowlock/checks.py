@@ -85,9 +85,7 @@ def compare_op(op: str) -> types_pb2.CompareOp:
     try:
         return _OPS[op]
     except (KeyError, TypeError):
-        raise InvalidArgumentError(
-            f"the operator of a check is one of =, !=, <, <=, >, >=; {op!r} is none of them"
-        ) from None
+        raise InvalidArgumentError(f"the operator of a check is one of =, !=, <, <=, >, >=; not {op!r}") from None
 
 
 def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filter]) -> list[tuple[bytes, bytes]]:
@@ -110,7 +108,8 @@ def set_condition(condition: region_pb2.Condition, checks: Iterable[Check | Filt
             message.operand = encoded_value(check.expected)
         elif message.op not in (types_pb2.COMPARE_OP_EQUAL, types_pb2.COMPARE_OP_NOT_EQUAL):
             raise InvalidArgumentError(
-                f"an expected value of None means an absent cell, which is only checked by = and !=, not {check.op!r}"
+                "an expected value of None means an absent cell, which can only be checked with = and !=, "
+                f"not {check.op!r}"
             )
         columns.append((message.family, message.qualifier))
     if not columns and not filters:

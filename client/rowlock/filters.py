@@ -230,23 +230,21 @@ def _depth(kind: str, *operands: Filter) -> int:
 def _encoded_text(operand: Operand) -> bytes:
     if isinstance(operand, int | float):
         raise TypeError(
-            f"this column is read as bytes or text; {operand!r} needs column(name, {type(operand).__name__})"
+            f"this column is compared as bytes or text; for {operand!r} use column(name, {type(operand).__name__})"
         )
     if operand is None:
-        raise TypeError("nothing compares with None; use is_absent() or is_present()")
+        raise TypeError("a column can't be compared with None; use is_absent() or is_present()")
     return encoded_value(operand)
 
 
 def _integer(byte_count: int) -> Callable[[Operand], bytes]:
     def encode(operand: Operand) -> bytes:
         if not isinstance(operand, int) or isinstance(operand, bool):
-            raise TypeError(f"this column is read as an integer, and {operand!r} is none")
+            raise TypeError(f"this column is compared as an integer; {operand!r} is not an int")
         try:
             return operand.to_bytes(byte_count, "big", signed=True)
         except OverflowError:
-            raise InvalidArgumentError(
-                f"{operand} does not fit the {byte_count} bytes this column is read as"
-            ) from None
+            raise InvalidArgumentError(f"{operand} does not fit the {byte_count} bytes of this column's type") from None
 
     return encode
 
@@ -256,27 +254,27 @@ def _float(form: str) -> Callable[[Operand], bytes]:
         try:
             return struct.pack(form, _number(operand))
         except OverflowError:
-            raise InvalidArgumentError(f"{operand!r} is too large for the type this column is read as") from None
+            raise InvalidArgumentError(f"{operand!r} is too large for this column's type") from None
 
     return encode
 
 
 def _number(operand: Operand) -> float:
     if not isinstance(operand, int | float) or isinstance(operand, bool):
-        raise TypeError(f"this column is read as a number, and {operand!r} is none")
+        raise TypeError(f"this column is compared as a number; {operand!r} is not an int or float")
     return operand
 
 
 def _boolean(operand: Operand) -> bytes:
     if not isinstance(operand, bool):
-        raise TypeError(f"this column is read as a boolean, and {operand!r} is none")
+        raise TypeError(f"this column is compared as a boolean; {operand!r} is not a bool")
     # HBase writes true as -1.
     return b"\xff" if operand else b"\x00"
 
 
 def _text_integer(operand: Operand) -> bytes:
     if not isinstance(operand, int) or isinstance(operand, bool):
-        raise TypeError(f"this column is read as an integer, and {operand!r} is none")
+        raise TypeError(f"this column is compared as an integer; {operand!r} is not an int")
     return b"%d" % operand
 
 

@@ -171,7 +171,7 @@ def as_mapping(mapping: Mapping | str) -> Mapping:
 def _split(text: str) -> tuple[list[re.Match[str]], bytes]:
     """Returns the matched columns and the separator. Raises MappingError with the position of the first bad column."""
     if not isinstance(text, str):
-        raise TypeError(f"a mapping is a rowlock.Mapping, or its text, and not {type(text).__name__}")
+        raise TypeError(f"a mapping is a rowlock.Mapping or its text, not {type(text).__name__}")
     found: list[re.Match[str]] = []
     position = 0
     while True:

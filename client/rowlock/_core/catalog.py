@@ -40,8 +40,7 @@ def create_request(
     check_table_name(name)
     if isinstance(families, str | bytes) or not isinstance(families, Iterable):
         raise TypeError(
-            "families is a mapping of names to rowlock.Family, or a list of names, as in ['f'], and not "
-            f"{families!r:.100}"
+            f"families is a mapping of names to rowlock.Family, or a list of names, as in ['f'], not {families!r:.100}"
         )
     # By the encoded name: then an unhashable name raises the error of encoded_family.
     named = families if isinstance(families, Mapping) else {encoded_family(family): Family() for family in families}
@@ -63,12 +62,12 @@ def alter_request(
     check_table_name(name)
     if set_families is not None and not isinstance(set_families, Mapping):
         raise TypeError(
-            "set_families is a mapping of names to all settings of these families, as in {'f': rowlock.Family()}, and "
+            "set_families is a mapping of names to all settings of these families, as in {'f': rowlock.Family()}, "
             f"not {set_families!r:.100}"
         )
     dropped = [encoded_family(family) for family in listed("drop_families", "names", drop_families)]
     if not set_families and not dropped and durability is None:
-        raise InvalidArgumentError("nothing to alter is given: families to set, families to drop, or a durability")
+        raise InvalidArgumentError("no alteration is given: pass families to set, families to drop, or a durability")
     return catalog_pb2.AlterTableRequest(
         name=name,
         set_families=[family_message(family, settings) for family, settings in (set_families or {}).items()],

@@ -125,7 +125,7 @@ class Scan(Generic[Text]):
 
     def _begin(self, columns: Sequence[FormColumn] | None) -> AsyncIterator[pa.Table]:
         if self._has_begun or self._reader.is_closed:
-            raise InvalidArgumentError("a scan is read once, in one way; make another one with scan()")
+            raise InvalidArgumentError("a scan can be read only once and in one way; call scan() again")
         self._has_begun = True
         if columns is not None:
             self._reader.use_row_form(columns)

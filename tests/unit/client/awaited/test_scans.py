@@ -154,7 +154,7 @@ async def test_a_scan_is_read_once(db: rowlock.aio.Client, fake_server: FakeServ
     fake_server.scan = lambda request: iter([batch(b"a")])
     scanning = db.table("t").scan()
     assert len([item async for item in scanning]) == 1
-    with pytest.raises(rowlock.InvalidArgumentError, match="read once"):
+    with pytest.raises(rowlock.InvalidArgumentError, match="read only once"):
         await scanning.to_arrow()
 
 

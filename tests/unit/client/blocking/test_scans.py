@@ -146,7 +146,7 @@ def test_a_scan_is_read_once(db: rowlock.Client, fake_server: FakeServer) -> Non
     fake_server.scan = lambda request: iter([batch(b"a")])
     scanning = db.table("t").scan()
     assert len(list(scanning)) == 1
-    with pytest.raises(rowlock.InvalidArgumentError, match="read once"):
+    with pytest.raises(rowlock.InvalidArgumentError, match="read only once"):
         scanning.to_arrow()
 
 
