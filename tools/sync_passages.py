@@ -53,13 +53,12 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
     "client.py": {
         """\
     For tasks of the event loop that it was opened in. Close it, or use it with `async with`. Close it before the
-    process forks in any case: grpc's asyncio side does not survive a fork. Calls raise the errors of rowlock.errors. A
-    change of a table that is sent and not answered raises UnknownOutcomeError. A change whose call was cancelled may or
-    may not have happened.
+    process forks in any case: grpc's asyncio side does not survive a fork. Calls raise the errors of rowlock.errors.
+    UnknownOutcomeError means that a change may or may not have been made; so does the cancellation of its call.
 """: """\
     Thread-safe. It also works in the child of a fork, which opens its own connections. Close it, or use it with `with`.
-    Every call blocks for its answer. Calls raise the errors of rowlock.errors. A change that is sent and not answered
-    raises UnknownOutcomeError.
+    A call blocks for its answer, and raises the errors of rowlock.errors. UnknownOutcomeError means that a change may
+    or may not have been made.
 """,
         """\
         Use `async with db.snapshot(...)`, which ends it, or `await db.snapshot(...)`. It also ends after lease_s
@@ -74,6 +73,10 @@ PASSAGES: Mapping[str, Mapping[str, str]] = {
     },
     "table.py": {
         "returned by `Client.table`. For tasks of the client's event loop.": "returned by `Client.table`. Thread-safe.",
-        "    Each call retries, where a retry is safe": "    Each call blocks and retries, where it is safe",
+        """\
+    A call retries where that is safe and can help, until the table's timeout. Calls raise the errors of
+    rowlock.errors. TableNotFoundError,""": """\
+    A call blocks for its answer. It retries where that is safe and can help, until the table's timeout. Calls raise
+    the errors of rowlock.errors. TableNotFoundError,""",
     },
 }

@@ -41,8 +41,8 @@ class Client:
     """A connection to the servers of one store, returned by `rowlock.connect` and `rowlock.open`.
 
     Thread-safe. It also works in the child of a fork, which opens its own connections. Close it, or use it with `with`.
-    Every call blocks for its answer. Calls raise the errors of rowlock.errors. A change that is sent and not answered
-    raises UnknownOutcomeError.
+    A call blocks for its answer, and raises the errors of rowlock.errors. UnknownOutcomeError means that a change may
+    or may not have been made.
     """
 
     def __init__(self, servers: Servers, timeout_s: float) -> None:

@@ -41,9 +41,8 @@ class Client:
     """A connection to the servers of one store, returned by `rowlock.aio.connect` and `rowlock.aio.open`.
 
     For tasks of the event loop that it was opened in. Close it, or use it with `async with`. Close it before the
-    process forks in any case: grpc's asyncio side does not survive a fork. Calls raise the errors of rowlock.errors. A
-    change of a table that is sent and not answered raises UnknownOutcomeError. A change whose call was cancelled may or
-    may not have happened.
+    process forks in any case: grpc's asyncio side does not survive a fork. Calls raise the errors of rowlock.errors.
+    UnknownOutcomeError means that a change may or may not have been made; so does the cancellation of its call.
     """
 
     def __init__(self, servers: Servers, timeout_s: float) -> None:

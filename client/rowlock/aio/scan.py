@@ -53,7 +53,7 @@ class Scan(Generic[Text]):
 
     @property
     def resumed(self) -> bool:
-        """Whether the scan resumed at a new read point after a lost connection; its rows are then of two moments."""
+        """Whether the scan resumed at a new read point after a failure, so that its rows are not of one moment."""
         return self._reader.progress.has_resumed
 
     def __aiter__(self) -> AsyncIterator[tuple[Text, dict[Text, Text]]]:

@@ -44,7 +44,7 @@ class Table(Generic[Text]):
     for a table opened with an encoding. Timestamps are milliseconds since the epoch, timeouts are seconds. A list of
     columns may name whole families (`family`).
 
-    Each call retries, where a retry is safe and can help, until the table's timeout. Calls raise the errors of
+    A call retries where that is safe and can help, until the table's timeout. Calls raise the errors of
     rowlock.errors. TableNotFoundError, FamilyNotFoundError and InvalidArgumentError: the call is wrong.
     RegionTooBusyError and DeadlineError: the server was busy, or did not answer, until the timeout.
     UnknownOutcomeError: a change may or may not have been made; after every other error of a single change nothing was
